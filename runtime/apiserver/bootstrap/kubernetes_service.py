@@ -14,6 +14,7 @@ from typing import Any
 
 from protocols.objects import Object, decode_object, make_key
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.metadata import begin
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.verbs.create import create_object
 
@@ -75,7 +76,11 @@ class KubernetesService:
             return
         stored = self._stored(definition)
         if stored is None:
-            create_object(self._cluster, definition, {**_new(definition, labels), **content})
+            new = {**_new(definition, labels), **content}
+            begin(self._cluster, definition, new)
+            definition.strategy.set_defaults(new)
+            # Not by way of a request: that would be refused, as endpoints have no address on loopback.
+            self._cluster.state.put(definition.storage, make_key(NAMESPACE, NAME), new)
             return
         meta = stored["metadata"]
         wanted = {**stored, **content, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), **labels}}}

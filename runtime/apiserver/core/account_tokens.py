@@ -14,12 +14,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from protocols.objects import Key, Object, decode_object, make_key, name_of, namespace_of, uid_of
-from runtime.apiserver.registry.users import AUTHENTICATED, Authenticated, Unauthenticated, User
+from runtime.apiserver.registry.users import ACCOUNTS, AUTHENTICATED, Authenticated, Unauthenticated, User
 from runtime.apiserver.storage.state import State
 from runtime.signing.tokens import SigningKey
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-PREFIX = "system:serviceaccount:"  # begins the names of users that are accounts
 CLAIM = "kubernetes.io"
 EXTRA = "authentication.kubernetes.io/"
 BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}  # kinds that a token may be bound to, by their storage
@@ -66,7 +65,7 @@ class AccountTokens:
                 "jti": number(),
                 CLAIM: said,
                 "nbf": begins,
-                "sub": f"{PREFIX}{namespace_of(account)}:{name_of(account)}",
+                "sub": f"{ACCOUNTS}{namespace_of(account)}:{name_of(account)}",
             }
         )
 

@@ -9,10 +9,20 @@ from protocols.late_methods import dataclass
 from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, make_key
 from protocols.times import format_time
 from runtime.apiserver.core.account_tokens import AccountTokens
+from runtime.apiserver.core.questions import Outside, unanswered
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route
-from runtime.apiserver.registry.users import Authenticate, Authorize, User, allow_all, known_to_nobody
+from runtime.apiserver.registry.users import (
+    EVERYTHING,
+    AccessControl,
+    Authenticate,
+    Authorize,
+    RuleResolver,
+    User,
+    allow_all,
+    known_to_nobody,
+)
 from runtime.apiserver.schema.shapes import Shapes
 from runtime.apiserver.storage.state import Record, State
 from runtime.apiserver.storage.store import Change
@@ -41,9 +51,10 @@ class Reaction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """suffix: five characters for a generateName. authorize: what users may do; authenticate: who they are. tokens:
-    issues those of service accounts; None: none are. service_ranges: CIDRs of cluster IPs, one for each family, the
-    default family first.
+    """suffix: five characters for a generateName. authorize: what users may do; authenticate: who they are; resolver:
+    what roles and bindings give them. tokens: issues those of service accounts; None: none are. service_ranges: CIDRs
+    of cluster IPs, one for each family, the default family first. plugins: names of the admission plugins that are on.
+    outside: asks webhooks, see outside.py. records_managers: whether new objects have managedFields.
     """
 
     state: State
@@ -54,12 +65,19 @@ class Cluster:
     suffix: Callable[[], str]
     authorize: Authorize = allow_all
     authenticate: Authenticate = known_to_nobody
+    resolver: RuleResolver = EVERYTHING
     tokens: AccountTokens | None = None
     service_ranges: tuple[str, ...] = SERVICE_RANGES
+    plugins: frozenset[str] = frozenset()
+    outside: Outside = unanswered
+    records_managers: bool = True
 
     def timestamp(self) -> str:
         """Now, as objects carry it: RFC 3339, whole seconds."""
         return format_time(self.clock.now())
+
+    def access(self) -> AccessControl:
+        return AccessControl(self.authenticate, self.authorize, self.resolver)
 
     def objects(self, storage: str) -> Iterator[Object]:
         """All objects of a resource, decoded, in the order of their keys."""
@@ -76,17 +94,43 @@ class Cluster:
         return record
 
 
+class Remarks:
+    """annotations: of the request's entry in the audit log."""
+
+    __slots__ = ("annotations", "warnings")
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.annotations: dict[str, str] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request with its route."""
+    """One request with its route. remarks: what is said of it beside the response; None of one that only reads."""
 
     route: Route
     request: Request
     user: User
+    remarks: Remarks | None = None
+
+    def warn(self, text: str) -> None:
+        """For the client, whatever becomes of the request."""
+        if self.remarks is not None and text not in self.remarks.warnings:
+            self.remarks.warnings.append(text)
+
+    def annotate(self, key: str, text: str) -> None:
+        """In the audit log. The first of a key counts."""
+        if self.remarks is not None:
+            self.remarks.annotations.setdefault(key, text)
 
     @property
     def definition(self) -> ResourceDefinition:
         return self.route.definition
+
+    @property
+    def agent(self) -> str:
+        """The manager of fields that the user agent stands for; "" where that is not known."""
+        return self.request.agent
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -101,6 +145,14 @@ class Call:
         return self.request.query.get("dryRun") == "All"
 
 
+def read_stored(definition: ResourceDefinition, raw: bytes) -> Object:
+    """A stored object, decoded: in the stored version, and as its kind is now."""
+    obj = decode_object(raw)
+    if definition.on_read is not None:
+        definition.on_read(obj)
+    return obj
+
+
 def served(definition: ResourceDefinition, raw: bytes) -> bytes:
     """A stored object as this version of the resource shows it."""
     if definition.from_storage is None:
@@ -109,4 +161,7 @@ def served(definition: ResourceDefinition, raw: bytes) -> bytes:
 
 
 def stored_form(definition: ResourceDefinition, obj: Object) -> Object:
-    return obj if definition.to_storage is None else definition.to_storage(obj)
+    """obj: what is applied may have no metadata; converters find one."""
+    if definition.to_storage is None:
+        return obj
+    return definition.to_storage(obj if "metadata" in obj else {**obj, "metadata": {}})

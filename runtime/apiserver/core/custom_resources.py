@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from protocols.objects import Object, decode_object
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.removal import DeleteOptions, delete_object
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import no_such_path
+from runtime.apiserver.kinds.apiextensions.custom_resource_definition import CLEANUP
 from runtime.apiserver.kinds.custom import definitions_in
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.storage.store import DELETED, Change
@@ -29,10 +31,13 @@ class CustomResources:
     def __init__(self, cluster: Cluster, cache: WatchCache) -> None:
         self._cluster, self._cache = cluster, cache
         self._served: dict[str, list[ResourceDefinition]] = {}  # by the name of the CustomResourceDefinition
+        self._terminating: dict[str, str] = {}  # what objects of those that are being deleted are stored under → name
         self._serve_all()
 
     def react(self, change: Change) -> None:
         if change.storage != DEFINITIONS:
+            if change.type == DELETED and change.storage in self._terminating:
+                self._finish(self._terminating[change.storage])
             return
         stored = decode_object(change.raw)
         if change.type == DELETED:
@@ -40,12 +45,39 @@ class CustomResources:
             self._serve_others(stored["spec"]["group"])
         else:
             self._establish(change.key, stored, self._serve(change.key, stored))
+            if CLEANUP in (stored["metadata"].get("finalizers") or ()) and "deletionTimestamp" in stored["metadata"]:
+                self._terminate(change.key)
+
+    def _terminate(self, name: str) -> None:
+        """Delete its objects: those without finalizers at once."""
+        for one in self._served.get(name, ()):
+            if one.is_stored and one.storage not in self._terminating:
+                self._terminating[one.storage] = name
+                for key in list(self._cluster.state.collection(one.storage).records):
+                    delete_object(self._cluster, one, key, DeleteOptions())
+        self._finish(name)
+
+    def _finish(self, name: str) -> None:
+        """Once none of its objects is left, the definition goes."""
+        record = self._cluster.state.get(DEFINITIONS, name)
+        if record is None or any(
+            one.is_stored and self._cluster.state.collection(one.storage).records for one in self._served.get(name, ())
+        ):
+            return
+        stored = decode_object(record.raw)
+        finalizers = [one for one in stored["metadata"].get("finalizers") or () if one != CLEANUP]
+        if not finalizers:
+            self._cluster.state.remove(DEFINITIONS, name, stored)
+        elif CLEANUP in stored["metadata"]["finalizers"]:
+            stored["metadata"]["finalizers"] = finalizers
+            self._cluster.state.put(DEFINITIONS, name, stored)
 
     def undo(self, change: Change) -> None:
         if change.storage == DEFINITIONS:
             for definitions in self._served.values():
                 self._remove(definitions)
             self._served.clear()
+            self._terminating.clear()
             self._serve_all()
 
     def _serve_all(self) -> None:
@@ -53,6 +85,8 @@ class CustomResources:
         stored = {name: decode_object(record.raw) for name, record in records.items()}
         for name in sorted(stored, key=lambda name: not _is_established(stored[name])):
             self._serve(name, stored[name])
+            if "deletionTimestamp" in stored[name]["metadata"]:
+                self._terminating |= {one.storage: name for one in self._served.get(name, ()) if one.is_stored}
 
     def _serve_others(self, group: str) -> None:
         """Serve those of a group that have waited for a name."""
@@ -84,7 +118,8 @@ class CustomResources:
         state = self._cluster.state
         served = self._served.pop(name, [])
         for one in served:
-            if one.from_storage is None:
+            self._terminating.pop(one.storage, None)
+            if one.is_stored:
                 for key, record in list(state.collection(one.storage).records.items()):
                     state.remove(one.storage, key, decode_object(record.raw))
                 state.when_durable(self._ending_watches(one.storage))
@@ -118,6 +153,9 @@ class CustomResources:
             "storedVersions": list(dict.fromkeys([*status.get("storedVersions", ()), *storage_versions])),
             "conditions": [names_accepted, established],
         }
+        if "deletionTimestamp" in stored["metadata"]:
+            message = "CustomResource deletion is in progress"
+            wanted["conditions"].append(_condition("Terminating", "True", "InstanceDeletionInProgress", message, now))
         if _untimed(wanted) != _untimed(status):
             stored["status"] = wanted
             self._cluster.state.put(DEFINITIONS, name, stored)
@@ -158,7 +196,8 @@ def _is_established(stored: Object) -> bool:
 def _untimed(status: Object) -> Object:
     """The status without the times of its conditions, and without what only others set."""
     ours = {"acceptedNames": status.get("acceptedNames"), "storedVersions": status.get("storedVersions")}
-    known = [one for one in status.get("conditions") or () if one.get("type") in ("NamesAccepted", "Established")]
+    types = ("NamesAccepted", "Established", "Terminating")
+    known = [one for one in status.get("conditions") or () if one.get("type") in types]
     return ours | {"conditions": [{**one, "lastTransitionTime": ""} for one in known]}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 
 from protocols.objects import Key, Object, decode_object, metadata
@@ -19,7 +20,7 @@ class Expiry:
         now = cluster.clock.now()
         for definition in cluster.registry:
             ttl = definition.strategy.ttl
-            if ttl is not None and definition.from_storage is None:
+            if ttl is not None and definition.is_stored:
                 records = cluster.state.collection(definition.storage).records
                 known = [
                     (min(_last_written(decode_object(record.raw), now) + ttl, now + ttl), key, record.revision)
@@ -36,8 +37,20 @@ class Expiry:
 
     def undo(self, change: Change) -> None:
         due = self._due.get(change.storage)
+        if due is None:
+            return
         if due and due[-1][1:] == (change.key, change.revision):
             due.pop()
+        if change.type == DELETED:  # that may have been for its time
+            self._put_back(change.storage, change.key, decode_object(change.previous))
+
+    def _put_back(self, storage: str, key: Key, event: Object) -> None:
+        """If it is there already, the second one finds nothing to do."""
+        definition, now = self._cluster.registry.of_storage(storage), self._cluster.clock.now()
+        ttl = definition.strategy.ttl if definition is not None else None
+        if ttl is not None:
+            when = min(_last_written(event, now) + ttl, now + ttl)
+            insort(self._due[storage], (when, key, int(metadata(event)["resourceVersion"])))
 
     def is_due(self, now: float) -> bool:
         """Whether tick has something to do. now: unix seconds."""

@@ -5,6 +5,8 @@ Source: apiserver pkg/registry/rest/delete.go (BeforeDelete), pkg/registry/gener
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from protocols.late_methods import dataclass
 from protocols.objects import Key, Object, decode_object
 from protocols.times import format_time, parse_time
@@ -43,14 +45,32 @@ def nothing_keeps(definition: ResourceDefinition, obj: Object) -> bool:
     return deleting and not meta.get("finalizers") and not definition.strategy.held(obj)
 
 
+def nobody(_obj: Object) -> None:
+    """Has nothing against a deletion."""
+
+
 def delete_object(
-    cluster: Cluster, definition: ResourceDefinition, key: Key, options: DeleteOptions
+    cluster: Cluster,
+    definition: ResourceDefinition,
+    key: Key,
+    options: DeleteOptions,
+    admit: Callable[[Object], None] = nobody,
 ) -> tuple[Object, bool]:
-    """Deletes an object, or marks it for deletion; returns (the object, whether it is gone). Raises StatusError."""
+    """Deletes an object, or marks it for deletion; returns (the object, whether it is gone). Raises StatusError.
+
+    admit: is shown the object, which it does not change, and may raise StatusError.
+    """
     record = cluster.record(definition, key)
     obj = decode_object(record.raw)
     meta, strategy = obj["metadata"], definition.strategy
     check_preconditions(definition, obj, options)
+    admit(obj)
+    if strategy.finalizer_on_delete and "deletionTimestamp" not in meta:
+        meta["deletionTimestamp"] = cluster.timestamp()
+        meta["finalizers"] = [*(meta.get("finalizers") or []), strategy.finalizer_on_delete]
+        if not options.dry_run:
+            cluster.state.put(definition.storage, key, obj)
+        return obj, False
     finalizers = _finalizers(definition, meta.get("finalizers") or [], options.propagation)
     if strategy.grace_period is not None or finalizers or strategy.held(obj):
         grace = _settle_grace(cluster, definition, obj, options)

@@ -20,7 +20,10 @@ _WORDS = {
     "FieldValueTooLong": "Too long",
     "FieldValueNotFound": "Not found",
     "FieldValueTooMany": "Too many",
+    "FieldValueTypeInvalid": "Invalid value",
 }
+OMITTED: Any = object()
+"""As a value: one that is too large to be shown."""
 
 
 class FieldError(NamedTuple):
@@ -38,7 +41,7 @@ class FieldError(NamedTuple):
     def body(self) -> str:
         """The text without the field, as `details.causes[].message` carries it."""
         text = _WORDS[self.type]
-        if self.type not in _VALUELESS:
+        if self.type not in _VALUELESS and self.value is not OMITTED:
             text += f": {_shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
@@ -65,6 +68,11 @@ def invalid(field: str, value: Any, detail: str = "") -> FieldError:
     return FieldError("FieldValueInvalid", field, value, detail)
 
 
+def without_value(field: str, detail: str) -> FieldError:
+    """Invalid, where the value would say too much: upstream's OmitValueType."""
+    return FieldError("FieldValueInvalid", field, OMITTED, detail)
+
+
 def forbidden(field: str, detail: str = "") -> FieldError:
     return FieldError("FieldValueForbidden", field, "", detail)
 
@@ -79,6 +87,10 @@ def not_found(field: str, value: Any) -> FieldError:
 
 def too_long(field: str, most: int) -> FieldError:
     return FieldError("FieldValueTooLong", field, "", f"may not be more than {most} bytes")
+
+
+def too_many(field: str, count: int, most: int) -> FieldError:
+    return FieldError("FieldValueTooMany", field, count, f"must have at most {most} items")
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:

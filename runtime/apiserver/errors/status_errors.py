@@ -17,11 +17,16 @@ OBJECT_MODIFIED = "the object has been modified; please apply your changes to th
 
 
 class StatusError(Exception):
-    """The refusal of a request. code: of HTTP. reason: a metav1.StatusReason or "". details: of the Status, or None."""
+    """The refusal of a request. code: of HTTP. reason: a metav1.StatusReason or "". details: of the Status, or None.
 
-    def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
+    next: a continue token with which a list can go on all the same; "" for none.
+    """
+
+    def __init__(
+        self, code: int, reason: str, message: str, details: dict[str, Any] | None = None, *, next: str = ""
+    ) -> None:
         super().__init__(message)
-        self.code, self.reason, self.message, self.details = code, reason, message, details
+        self.code, self.reason, self.message, self.details, self.next = code, reason, message, details, next
 
     @property
     def status(self) -> dict[str, Any]:
@@ -29,7 +34,7 @@ class StatusError(Exception):
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": {"continue": self.next} if self.next else {},
             "status": "Failure",
             "message": self.message,
         }
@@ -72,9 +77,9 @@ def no_such_path(because: str = "") -> StatusError:
     return StatusError(404, "NotFound", f"the server could not find the requested resource{hint}", {})
 
 
-def nothing_runs(subresource: str) -> StatusError:
+def nothing_runs(plural: str, subresource: str) -> StatusError:
     """A subresource that needs a running container."""
-    message = f"there is no pods/{subresource} here: the pods of this cluster run in appearance only"
+    message = f"there is no {plural}/{subresource} here: the pods of this cluster run in appearance only"
     return StatusError(501, "NotImplemented", message, {})
 
 
@@ -86,6 +91,11 @@ def version_on_create() -> StatusError:
 def unexplained(message: str) -> StatusError:
     """An error that upstream hands to its clients as it is."""
     return StatusError(500, "", message)
+
+
+def no_room() -> StatusError:
+    """The store is full; etcd's text."""
+    return unexplained("etcdserver: mvcc: database space exceeded")
 
 
 def already_exists(group: str, plural: str, name: str) -> StatusError:
@@ -119,12 +129,10 @@ def forbidden(group: str, plural: str, name: str, because: str) -> StatusError:
     return StatusError(403, "Forbidden", f"{subject} is forbidden: {because}", _details(group, plural, name))
 
 
-def no_impersonation(user: str) -> StatusError:
-    message = (
-        f'users is forbidden: User {quoted(user)} cannot impersonate resource "users" in API group "" at the cluster '
-        "scope: this server does not support impersonation"
-    )
-    return StatusError(403, "Forbidden", message, _details("", "users"))
+def forbidden_path(user: str, verb: str, path: str) -> StatusError:
+    """verb: of HTTP, in lower case."""
+    message = f"forbidden: User {quoted(user)} cannot {verb} path {quoted(path)}"
+    return StatusError(403, "Forbidden", message, {})
 
 
 def too_large(because: str) -> StatusError:
@@ -135,9 +143,9 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
-def expired(message: str, details: dict[str, Any] | None = None) -> StatusError:
-    """410: the revision asked for is no longer in the history."""
-    return StatusError(410, "Expired", message, details)
+def expired(message: str, *, next: str = "") -> StatusError:
+    """410: the revision asked for is no longer in the history. next: a continue token that needs none."""
+    return StatusError(410, "Expired", message, next=next)
 
 
 def too_large_resource_version(asked: int, current: int) -> StatusError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from protocols.late_methods import dataclass
 from protocols.objects import Object
@@ -22,7 +23,9 @@ class ResourceDefinition:
     subresources: names under an object ("status", "scale", "binding").
     storage: what its objects are stored under, "" for `name`. Two versions of one resource have the same, and convert:
     to_storage and from_storage turn an object of this version into the stored form and back (new objects).
-    dynamic: it came with a CustomResourceDefinition.
+    dynamic: it came with a CustomResourceDefinition. schema: its OpenAPI v3, None where there is none. settle: gives an
+    object that a client sent, in place, the fields that the schema has; a list gets the paths of those that it does not
+    have; raises ShapeError. on_read: does so to an object that may have been stored under an older schema.
     """
 
     group: str = ""
@@ -42,6 +45,9 @@ class ResourceDefinition:
     strategy: Strategy = _STORED_ONLY
     printer: Printer = NAME_AND_CREATION_TIME
     dynamic: bool = False
+    schema: Mapping[str, Any] | None = None
+    settle: Callable[[Object, list[str] | None], None] | None = None
+    on_read: Callable[[Object], None] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "singular", self.singular or self.kind.lower())
@@ -51,6 +57,11 @@ class ResourceDefinition:
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its form is the one in which objects are stored."""
+        return self.to_storage is None
 
     @property
     def name(self) -> str:
@@ -71,13 +82,13 @@ class Registry:
     def add(self, definition: ResourceDefinition) -> None:
         self._definitions[definition.group, definition.version, definition.plural] = definition
         self._of_kind[definition.api_version, definition.kind] = definition
-        if definition.from_storage is None:
+        if definition.is_stored:
             self._of_storage[definition.storage] = definition
 
     def remove(self, definition: ResourceDefinition) -> None:
         self._definitions.pop((definition.group, definition.version, definition.plural), None)
         self._of_kind.pop((definition.api_version, definition.kind), None)
-        if definition.from_storage is None:
+        if definition.is_stored:
             self._of_storage.pop(definition.storage, None)
 
     def find(self, group: str, version: str, plural: str) -> ResourceDefinition | None:

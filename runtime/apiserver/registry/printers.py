@@ -19,6 +19,7 @@ class Column(NamedTuple):
     type: str = "string"
     format: str = ""
     priority: int = 0
+    description: str = ""
 
 
 NAME = Column("Name", format="name")

@@ -10,10 +10,7 @@ from typing import NamedTuple
 
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-
-# Subresources that upstream's server fetches from the kubelet: `kubectl logs`, exec, attach, port-forward. Hollow
-# kubelets have none of them.
-OF_RUNNING_CONTAINERS = ("log", "exec", "attach", "portforward", "proxy")
+from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS
 
 
 class Route(NamedTuple):
@@ -47,8 +44,10 @@ def route(registry: Registry, path: str) -> Route:
         raise status_errors.no_such_path(_not_served(registry, group, version, rest[0]))
     name = rest[1] if len(rest) > 1 else ""
     subresource = "/".join(rest[2:])
-    if len(rest) > 2 and rest[2] in OF_RUNNING_CONTAINERS and definition.name == "pods":
-        raise status_errors.nothing_runs(rest[2])
+    if len(rest) > 2 and rest[2] in OF_RUNNING_CONTAINERS.get(definition.name, ()):
+        raise status_errors.nothing_runs(definition.name, rest[2])
+    if definition.dynamic and name and subresource and subresource not in definition.subresources:
+        raise status_errors.not_found(definition.group, definition.plural, name)
     if (
         (len(rest) > 1 and not name)
         or (subresource and subresource not in definition.subresources)
@@ -69,4 +68,9 @@ def _not_served(registry: Registry, group: str, version: str, plural: str) -> st
 
 def is_watch(query: Mapping[str, str]) -> bool:
     """Whether a GET is a watch."""
-    return query.get("watch") in ("1", "t", "T", "true", "True", "TRUE")
+    return is_set(query, "watch")
+
+
+def is_set(query: Mapping[str, str], name: str) -> bool:
+    """A boolean of a query, as upstream reads it: what does not say no says yes."""
+    return name in query and query[name].lower() not in ("0", "false")

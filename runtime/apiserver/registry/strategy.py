@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from protocols.late_methods import dataclass
 from protocols.objects import Object
@@ -74,6 +74,14 @@ def _ask_nobody(_obj: Object, _user: User) -> None:
     return None
 
 
+class ScalePaths(NamedTuple):
+    """Dotted, with a dot before: `.spec.replicas`. selector: of a text; "" without one."""
+
+    replicas: str
+    status_replicas: str
+    selector: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubresourceUpdate:
     """An update through a subresource whose body is the object itself.
@@ -105,7 +113,10 @@ class Strategy:
     allocate: takes from a shared range what a new object needs (addresses, ports); upstream's BeginCreate.
     prepare_for_create: changes a new object after its defaults, for example sets its first status.
     set_requester: writes into a new object who asked for it.
-    validate: everything that is wrong with an object.
+    confirm: refuses what this user may not give to others, by StatusError; called with (new, old, user, access), old:
+    None for a new object. None: nothing is given.
+    validate: everything that is wrong with an object. validate_create: and with one that is new.
+    canonicalize: changes an object in place once it is valid, on create and on update.
     review: of a kind that is not stored: answers a new object, in place, for a user; returns what is wrong with it.
 
     Update
@@ -114,7 +125,7 @@ class Strategy:
     reallocate: gives a changed object, after its defaults, what it now needs of a shared range and takes away what it
     does not; upstream's BeginUpdate and PrepareForUpdate.
     validate_update: everything that is wrong with a change. change_is_judged_first: and is reported before what is
-    wrong with the object.
+    wrong with the object. update_is_judged_whole: by validate_update alone, which looks at the object too.
 
     Status
     has_status: the status has a path of its own; a status in a create or update is ignored.
@@ -131,12 +142,14 @@ class Strategy:
     grace_period: the seconds that a deletion leaves an object, given the seconds asked for or None; None: deletion is
     always immediate. held: true as long as something besides finalizers keeps a deleted object. terminate: changes, in
     place, an object that is deleted but held. default_garbage_collection_policy: as upstream's method.
+    finalizer_on_delete: one that the first deletion adds; "" for none.
     return_deleted_object: a deletion returns the object, else a Status. ttl: seconds from the last write to deletion.
 
     Read
     selectable_fields: what field selectors select by, besides metadata.name and metadata.namespace: path → text of the
     object. unsupported_field: the error for any other field, with one `{}`.
-    scale_selector: the selector that the scale subresource shows.
+    scale_selector: the selector that the scale subresource shows. scale_paths: where its parts are in an object of a
+    custom kind; None for a built-in one.
     """
 
     validate_name: Callable[[str], list[str]] | None = None
@@ -148,7 +161,10 @@ class Strategy:
     allocate: Callable[[Allocating, Object], None] = _allocate_nothing
     prepare_for_create: Callable[[Object], None] = _change_nothing
     set_requester: Callable[[Object, User], None] = _ask_nobody
+    confirm: Callable[[Object, Object | None, User, AccessControl], None] | None = None
     validate: Callable[[Object], list[FieldError]] = _accept
+    validate_create: Callable[[Object], list[FieldError]] = _accept
+    canonicalize: Callable[[Object], None] = _change_nothing
     review: Callable[[Object, User, AccessControl], list[FieldError]] | None = None
 
     allow_unconditional_update: bool = True
@@ -156,6 +172,7 @@ class Strategy:
     reallocate: Callable[[Allocating, Object, Object], None] = _reallocate_nothing
     validate_update: Callable[[Object, Object], list[FieldError]] = _accept_update
     change_is_judged_first: bool = False
+    update_is_judged_whole: bool = False
 
     has_status: bool = False
     status_on_create: bool = False
@@ -170,9 +187,11 @@ class Strategy:
     held: Callable[[Object], bool] = _is_not_held
     terminate: Callable[[Object], None] = _change_nothing
     default_garbage_collection_policy: GarbageCollectionPolicy = GarbageCollectionPolicy.DELETE_DEPENDENTS
+    finalizer_on_delete: str = ""
     return_deleted_object: bool = False
     ttl: float | None = None
 
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     unsupported_field: str = '"{}" is not a known field selector: only "metadata.name", "metadata.namespace"'
     scale_selector: Callable[[Object], LabelSelector] = _label_selector
+    scale_paths: ScalePaths | None = None

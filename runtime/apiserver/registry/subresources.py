@@ -24,6 +24,15 @@ class Subresource(NamedTuple):
 
 _WHOLE = Subresource(("get", "patch", "update"))
 
+
+def _stream(kind: str) -> Subresource:
+    return Subresource(("create", "get"), GroupVersionKind("", "v1", kind))
+
+
+def _proxy(kind: str) -> Subresource:
+    return Subresource(("create", "delete", "get", "patch", "update"), GroupVersionKind("", "v1", kind))
+
+
 SUBRESOURCES: Mapping[str, Subresource] = {
     "status": _WHOLE,
     "resize": _WHOLE,
@@ -31,10 +40,23 @@ SUBRESOURCES: Mapping[str, Subresource] = {
     "approval": _WHOLE,
     "scale": Subresource(("get", "patch", "update"), GroupVersionKind("autoscaling", "v1", "Scale")),
     "finalize": Subresource(("update",)),
-    "log": Subresource(("get",)),
     "binding": Subresource(("create",), GroupVersionKind("", "v1", "Binding")),
     "eviction": Subresource(("create",), GroupVersionKind("policy", "v1", "Eviction")),
     "token": Subresource(("create",), GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")),
+}
+
+# Those that upstream's server passes on to kubelets and pods, by resource: discovery shows them, and a request for one
+# is refused, as nothing runs here.
+OF_RUNNING_CONTAINERS: Mapping[str, Mapping[str, Subresource]] = {
+    "pods": {
+        "attach": _stream("PodAttachOptions"),
+        "exec": _stream("PodExecOptions"),
+        "log": Subresource(("get",)),
+        "portforward": _stream("PodPortForwardOptions"),
+        "proxy": _proxy("PodProxyOptions"),
+    },
+    "nodes": {"proxy": _proxy("NodeProxyOptions")},
+    "services": {"proxy": _proxy("ServiceProxyOptions")},
 }
 
 

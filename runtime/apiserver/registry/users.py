@@ -8,10 +8,14 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-AUTHENTICATED = "system:authenticated"
-MASTERS = "system:masters"
+from runtime.apiserver.registry.policy_rules import FULL_AUTHORITY, Rule
+
+AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
+MASTERS, NODES = "system:masters", "system:nodes"
+ACCOUNTS = "system:serviceaccount:"  # begins the names of users that are accounts
+NODE = "system:node:"  # begins the names of users that are nodes
 _NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
@@ -25,6 +29,7 @@ class User(NamedTuple):
 
 
 ADMIN = User("system:admin", groups=(MASTERS, AUTHENTICATED))  # of requests that come from no client, and the server
+ANONYMOUS = User("system:anonymous", groups=(UNAUTHENTICATED,))
 NOBODY = User("")
 
 
@@ -45,6 +50,7 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
+ALLOWED = Decision(allowed=True)
 Authorize = Callable[[Access], Decision]
 
 
@@ -65,11 +71,44 @@ Authenticate = Callable[[str, Sequence[str]], Authenticated | Unauthenticated]
 """By a token and the audiences that ask, () for the server itself."""
 
 
+class ResolvedRules(NamedTuple):
+    """What a user may do, as far as rules say it. incomplete: they do not say all. error: why, or what is wrong."""
+
+    rules: Sequence[Rule]
+    incomplete: bool = False
+    error: str = ""
+
+
+class RuleResolver(Protocol):
+    """What roles and bindings give."""
+
+    def rules_for(self, user: User, namespace: str) -> ResolvedRules:
+        """All rules that apply to a user, in a namespace or ("") everywhere."""
+
+    def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
+        """Of the Role or ClusterRole that a binding of this namespace ("" of the cluster) refers to; None if it is not
+        there."""
+
+
+class EverythingIsAllowed:
+    """Implements RuleResolver where nobody is refused anything."""
+
+    def rules_for(self, _user: User, _namespace: str) -> ResolvedRules:
+        return ResolvedRules(FULL_AUTHORITY)
+
+    def role_rules(self, _kind: str, _name: str, _namespace: str) -> Sequence[Rule] | None:
+        return ()
+
+
+EVERYTHING = EverythingIsAllowed()
+
+
 class AccessControl(NamedTuple):
     """Who somebody is, and what they may do."""
 
     authenticate: Authenticate
     authorize: Authorize
+    resolver: RuleResolver = EVERYTHING
 
 
 class StaticTokens:
@@ -89,7 +128,7 @@ def known(user: User) -> User:
 
 def allow_all(_access: Access) -> Decision:
     """As --authorization-mode=AlwaysAllow: whoever is authenticated may do everything."""
-    return Decision(allowed=True)
+    return ALLOWED
 
 
 def known_to_nobody(_token: str, _audiences: Sequence[str]) -> Unauthenticated:

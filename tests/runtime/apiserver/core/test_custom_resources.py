@@ -92,6 +92,22 @@ def test_with_its_definition_its_objects_are_deleted_and_their_watches_end(thing
     assert things.send("GET", THINGS).names == []
 
 
+def test_a_definition_stays_until_the_finalizers_of_its_objects_are_gone(things: Api) -> None:
+    things.send("POST", THINGS, thing(metadata={"name": "held", "finalizers": ["example.com/hold"]}))
+    things.send("POST", THINGS, thing(metadata={"name": "free"}))
+    assert things.delete("customresourcedefinitions", "things.example.com").status == 200
+    definition = things.get("customresourcedefinitions", "things.example.com").obj
+    assert definition["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    assert conditions(things, "things.example.com")["Terminating"][0] == "True"
+    assert things.send("GET", THINGS).names == ["held"]
+    refused = things.send("POST", THINGS, thing(metadata={"name": "new"}))
+    assert (refused.status, refused.reason) == (403, "Forbidden")
+    assert "create not allowed while custom resource definition is terminating" in refused.message
+    things.send("PATCH", f"{THINGS}/held", {"metadata": {"finalizers": None}}, type_="application/merge-patch+json")
+    assert not things.exists("customresourcedefinitions", "things.example.com")
+    assert things.send("GET", THINGS).status == 404
+
+
 def test_every_version_shows_all_objects(api: Api) -> None:
     versions = [
         {"name": "v1", "served": True, "storage": True, "schema": SCHEMA},

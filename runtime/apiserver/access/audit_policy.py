@@ -1,0 +1,136 @@
+"""The audit policy: how much is noted of a request, and at which stages.
+
+Source: apiserver pkg/audit/policy/{checker,reader}.go, pkg/apis/audit/validation/validation.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from runtime.apiserver.registry.attributes import Attributes
+from runtime.apiserver.registry.users import User
+
+NONE, METADATA, REQUEST, REQUEST_RESPONSE = LEVELS = ("None", "Metadata", "Request", "RequestResponse")
+RECEIVED, STARTED, COMPLETE, PANIC = STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
+
+
+class PolicyError(Exception):
+    """What is in the file is no policy; the text says why."""
+
+
+class Extent(NamedTuple):
+    """How much is noted. omitted: stages of which nothing is."""
+
+    level: str
+    omitted: frozenset[str] = frozenset()
+    without_managed_fields: bool = False
+
+
+class _Rule(NamedTuple):
+    """As a PolicyRule; what is empty is not looked at. resources: (group, resources, names)."""
+
+    extent: Extent
+    users: frozenset[str]
+    groups: frozenset[str]
+    verbs: frozenset[str]
+    resources: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...]
+    namespaces: frozenset[str]
+    urls: tuple[str, ...]
+
+
+class AuditPolicy:
+    def __init__(self, policy: Any) -> None:
+        """policy: an audit.k8s.io/v1 Policy, as YAML or JSON is read. Raises PolicyError."""
+        _check(policy)
+        omitted = frozenset(policy.get("omitStages") or ())
+        bare = bool(policy.get("omitManagedFields"))
+        self._rules = tuple(_rule(one, omitted, bare=bare) for one in policy["rules"])
+        self._otherwise = Extent(NONE, omitted, bare)
+
+    def extent(self, user: User | None, asked: Attributes) -> Extent:
+        """user: None for one who is not known."""
+        return next((rule.extent for rule in self._rules if _matches(rule, user, asked)), self._otherwise)
+
+
+def _rule(said: Mapping[str, Any], omitted: frozenset[str], *, bare: bool) -> _Rule:
+    own = said.get("omitManagedFields")
+    extent = Extent(said["level"], omitted | frozenset(said.get("omitStages") or ()), bare if own is None else own)
+    resources = tuple(
+        (one.get("group") or "", tuple(one.get("resources") or ()), frozenset(one.get("resourceNames") or ()))
+        for one in said.get("resources") or ()
+    )
+    users, groups, verbs, namespaces = (
+        frozenset(said.get(field) or ()) for field in ("users", "userGroups", "verbs", "namespaces")
+    )
+    return _Rule(extent, users, groups, verbs, resources, namespaces, tuple(said.get("nonResourceURLs") or ()))
+
+
+def _matches(rule: _Rule, user: User | None, asked: Attributes) -> bool:
+    if rule.users and (user is None or user.name not in rule.users):
+        return False
+    if rule.groups and (user is None or rule.groups.isdisjoint(user.groups)):
+        return False
+    if rule.verbs and asked.verb not in rule.verbs:
+        return False
+    if rule.namespaces or rule.resources:
+        return asked.is_resource and _matches_resource(rule, asked)
+    if rule.urls:
+        return not asked.is_resource and any(_matches_path(url, asked.path) for url in rule.urls)
+    return True
+
+
+def _matches_resource(rule: _Rule, asked: Attributes) -> bool:
+    if rule.namespaces and asked.namespace not in rule.namespaces:
+        return False
+    if not rule.resources:
+        return True
+    wanted = {"*", f"{asked.resource}/*", asked.resource}
+    if asked.subresource:
+        wanted = {"*", f"{asked.resource}/*", f"{asked.resource}/{asked.subresource}", f"*/{asked.subresource}"}
+    return any(
+        group in (asked.group, "*")
+        and (not resources or ((not names or asked.name in names) and not wanted.isdisjoint(resources)))
+        for group, resources, names in rule.resources
+    )
+
+
+def _matches_path(url: str, path: str) -> bool:
+    return url in ("*", path) or (url.endswith("*") and path.startswith(url.rstrip("*")))
+
+
+def _check(policy: Any) -> None:
+    if not isinstance(policy, dict) or (policy.get("apiVersion"), policy.get("kind")) != ("audit.k8s.io/v1", "Policy"):
+        raise PolicyError("it is no Policy of audit.k8s.io/v1")
+    rules = policy.get("rules") or ()
+    if not rules:
+        raise PolicyError("loaded illegal policy with 0 rules")
+    wrong = list(_wrong_stages("omitStages", policy.get("omitStages") or ()))
+    for i, rule in enumerate(rules):
+        wrong += _wrong(f"rules[{i}]", rule)
+    if wrong:
+        raise PolicyError("; ".join(wrong))
+
+
+def _wrong(where: str, rule: Any) -> Iterator[str]:
+    if not isinstance(rule, dict):
+        yield f"{where}: no map"
+        return
+    if rule.get("level") not in LEVELS:
+        yield f"{where}.level: {rule.get('level') or ''!r} is none of {', '.join(LEVELS)}"
+    yield from _wrong_stages(f"{where}.omitStages", rule.get("omitStages") or ())
+    urls = rule.get("nonResourceURLs") or ()
+    if urls and (rule.get("resources") or rule.get("namespaces")):
+        yield f"{where}.nonResourceURLs: rules cannot apply to both regular resources and non-resource URLs"
+    for url in urls:
+        if url != "*" and (not url.startswith("/") or "*" in url[:-1]):
+            yield f"{where}.nonResourceURLs: {url!r} does not begin with '/', or has a '*' before its end"
+    for one in rule.get("resources") or ():
+        if (one.get("resourceNames") or ()) and not one.get("resources"):
+            yield f"{where}.resources.resourceNames: using resourceNames requires at least one resource"
+
+
+def _wrong_stages(where: str, stages: Sequence[str]) -> Iterator[str]:
+    for stage in stages:
+        if stage not in STAGES:
+            yield f"{where}: {stage!r} is none of {', '.join(STAGES)}"

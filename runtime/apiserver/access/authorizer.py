@@ -1,0 +1,61 @@
+"""All authorizers, one after the other: system:masters may do everything, then what Node and RBAC authorization allow.
+
+Source: kubernetes pkg/kubeapiserver/authorizer/reload.go, apiserver pkg/authorization/union/union.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.apiserver.access.node import NodeAuthorizer, node_of
+from runtime.apiserver.access.node_graph import FOLLOWED, NodeGraph
+from runtime.apiserver.access.rbac import Rbac
+from runtime.apiserver.access.role_index import WATCHED, RoleIndex
+from runtime.apiserver.registry.attributes import Attributes, attributes_in
+from runtime.apiserver.registry.policy_rules import Rule
+from runtime.apiserver.registry.users import ALLOWED, MASTERS, NODE, Access, Decision, ResolvedRules, User
+from runtime.apiserver.storage.state import State
+from runtime.apiserver.storage.store import Change
+
+
+class Authorizer:
+    """Implements RuleResolver, and Reaction: it follows the roles and bindings that are stored."""
+
+    def __init__(self, state: State, *, node_rules: Sequence[Rule] = ()) -> None:
+        """node_rules: what all nodes may do alike."""
+        self._index, self._graph = RoleIndex(state), NodeGraph(state)
+        self._rbac, self._nodes = Rbac(self._index), NodeAuthorizer(self._graph, node_rules)
+
+    def decide(self, user: User, asked: Attributes) -> Decision:
+        if MASTERS in user.groups:
+            return ALLOWED
+        decision = self._rbac.authorize(user, asked)
+        if decision.allowed or not user.name.startswith(NODE):
+            return decision
+        of_node = self._nodes.authorize(user, asked)
+        reasons = [one for one in (of_node.reason, decision.reason) if one]
+        return of_node if of_node.allowed else Decision(allowed=False, reason="\n".join(reasons))
+
+    def authorize(self, access: Access) -> Decision:
+        """See registry.users.Authorize."""
+        return self.decide(access.user, attributes_in(access.attributes))
+
+    def rules_for(self, user: User, namespace: str) -> ResolvedRules:
+        rules, wrong = self._rbac.rules_for(user, namespace)
+        is_node = node_of(user) is not None
+        if is_node:
+            wrong = ["node authorizer does not support user rule resolution", *wrong]
+        error = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]" if wrong else ""
+        return ResolvedRules(rules, incomplete=is_node, error=error)
+
+    def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
+        return self._rbac.role_rules(kind, name, namespace)
+
+    def react(self, change: Change) -> None:
+        if change.storage in WATCHED:
+            self._index.note(change.storage, change.key)
+        elif change.storage in FOLLOWED:
+            self._graph.note(change.storage, change.key)
+
+    def undo(self, change: Change) -> None:
+        self.react(change)

@@ -1,0 +1,239 @@
+"""Impersonation: who is asked for in the headers of a request, and whether its user may act as that one.
+
+Several ways are tried, from those that allow least: as a node or as an account, with nothing else said of it; as any
+other user; and as it always was, by the verb `impersonate`. The first three want a right to impersonate that user and
+one to do this very thing then.
+
+Source: apiserver pkg/endpoints/filters/impersonation/{constrained_impersonation,mode}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.registry.attributes import Attributes, forbidden
+from runtime.apiserver.registry.users import (
+    ACCOUNTS,
+    ANONYMOUS,
+    AUTHENTICATED,
+    MASTERS,
+    NODE,
+    NODES,
+    UNAUTHENTICATED,
+    Decision,
+    User,
+)
+
+Decide = Callable[[User, Attributes], Decision]
+
+PREFIX = b"impersonate-"
+_USER, _UID, _GROUP, _EXTRA = b"impersonate-user", b"impersonate-uid", b"impersonate-group", b"impersonate-extra-"
+_AUTHENTICATION = "authentication.k8s.io"
+_NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"
+MANY = 4  # groups or values that are first asked for together
+MOST_REMEMBERED = 1024  # users
+
+
+class Impersonated(NamedTuple):
+    """constraint: the verb that allowed it; "" for `impersonate`."""
+
+    user: User
+    constraint: str
+
+
+class _Mode(NamedTuple):
+    """name: "" for the way it always was. applies: whether it is meant for this requester and wanted user."""
+
+    name: str
+    applies: Callable[[User, User], bool]
+
+
+class Impersonation:
+    def __init__(self, decide: Decide) -> None:
+        self._decide = decide
+        self._last: dict[str, _Mode] = {}  # that worked, by the requester's name
+
+    def impersonate(self, requester: User, wanted: User, asked: Attributes) -> Impersonated:
+        """Raises StatusError (403), that of what was tried first."""
+        last, refusal = self._last.get(requester.name), None
+        for mode in _MODES if last is None else (last, *(one for one in _MODES if one is not last)):
+            if not mode.applies(requester, wanted):
+                continue
+            try:
+                found = self._try(mode, requester, wanted, asked)
+            except StatusError as err:
+                refusal = refusal or err
+                continue
+            if mode is not last:
+                if len(self._last) >= MOST_REMEMBERED:
+                    self._last.clear()
+                self._last[requester.name] = mode
+            return found
+        assert refusal is not None  # the last mode is for all
+        raise refusal
+
+    def _try(self, mode: _Mode, requester: User, wanted: User, asked: Attributes) -> Impersonated:
+        verb, shown = "impersonate", requester
+        if mode.name:
+            verb = f"impersonate:{mode.name}"
+            if mode.name == _ASSOCIATED:  # upstream lets its authorizers see no more of them
+                keys = tuple(sorted(requester.extra))
+                shown = requester._replace(extra={"authentication.kubernetes.io/associated-node-keys": keys})
+            self._ask(shown, asked._replace(verb=f"impersonate-on:{mode.name}:{asked.verb}"))
+        for part in _parts(mode, verb, wanted):
+            self._check(shown, part)
+        groups = wanted.groups
+        if mode.name and _node_of(wanted):
+            groups = (NODES,)
+        elif not groups and (account := _account_of(wanted)):
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
+        if wanted.name == ANONYMOUS.name:
+            groups = _with(groups, UNAUTHENTICATED)
+        elif UNAUTHENTICATED not in groups:
+            groups = _with(groups, AUTHENTICATED)
+        return Impersonated(wanted._replace(groups=groups), verb if mode.name else "")
+
+    def _check(self, requester: User, part: _Part) -> None:
+        if part.never:
+            raise forbidden(requester.name, part.one_by_one[0], part.never)
+        if part.together is not None and self._decide(requester, part.together).allowed:
+            return
+        for asked in part.one_by_one:
+            self._ask(requester, asked)
+
+    def _ask(self, requester: User, asked: Attributes) -> None:
+        decision = self._decide(requester, asked)
+        if not decision.allowed:
+            raise forbidden(requester.name, asked, decision.reason)
+
+
+class _Part(NamedTuple):
+    """What one field of the wanted user needs. together: allows all at once. never: why nobody may have it."""
+
+    one_by_one: list[Attributes]
+    together: Attributes | None = None
+    never: str = ""
+
+
+def wanted_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
+    """Whom these headers, by names in lower case, ask for; None for nobody. Raises StatusError (400)."""
+    name, uid, groups = "", "", []
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, raw in headers:
+        value = raw.decode(errors="replace")
+        if header == _USER:
+            name = name or value
+        elif header == _UID:
+            uid = uid or value
+        elif header == _GROUP:
+            groups.append(value)
+        elif header.startswith(_EXTRA):
+            key = unquote(header.removeprefix(_EXTRA).decode(errors="replace"))
+            extra[key] = (*extra.get(key, ()), value)
+    if name:
+        return User(name, uid, tuple(groups), extra)
+    if uid or groups or extra:
+        shown = f'&user.DefaultInfo{{Name:"", UID:{quoted(uid)}, Groups:{_go(groups)}, Extra:{_go_map(extra)}}}'
+        raise status_errors.bad_request(f"requested {shown} without impersonating a user name")
+    return None
+
+
+def _parts(mode: _Mode, verb: str, wanted: User) -> Iterator[_Part]:
+    """What the requester has to be allowed."""
+    core = Attributes(verb, "" if not mode.name else _AUTHENTICATION, "v1")
+    account, node = _account_of(wanted), _node_of(wanted)
+    if account:
+        yield _Part([core._replace(resource="serviceaccounts", namespace=account[0], name=account[1])])
+    elif mode.name and node:
+        yield _Part([core._replace(resource="nodes", name="*" if mode.name == _ASSOCIATED else node)])
+    else:
+        yield _Part([core._replace(resource="users", name=wanted.name)])
+    extended = core._replace(group=_AUTHENTICATION)
+    if wanted.uid:
+        yield _Part([extended._replace(resource="uids", name=wanted.uid)])
+    if wanted.groups:
+        group = core._replace(resource="groups")
+        many = group._replace(name="*") if mode.name and len(wanted.groups) >= MANY else None
+        yield _never_groups(mode, group, wanted) or _Part([group._replace(name=one) for one in wanted.groups], many)
+    if wanted.extra:
+        extra = extended._replace(resource="userextras")
+        each = [extra._replace(subresource=key, name=value) for key, values in wanted.extra.items() for value in values]
+        large = len(wanted.extra) >= MANY or len(each) >= MANY
+        why = _never_extra(wanted) if mode.name else ""
+        together = extra._replace(subresource="*", name="*") if mode.name and large else None
+        yield _Part([extra] if why else each, together, why)
+
+
+def _never_groups(mode: _Mode, group: Attributes, wanted: User) -> _Part | None:
+    if mode.name and "" in wanted.groups:
+        return _Part([group], never="impersonating the empty string group is not allowed")
+    if mode.name and MASTERS in wanted.groups:
+        return _Part([group._replace(name=MASTERS)], never=f"impersonating the {MASTERS} group is not allowed")
+    return None
+
+
+def _never_extra(wanted: User) -> str:
+    for key, values in wanted.extra.items():
+        domain, _, path = key.partition("/")
+        if not key:
+            return "impersonating the empty string key in extra is not allowed"
+        if not path or dns_subdomain(domain):
+            text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+            said = f"extra.key: Invalid value: {quoted(key)}: {text}"
+            return f"impersonating an invalid key in extra is not allowed: {said}"
+        if "" in values:
+            return "impersonating the empty string value in extra is not allowed"
+    return ""
+
+
+def _account_of(user: User) -> tuple[str, str] | None:
+    """(namespace, name)."""
+    namespace, colon, name = user.name.removeprefix(ACCOUNTS).partition(":")
+    is_one = user.name.startswith(ACCOUNTS) and colon and namespace and name and ":" not in name
+    return (namespace, name) if is_one else None
+
+
+def _node_of(user: User) -> str:
+    name = user.name.removeprefix(NODE)
+    return name if user.name.startswith(NODE) and not dns_subdomain(name) else ""
+
+
+def _is_nothing_but_named(wanted: User) -> bool:
+    return not (wanted.uid or wanted.groups or wanted.extra)
+
+
+def _is_own_node(requester: User, wanted: User) -> bool:
+    node = _node_of(wanted)
+    own = requester.extra.get(_NODE_OF_TOKEN, ())
+    return bool(node) and _account_of(requester) is not None and _is_nothing_but_named(wanted) and own == (node,)
+
+
+_ASSOCIATED = "associated-node"
+_MODES = (
+    _Mode(_ASSOCIATED, _is_own_node),
+    _Mode("arbitrary-node", lambda _, wanted: bool(_node_of(wanted)) and _is_nothing_but_named(wanted)),
+    _Mode("serviceaccount", lambda _, wanted: bool(_account_of(wanted)) and _is_nothing_but_named(wanted)),
+    _Mode("user-info", lambda _, wanted: not _node_of(wanted) and not _account_of(wanted)),
+    _Mode("", lambda _requester, _wanted: True),
+)
+
+
+def _with(groups: tuple[str, ...], group: str) -> tuple[str, ...]:
+    return groups if group in groups else (*groups, group)
+
+
+def _go(values: Iterable[str]) -> str:
+    """As Go's %#v writes a []string."""
+    shown = ", ".join(map(quoted, values))
+    return f"[]string{{{shown}}}" if shown else "[]string(nil)"
+
+
+def _go_map(values: dict[str, tuple[str, ...]]) -> str:
+    shown = ", ".join(f"{quoted(key)}:[]string{{{', '.join(map(quoted, of))}}}" for key, of in sorted(values.items()))
+    return f"map[string][]string{{{shown}}}" if shown else "map[string][]string(nil)"

@@ -1,0 +1,200 @@
+"""Node authorization: what kubelets may do. Users system:node:NAME in the group system:nodes.
+
+A kubelet reads what its pods need, and writes its own node, lease and CSINode. What of these a creation is about, only
+NodeRestriction can tell, an admission plugin.
+
+Source: kubernetes plugin/pkg/auth/authorizer/node/node_authorizer.go, pkg/auth/nodeidentifier/default.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocols.objects import make_key
+from runtime.apiserver.access.node_graph import (
+    ACCOUNTS,
+    CLAIMS,
+    CONFIG_MAPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    SECRETS,
+    VOLUMES,
+    NodeGraph,
+)
+from runtime.apiserver.registry.attributes import Attributes, required_value
+from runtime.apiserver.registry.policy_rules import Rule, allows
+from runtime.apiserver.registry.users import ALLOWED, NODE, NODES, Decision, User
+
+LEASES, CSI_NODES = "leases.coordination.k8s.io", "csinodes.storage.k8s.io"
+SLICES, REQUESTS = "resourceslices.resource.k8s.io", "podcertificaterequests.certificates.k8s.io"
+LEASE_NAMESPACE = "kube-node-lease"
+_OWN_VERBS = ("get", "create", "update", "patch", "delete")
+_READ = ("get", "list", "watch")
+_NO = Decision(allowed=False)
+# Of those that a node may get one by one; a claim's status has rules of its own.
+_GET = frozenset({CLAIMS, VOLUMES, RESOURCE_CLAIMS, "volumeattachments.storage.k8s.io"})
+
+
+def node_of(user: User) -> str | None:
+    """The name of the node that a user is; None for nobody's. "" for one that does not say."""
+    return user.name.removeprefix(NODE) if user.name.startswith(NODE) and NODES in user.groups else None
+
+
+class NodeAuthorizer:
+    def __init__(self, graph: NodeGraph, rules: Sequence[Rule]) -> None:
+        """rules: for what is the same for all nodes."""
+        self._graph, self._rules = graph, tuple(rules)
+
+    def authorize(self, user: User, asked: Attributes) -> Decision:
+        node = node_of(user)
+        if node is None:
+            return _NO
+        if not node:
+            return _no(f'unknown node for user "{user.name}"')
+        if asked.is_resource:
+            what = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
+            decision = self._resource(node, what, asked)
+            if decision is not None:
+                return decision
+        return ALLOWED if any(allows(rule, asked) for rule in self._rules) else _NO
+
+    def _resource(self, node: str, what: str, asked: Attributes) -> Decision | None:
+        """None for what is the same for all nodes."""
+        if what in (SECRETS, CONFIG_MAPS):
+            return self._read(node, what, asked)
+        if what == CLAIMS and asked.subresource == "status":
+            if asked.verb not in ("update", "patch"):
+                return _no("can only get/update/patch this type")
+            return self._related(node, what, asked)
+        if what in _GET:
+            return self._get(node, what, asked)
+        match what:
+            case "serviceaccounts":
+                return self._account(node, asked)
+            case "leases.coordination.k8s.io":
+                return _lease(node, asked)
+            case "csinodes.storage.k8s.io":
+                return _csi_node(node, asked)
+            case "resourceslices.resource.k8s.io":
+                return self._slice(node, asked)
+            case "podcertificaterequests.certificates.k8s.io":
+                return self._certificate_request(node, asked)
+            case "nodes":
+                return _node(node, asked)
+            case "pods":
+                return self._pod(node, asked)
+        return None
+
+    def _related(self, node: str, what: str, asked: Attributes) -> Decision:
+        if not asked.name:
+            return _no("No Object name found")
+        if self._graph.is_related(node, what, make_key(asked.namespace, asked.name)):
+            return ALLOWED
+        return _no(f"no relationship found between node '{node}' and this object")
+
+    def _get(self, node: str, what: str, asked: Attributes) -> Decision:
+        if asked.verb != "get":
+            return _no("can only get individual resources of this type")
+        if asked.subresource:
+            return _no("cannot get subresource")
+        return self._related(node, what, asked)
+
+    def _read(self, node: str, what: str, asked: Attributes) -> Decision:
+        if asked.verb not in _READ:
+            return _no("can only read resources of this type")
+        if asked.subresource:
+            return _no("cannot read subresource")
+        if not asked.namespace:
+            return _no("can only read namespaced object of this type")
+        return self._related(node, what, asked)
+
+    def _account(self, node: str, asked: Attributes) -> Decision:
+        if asked.verb == "get" and not asked.subresource:
+            return self._read(node, ACCOUNTS, asked)
+        if asked.verb != "create" or not asked.name:
+            return _no("can only create tokens for individual service accounts")
+        if asked.subresource != "token":
+            return _no("can only create token subresource of serviceaccount")
+        return self._related(node, ACCOUNTS, asked)
+
+    def _slice(self, node: str, asked: Attributes) -> Decision:
+        if asked.subresource:
+            return _no("cannot authorize ResourceSlice subresources")
+        match asked.verb:
+            case "create":
+                return ALLOWED
+            case "get" | "update" | "patch" | "delete":
+                return self._related(node, SLICES, asked)
+            case "watch" | "list" | "deletecollection":
+                if required_value(asked.field_selector, "spec.nodeName") == node:
+                    return ALLOWED
+                return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
+        return _no(
+            "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, "
+            "delete, deletecollection"
+        )
+
+    def _certificate_request(self, node: str, asked: Attributes) -> Decision:
+        if asked.subresource:
+            return _no("nodes may not access the status subresource of PodCertificateRequests")
+        match asked.verb:
+            case "create":
+                return ALLOWED
+            case "get":
+                return self._related(node, REQUESTS, asked)
+            case "list" | "watch":
+                if required_value(asked.field_selector, "spec.nodeName") == node:
+                    return ALLOWED
+                return _no("can only list/watch podcertificaterequests with nodeName field selector")
+        return _no(f"nodes may not {asked.verb} podcertificaterequests")
+
+    def _pod(self, node: str, asked: Attributes) -> Decision:
+        match asked.subresource, asked.verb:
+            case "", "get":
+                return self._get(node, PODS, asked)
+            case "", "list" | "watch":
+                if required_value(asked.field_selector, "spec.nodeName") == node:
+                    return ALLOWED
+                if asked.name:
+                    return self._related(node, PODS, asked)
+                return _no("can only list/watch pods with spec.nodeName field selector")
+            case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
+                return ALLOWED
+        return _NO
+
+
+def _lease(node: str, asked: Attributes) -> Decision:
+    if asked.verb not in _OWN_VERBS:
+        return _no("can only get, create, update, patch, or delete a node lease")
+    if asked.namespace != LEASE_NAMESPACE:
+        return _no(f'can only access leases in the "{LEASE_NAMESPACE}" system namespace')
+    if asked.verb != "create" and asked.name != node:
+        return _no("can only access node lease with the same name as the requesting node")
+    return ALLOWED
+
+
+def _csi_node(node: str, asked: Attributes) -> Decision:
+    if asked.verb not in _OWN_VERBS:
+        return _no("can only get, create, update, patch, or delete a CSINode")
+    if asked.subresource:
+        return _no("cannot authorize CSINode subresources")
+    if asked.verb != "create" and asked.name != node:
+        return _no("can only access CSINode with the same name as the requesting node")
+    return ALLOWED
+
+
+def _node(node: str, asked: Attributes) -> Decision:
+    match asked.subresource, asked.verb:
+        case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
+            return ALLOWED
+        case "", "get" | "list" | "watch" if asked.name == node:
+            return ALLOWED
+        case "", "get" | "list" | "watch" if not asked.name:
+            return _no(f"node '{node}' cannot read all nodes, only its own Node object")
+        case "", "get" | "list" | "watch":
+            return _no(f"node '{node}' cannot read '{asked.name}', only its own Node object")
+    return _NO
+
+
+def _no(reason: str) -> Decision:
+    return Decision(allowed=False, reason=reason)

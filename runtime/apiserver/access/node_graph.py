@@ -1,0 +1,196 @@
+"""What the pods of a node lead to: their accounts, Secrets, ConfigMaps, claims, and the volumes behind these.
+
+Nothing is kept before a node asks for the first time. From then on the graph is told which objects have changed, or
+changed back, and reads them anew before it is asked again.
+
+Source: kubernetes plugin/pkg/auth/authorizer/node/{graph,graph_populator}.go, pkg/api/v1/pod/util.go
+(VisitPodConfigmapNames), pkg/api/v1/persistentvolume/util.go (VisitPVSecretNames) (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from protocols.mounted_secrets import secret_names
+from protocols.objects import Key, Object, annotations_of, decode_object, make_key, name_of, namespace_of
+from runtime.apiserver.storage.state import State
+
+PODS, VOLUMES = "pods", "persistentvolumes"
+FOLLOWED = frozenset({PODS, VOLUMES})
+SECRETS, CONFIG_MAPS, CLAIMS = "secrets", "configmaps", "persistentvolumeclaims"
+ACCOUNTS, RESOURCE_CLAIMS = "serviceaccounts", "resourceclaims.resource.k8s.io"
+# Whose spec.nodeName says it: by their storage.
+OF_ONE_NODE = frozenset(
+    {
+        PODS,
+        "volumeattachments.storage.k8s.io",
+        "resourceslices.resource.k8s.io",
+        "podcertificaterequests.certificates.k8s.io",
+    }
+)
+_MIRROR = "kubernetes.io/config.mirror"
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+# References to Secrets that kubelets read, by the volume's source.
+_SECRET_FIELDS = {
+    "cephfs": ("secretRef",),
+    "cinder": ("secretRef",),
+    "csi": ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"),
+    "flexVolume": ("secretRef",),
+    "iscsi": ("secretRef",),
+    "rbd": ("secretRef",),
+    "scaleIO": ("secretRef",),
+    "storageos": ("secretRef",),
+}
+
+Vertex = tuple[str, Key]  # of a storage
+
+
+class _Pod(NamedTuple):
+    node: str
+    leads_to: frozenset[Vertex]
+
+
+class _Volume(NamedTuple):
+    claim: Key
+    secrets: frozenset[Key]
+
+
+class NodeGraph:
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._follows = False
+        self._changed: set[tuple[str, Key]] = set()
+        self._pods: dict[Key, _Pod] = {}
+        self._nodes_of: dict[Vertex, Counter[str]] = {}  # by what their pods lead to: how many pods do
+        self._volumes: dict[Key, _Volume] = {}
+        self._volumes_of: dict[Key, set[Key]] = {}  # by a Secret
+
+    def note(self, storage: str, key: Key) -> None:
+        """It is, or was until now, another one. storage: one of FOLLOWED."""
+        if self._follows:
+            self._changed.add((storage, key))
+
+    def is_related(self, node: str, storage: str, key: Key) -> bool:
+        """Whether a node has to do with this object."""
+        self._refresh()
+        if storage in OF_ONE_NODE:
+            record = self._state.get(storage, key)
+            return record is not None and (decode_object(record.raw).get("spec") or {}).get("nodeName") == node
+        if storage == VOLUMES:
+            return self._leads_to_volume(node, key)
+        if self._has(node, (storage, key)):
+            return True
+        return storage == SECRETS and any(self._leads_to_volume(node, one) for one in self._volumes_of.get(key, ()))
+
+    def _leads_to_volume(self, node: str, key: Key) -> bool:
+        volume = self._volumes.get(key)
+        return volume is not None and self._has(node, (CLAIMS, volume.claim))
+
+    def _has(self, node: str, vertex: Vertex) -> bool:
+        """By a pod of its own."""
+        return node in self._nodes_of.get(vertex, ())
+
+    def _refresh(self) -> None:
+        if not self._follows:
+            self._follows = True
+            self._changed = {(storage, key) for storage in FOLLOWED for key in self._state.collection(storage).records}
+        for storage, key in self._changed:
+            record = self._state.get(storage, key)
+            obj = None if record is None else decode_object(record.raw)
+            if storage == PODS:
+                self._keep_pod(key, None if obj is None else _read_pod(obj))
+            else:
+                self._keep_volume(key, None if obj is None else _read_volume(obj))
+        self._changed.clear()
+
+    def _keep_pod(self, key: Key, pod: _Pod | None) -> None:
+        before = self._pods.pop(key, None)
+        if pod is not None:
+            self._pods[key] = pod
+            for vertex in pod.leads_to:
+                self._nodes_of.setdefault(vertex, Counter())[pod.node] += 1
+        if before is None:
+            return
+        for vertex in before.leads_to:
+            nodes = self._nodes_of[vertex]
+            nodes[before.node] -= 1
+            if not nodes[before.node]:
+                del nodes[before.node]
+            if not nodes:
+                del self._nodes_of[vertex]
+
+    def _keep_volume(self, key: Key, volume: _Volume | None) -> None:
+        before = self._volumes.pop(key, None)
+        for secret in () if before is None else before.secrets:
+            self._volumes_of[secret].discard(key)
+            if not self._volumes_of[secret]:
+                del self._volumes_of[secret]
+        if volume is not None:
+            self._volumes[key] = volume
+            for secret in volume.secrets:
+                self._volumes_of.setdefault(secret, set()).add(key)
+
+
+def _read_pod(pod: Object) -> _Pod | None:
+    """None for one that no node has. A mirror pod, which a kubelet makes itself, leads to nothing."""
+    node = pod["spec"].get("nodeName")
+    if not node:
+        return None
+    if _MIRROR in annotations_of(pod):
+        return _Pod(node, frozenset())
+    namespace = namespace_of(pod)
+    return _Pod(node, frozenset((storage, make_key(namespace, name)) for storage, name in _references(pod) if name))
+
+
+def _references(pod: Object) -> Iterator[tuple[str, str]]:
+    """What a pod names in its namespace: storage and name."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    yield ACCOUNTS, spec.get("serviceAccountName") or ""
+    yield from ((SECRETS, name) for name in secret_names(pod))
+    yield from ((CONFIG_MAPS, name) for name in _config_maps(spec))
+    for volume in spec.get("volumes") or ():
+        yield CLAIMS, (volume.get("persistentVolumeClaim") or {}).get("claimName") or ""
+        if volume.get("ephemeral") is not None:
+            yield CLAIMS, f"{name_of(pod)}-{volume['name']}"
+    made = {one["name"]: one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
+    for claim in spec.get("resourceClaims") or ():
+        yield RESOURCE_CLAIMS, claim.get("resourceClaimName") or made.get(claim["name"]) or ""
+    yield RESOURCE_CLAIMS, (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or ""
+
+
+def _config_maps(spec: Object) -> Iterator[str]:
+    for field in _CONTAINERS:
+        for container in spec.get(field) or ():
+            for source in container.get("envFrom") or ():
+                yield _name(source.get("configMapRef"))
+            for variable in container.get("env") or ():
+                yield _name((variable.get("valueFrom") or {}).get("configMapKeyRef"))
+    for volume in spec.get("volumes") or ():
+        yield _name(volume.get("configMap"))
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            yield _name(source.get("configMap"))
+
+
+def _read_volume(volume: Object) -> _Volume | None:
+    """None for one that no claim has."""
+    spec = volume["spec"]
+    claim = spec.get("claimRef")
+    if claim is None:
+        return None
+    namespace = claim.get("namespace", "")
+    found = [
+        make_key(reference.get("namespace") or namespace, reference.get("name") or "")
+        for source, fields in _SECRET_FIELDS.items()
+        for field in fields
+        if (reference := (spec.get(source) or {}).get(field))
+    ]
+    azure = spec.get("azureFile") or {}
+    if azure.get("secretName"):
+        found.append(make_key(azure.get("secretNamespace") or namespace, azure["secretName"]))
+    return _Volume(make_key(namespace, claim.get("name", "")), frozenset(found))
+
+
+def _name(reference: Any) -> str:
+    return (reference or {}).get("name") or ""

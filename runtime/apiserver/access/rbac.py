@@ -1,0 +1,92 @@
+"""RBAC: what roles and bindings let a user do.
+
+A decision is kept until a role or binding changes, for users of one name and the same groups; what rules say of objects
+by name is kept as one set, so that each further object costs two look-ups.
+
+Source: kubernetes plugin/pkg/auth/authorizer/rbac/rbac.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from runtime.apiserver.access.role_index import Granted, MissingRole, RoleIndex
+from runtime.apiserver.registry.attributes import Attributes
+from runtime.apiserver.registry.policy_rules import Rule, allows, allows_any_name
+from runtime.apiserver.registry.users import Decision, User
+
+MOST_USERS, MOST_KEPT = 1024, 4096  # decisions kept for one user
+
+_Who = tuple[str, tuple[str, ...]]
+_What = tuple[str, ...]
+
+
+class _Kept(NamedTuple):
+    """decision: on objects that no rule names. named: on those that one does."""
+
+    decision: Decision
+    named: dict[str, Decision]
+
+
+class Rbac:
+    def __init__(self, index: RoleIndex) -> None:
+        self._index = index
+        self._kept: dict[_Who, dict[_What, _Kept]] = {}
+
+    def authorize(self, user: User, asked: Attributes) -> Decision:
+        if self._index.refresh():
+            self._kept.clear()
+        who = (user.name, user.groups)
+        of_user = self._kept.get(who)
+        if of_user is None:
+            if len(self._kept) >= MOST_USERS:
+                self._kept.clear()
+            of_user = self._kept[who] = {}
+        what: _What
+        if asked.is_resource:
+            what = (asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace)
+        else:
+            what = (asked.verb, asked.path)
+        kept = of_user.get(what)
+        if kept is None:
+            if len(of_user) >= MOST_KEPT:
+                of_user.clear()
+            kept = of_user[what] = self._decide(user, asked)
+        return kept.named.get(asked.name, kept.decision) if kept.named else kept.decision
+
+    def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
+        """All that apply, and what is wrong with some bindings."""
+        self._index.refresh()
+        found = list(self._index.visit(user, namespace))
+        rules = [one.rule for one in found if isinstance(one, Granted)]
+        return rules, [str(one) for one in found if isinstance(one, MissingRole)]
+
+    def role_rules(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
+        """See RoleIndex."""
+        self._index.refresh()
+        return self._index.role_rules(kind, name, namespace)
+
+    def _decide(self, user: User, asked: Attributes) -> _Kept:
+        named: dict[str, Decision] = {}
+        wrong: list[MissingRole] = []
+        for one in self._index.visit(user, asked.namespace):
+            if isinstance(one, MissingRole):
+                wrong.append(one)
+            elif not asked.is_resource or not one.rule.names:
+                if allows(one.rule, asked):
+                    return _Kept(_allowed(one), {})
+            elif allows_any_name(one.rule, asked):
+                for name in one.rule.names:
+                    named.setdefault(name, _allowed(one))
+        return _Kept(Decision(allowed=False, reason=f"RBAC: {_together(wrong)}" if wrong else ""), named)
+
+
+def _allowed(granted: Granted) -> Decision:
+    return Decision(allowed=True, reason=f"RBAC: allowed by {granted.source}")
+
+
+def _together(wrong: Iterable[MissingRole]) -> str:
+    """As upstream's errors.NewAggregate."""
+    texts = list(dict.fromkeys(map(str, wrong)))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

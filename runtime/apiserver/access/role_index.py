@@ -1,0 +1,158 @@
+"""Roles and bindings as they are now, found by subject: who is bound to what.
+
+The index follows the state: it is told which objects have changed, or changed back, and reads them anew before it is
+asked again.
+
+Source: kubernetes pkg/registry/rbac/validation/rule.go (v1.36). Bindings are visited in the order of their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from protocols.objects import Key, Object, decode_object, make_key, name_of, namespace_of, split_key
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.registry.policy_rules import Rule, rules_in
+from runtime.apiserver.registry.users import ACCOUNTS, User
+from runtime.apiserver.storage.state import State
+
+GROUP = "rbac.authorization.k8s.io"
+ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"
+ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS = f"rolebindings.{GROUP}", f"clusterrolebindings.{GROUP}"
+WATCHED = frozenset({ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS})
+
+_BY_USER, _BY_GROUP = "User:", "Group:"
+
+
+class Granted(NamedTuple):
+    """One rule that applies to a user. source: the binding that gives it, for people."""
+
+    source: str
+    rule: Rule
+
+
+class MissingRole(NamedTuple):
+    """A binding's role that is not there."""
+
+    kind: str  # "role", "clusterrole"
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{GROUP} {quoted(self.name)} not found"
+
+
+class _Binding(NamedTuple):
+    """subjects: how each is found, and how it is called."""
+
+    shown: str
+    role_storage: str
+    role_key: Key
+    subjects: tuple[tuple[str, str], ...]
+
+
+class RoleIndex:
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._bindings: dict[tuple[str, Key], _Binding] = {}
+        self._of_subject: dict[tuple[str, str], dict[tuple[str, Key], None]] = {}  # by namespace and subject
+        self._rules: dict[tuple[str, Key], tuple[Rule, ...]] = {}
+        self._changed: set[tuple[str, Key]] = {
+            (storage, key)
+            for storage in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS)
+            for key in state.collection(storage).records
+        }
+
+    def note(self, storage: str, key: Key) -> None:
+        """It is, or was until now, another one."""
+        self._changed.add((storage, key))
+
+    def refresh(self) -> bool:
+        """Whether something has changed since it was last called."""
+        if not self._changed:
+            return False
+        for one in self._changed:
+            if one[0] in (ROLES, CLUSTER_ROLES):
+                self._rules.pop(one, None)
+            else:
+                self._forget(one)
+                record = self._state.get(*one)
+                if record is not None:
+                    self._keep(one, decode_object(record.raw))
+        self._changed.clear()
+        return True
+
+    def visit(self, user: User, namespace: str) -> Iterator[Granted | MissingRole]:
+        """All rules that apply to a user: those of ClusterRoleBindings, then those of the namespace's RoleBindings."""
+        subjects = {f"{_BY_USER}{user.name}", *(f"{_BY_GROUP}{group}" for group in user.groups)}
+        for where in ("", namespace) if namespace else ("",):
+            found = {one for subject in subjects for one in self._of_subject.get((where, subject), ())}
+            for one in sorted(found):
+                yield from self._granted(self._bindings[one], subjects)
+
+    def role_rules(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
+        """Of the role that a binding of this namespace refers to; None if it is not there."""
+        storage, key = _role(kind, name, namespace)
+        return self._rules_of(storage, key)
+
+    def _granted(self, binding: _Binding, subjects: Iterable[str]) -> Iterator[Granted | MissingRole]:
+        rules = self._rules_of(binding.role_storage, binding.role_key)
+        if rules is None:
+            kind = "role" if binding.role_storage == ROLES else "clusterrole"
+            yield MissingRole(kind, split_key(binding.role_key)[1])
+            return
+        called = next(shown for subject, shown in binding.subjects if subject in subjects)
+        for rule in rules:
+            yield Granted(f"{binding.shown} to {called}", rule)
+
+    def _rules_of(self, storage: str, key: Key) -> tuple[Rule, ...] | None:
+        found = self._rules.get((storage, key))
+        if found is None:
+            record = self._state.get(storage, key)
+            if record is None:
+                return None
+            found = self._rules[storage, key] = rules_in(decode_object(record.raw))
+        return found
+
+    def _forget(self, one: tuple[str, Key]) -> None:
+        binding = self._bindings.pop(one, None)
+        for subject, _ in () if binding is None else binding.subjects:
+            where = (split_key(one[1])[0], subject)
+            bound = self._of_subject.get(where)
+            if bound is not None:
+                bound.pop(one, None)
+                if not bound:
+                    del self._of_subject[where]
+
+    def _keep(self, one: tuple[str, Key], obj: Object) -> None:
+        binding = self._bindings[one] = _read(obj)
+        for subject, _ in binding.subjects:
+            self._of_subject.setdefault((namespace_of(obj), subject), {})[one] = None
+
+
+def _read(obj: Object) -> _Binding:
+    """Also of what an earlier version, which did not look at bindings, has stored."""
+    name, namespace, role = name_of(obj), namespace_of(obj), obj.get("roleRef") or {}
+    to_kind, to_name = role.get("kind") or "", role.get("name") or ""
+    kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+    called = f"{name}/{namespace}" if namespace else name
+    shown = f"{kind} {quoted(called)} of {to_kind} {quoted(to_name)}"
+    subjects = [one for subject in obj.get("subjects") or () if (one := _subject(subject, namespace)) is not None]
+    return _Binding(shown, *_role(to_kind, to_name, namespace), tuple(subjects))
+
+
+def _role(kind: str, name: str, namespace: str) -> tuple[str, Key]:
+    return (ROLES, make_key(namespace, name)) if kind == "Role" else (CLUSTER_ROLES, name)
+
+
+def _subject(subject: Object, namespace: str) -> tuple[str, str] | None:
+    """None for one that nobody is."""
+    kind, name = subject.get("kind"), subject.get("name") or ""
+    if kind == "User":
+        return f"{_BY_USER}{name}", f"User {quoted(name)}"
+    if kind == "Group":
+        return f"{_BY_GROUP}{name}", f"Group {quoted(name)}"
+    where = subject.get("namespace") or namespace
+    if kind != "ServiceAccount" or not where:
+        return None
+    return f"{_BY_USER}{ACCOUNTS}{where}:{name}", f"ServiceAccount {quoted(f'{name}/{where}')}"

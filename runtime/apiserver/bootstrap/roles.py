@@ -1,0 +1,71 @@
+"""Bootstrap roles and bindings exist from the start, and have at each start what upstream's have.
+
+What people have added stays; what they have taken away comes back, unless they say that it shall not
+(rbac.authorization.kubernetes.io/autoupdate: "false").
+
+Source: kubernetes pkg/registry/rbac/rest/storage_rbac.go, component-helpers auth/rbac/reconciliation (v1.36). Stores of
+releases before 1.14 are not moved on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object, annotations_of, decode_object, key_of, labels_of
+from runtime.apiserver.bootstrap.hollow_nodes import hollow_nodes_policy
+from runtime.apiserver.bootstrap.policy import AUTO_UPDATE, bootstrap_policy
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.registry.policy_rules import missing, rules_in
+from runtime.apiserver.verbs.create import create_object
+
+SELECTORS = "clusterRoleSelectors"
+
+
+def reconcile_roles(cluster: Cluster) -> None:
+    for wanted in (*bootstrap_policy(), *hollow_nodes_policy()):
+        definition = cluster.registry.of_kind(wanted["apiVersion"], wanted["kind"])
+        if definition is None:
+            continue
+        key = key_of(wanted)
+        record = cluster.state.get(definition.storage, key)
+        if record is None:
+            create_object(cluster, definition, wanted)
+            continue
+        stored = decode_object(record.raw)
+        if "roleRef" in wanted and stored.get("roleRef") != wanted["roleRef"]:
+            if annotations_of(stored).get(AUTO_UPDATE) != "false":
+                cluster.state.remove(definition.storage, key, stored)
+                create_object(cluster, definition, wanted)
+            continue
+        settled = reconciled(stored, wanted)
+        if settled != stored:
+            cluster.state.put(definition.storage, key, settled)
+
+
+def reconciled(stored: Object, wanted: Object) -> Object:
+    """The stored role or binding, with all that is wanted of it; stored is not changed."""
+    if annotations_of(stored).get(AUTO_UPDATE) == "false":
+        return stored
+    labels = {**labels_of(wanted), **labels_of(stored)}
+    annotations = {**annotations_of(wanted), **annotations_of(stored)}
+    said = {field: value for field, value in (("labels", labels), ("annotations", annotations)) if value}
+    settled = {**stored, "metadata": {**stored["metadata"], **said}}
+    if "roleRef" in wanted:
+        _add(settled, "subjects", wanted.get("subjects") or ())
+        return settled
+    if (stored.get("rules") or []) != (wanted.get("rules") or []):
+        _add(settled, "rules", [one.as_object() for one in missing(rules_in(stored), rules_in(wanted))])
+    if wanted.get("aggregationRule") is None:
+        settled.pop("aggregationRule", None)
+    elif stored.get("aggregationRule") != wanted["aggregationRule"]:
+        aggregation = settled["aggregationRule"] = dict(stored.get("aggregationRule") or {})
+        _add(aggregation, SELECTORS, wanted["aggregationRule"][SELECTORS])
+    return settled
+
+
+def _add(obj: Object, field: str, wanted: Any) -> None:
+    """What a list lacks comes to its end."""
+    has = obj.get(field) or []
+    lacks = [one for one in wanted if one not in has]
+    if lacks:
+        obj[field] = [*has, *lacks]

@@ -1,0 +1,95 @@
+"""Objects that the server describes itself with: APIServices of what it serves, the range of cluster IPs, and the two
+priority classes of the system.
+
+What is missing is created; what is there is left as it is. FlowSchemas and PriorityLevelConfigurations are not created:
+requests are not queued by them here.
+
+Source: kubernetes pkg/controlplane/apiserver/aggregator.go and cmd/kube-apiserver/app/aggregator.go (priorities),
+pkg/controlplane/controller/defaultservicecidr/default_servicecidr_controller.go,
+pkg/registry/scheduling/rest/storage_scheduling.go, pkg/apis/scheduling/v1/helpers.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from protocols.objects import Object
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.verbs.create import create_object
+
+# Group → the priority of the group; versions have 15 but for those named.
+_GROUPS: Mapping[str, int] = {
+    "": 18_000,
+    "apps": 17_800,
+    "events.k8s.io": 17_750,
+    "authentication.k8s.io": 17_700,
+    "authorization.k8s.io": 17_600,
+    "autoscaling": 17_500,
+    "batch": 17_400,
+    "certificates.k8s.io": 17_300,
+    "networking.k8s.io": 17_200,
+    "policy": 17_100,
+    "rbac.authorization.k8s.io": 17_000,
+    "storage.k8s.io": 16_800,
+    "apiextensions.k8s.io": 16_700,
+    "admissionregistration.k8s.io": 16_700,
+    "scheduling.k8s.io": 16_600,
+    "coordination.k8s.io": 16_500,
+    "node.k8s.io": 16_300,
+    "discovery.k8s.io": 16_200,
+    "resource.k8s.io": 16_200,
+    "flowcontrol.apiserver.k8s.io": 16_100,
+}
+_VERSIONS: Mapping[tuple[str, str], int] = {
+    ("", "v1"): 1,
+    ("autoscaling", "v2"): 30,
+    ("certificates.k8s.io", "v1beta1"): 9,
+    ("flowcontrol.apiserver.k8s.io", "v1"): 21,
+    ("resource.k8s.io", "v1"): 21,
+}
+_PRIORITIES = {
+    "system-node-critical": (
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    "system-cluster-critical": (
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+}
+
+
+def create_system_objects(cluster: Cluster) -> None:
+    for group, version, plural, objects in (
+        ("apiregistration.k8s.io", "v1", "apiservices", _api_services(cluster)),
+        ("networking.k8s.io", "v1", "servicecidrs", _service_cidrs(cluster)),
+        ("scheduling.k8s.io", "v1", "priorityclasses", _priority_classes()),
+    ):
+        definition = cluster.registry.find(group, version, plural)
+        if definition is None:
+            continue
+        stored = cluster.state.collection(definition.storage)
+        for obj in objects:
+            if stored.get(obj["metadata"]["name"]) is None:
+                head = {"kind": definition.kind, "apiVersion": definition.api_version}
+                create_object(cluster, definition, {**head, **obj})
+
+
+def _api_services(cluster: Cluster) -> Iterator[Object]:
+    served = {(one.group, one.version) for one in cluster.registry if not one.dynamic}
+    for group, version in sorted(served):
+        if group in _GROUPS:
+            of_version = _VERSIONS.get((group, version), 15)
+            priorities = {"groupPriorityMinimum": _GROUPS[group], "versionPriority": of_version}
+            meta = {"name": f"{version}.{group}", "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"}}
+            named = {"group": group} if group else {}
+            yield {"metadata": meta, "spec": {**named, "version": version, **priorities}}
+
+
+def _service_cidrs(cluster: Cluster) -> Iterator[Object]:
+    yield {"metadata": {"name": "kubernetes"}, "spec": {"cidrs": list(cluster.service_ranges)}}
+
+
+def _priority_classes() -> Iterator[Object]:
+    for name, (value, description) in _PRIORITIES.items():
+        yield {"metadata": {"name": name}, "value": value, "description": description}

@@ -1,0 +1,135 @@
+"""What is noted of which requests.
+
+Cases of kubernetes v1.36 apiserver pkg/audit/policy/checker_test.go, pkg/apis/audit/validation/validation_test.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runtime.apiserver.access.audit_policy import AuditPolicy, Extent, PolicyError
+from runtime.apiserver.registry.attributes import Attributes, attributes_of
+from runtime.apiserver.registry.users import User
+
+TIM = User("tim@k8s.io", groups=("humans", "developers"))
+PODS = attributes_of("GET", "/api/v1/namespaces/default/pods/busybox", {})
+# As upstream's test has them; "level" is Metadata unless said otherwise.
+RULES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "create": {"verbs": ["create"]},
+    "tims": {"users": ["tim@k8s.io"]},
+    "humans": {"userGroups": ["humans"]},
+    "serviceAccounts": {"userGroups": ["system:serviceaccounts"]},
+    "getPods": {"verbs": ["get"], "resources": [{"resources": ["pods"]}]},
+    "getPodLogs": {"verbs": ["get"], "resources": [{"resources": ["pods/log"]}]},
+    "getPodWildcardMatching": {"verbs": ["get"], "resources": [{"resources": ["*"]}]},
+    "getPodResourceWildcardMatching": {"verbs": ["get"], "resources": [{"resources": ["*/log"]}]},
+    "getPodSubResourceWildcardMatching": {"verbs": ["get"], "resources": [{"resources": ["pods/*"]}]},
+    "getClusterRoles": {
+        "verbs": ["get"],
+        "resources": [{"group": "rbac.authorization.k8s.io", "resources": ["clusterroles"]}],
+    },
+    "anyGroup": {"resources": [{"group": "*", "resources": ["pods"]}]},
+    "anyResource": {"resources": [{"group": ""}]},
+    "getLogs": {"verbs": ["get"], "nonResourceURLs": ["/logs*"]},
+    "getMetrics": {"verbs": ["get"], "nonResourceURLs": ["/metrics"]},
+    "clusterScoped": {"namespaces": [""]},
+    "inDefault": {"namespaces": ["default"]},
+    "named": {"resources": [{"resources": ["pods"], "resourceNames": ["edit"]}]},
+}
+
+
+def matches(rule: str, user: User | None, asked: Attributes) -> bool:
+    said = {"level": "Metadata", **RULES[rule]}
+    policy = AuditPolicy({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [said]})
+    return policy.extent(user, asked) == Extent("Metadata")
+
+
+@pytest.mark.parametrize(
+    ("asked", "matching"),
+    [
+        (
+            PODS,
+            (
+                "default tims humans getPods getPodWildcardMatching getPodSubResourceWildcardMatching anyGroup "
+                "anyResource inDefault"
+            ),
+        ),
+        (
+            attributes_of("GET", "/api/v1/namespaces/default/pods/busybox/log", {}),
+            (
+                "default tims humans getPodLogs getPodWildcardMatching getPodResourceWildcardMatching "
+                "getPodSubResourceWildcardMatching anyResource inDefault"
+            ),
+        ),
+        (
+            attributes_of("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/edit", {}),
+            "default tims humans getClusterRoles clusterScoped",
+        ),
+        (attributes_of("GET", "/logs/x", {}), "default tims humans getLogs"),
+        (attributes_of("GET", "/metrics", {}), "default tims humans getMetrics"),
+        (
+            attributes_of("GET", "/api/v1/namespaces/default/pods/edit", {}),
+            (
+                "default tims humans getPods getPodWildcardMatching getPodSubResourceWildcardMatching anyGroup "
+                "anyResource inDefault named"
+            ),
+        ),
+        (
+            attributes_of("POST", "/api/v1/namespaces/default/pods", {}),
+            "default create tims humans anyGroup anyResource inDefault",
+        ),
+    ],
+)
+def test_which_rules_match(asked: Attributes, matching: str) -> None:
+    assert [rule for rule in RULES if matches(rule, TIM, asked)] == [rule for rule in RULES if rule in matching.split()]
+
+
+def test_rules_for_users_do_not_match_who_is_not_known() -> None:
+    assert [rule for rule in ("default", "tims", "humans") if matches(rule, None, PODS)] == ["default"]
+
+
+def test_the_first_rule_that_matches_counts_and_stages_add_up() -> None:
+    policy = AuditPolicy(
+        {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "omitManagedFields": True,
+            "rules": [
+                {"level": "None", "users": ["x"]},
+                {"level": "Request", "verbs": ["get"], "omitStages": ["Panic"], "omitManagedFields": False},
+                {"level": "RequestResponse", "verbs": ["get", "list"]},
+            ],
+        }
+    )
+    assert policy.extent(User("x"), PODS).level == "None"
+    assert policy.extent(TIM, PODS) == Extent("Request", frozenset({"RequestReceived", "Panic"}), False)
+    assert policy.extent(TIM, PODS._replace(verb="list")) == Extent(
+        "RequestResponse", frozenset({"RequestReceived"}), True
+    )
+    assert policy.extent(TIM, PODS._replace(verb="delete")).level == "None"
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        ([], "no Policy"),
+        ({"apiVersion": "audit.k8s.io/v1beta1"}, "no Policy"),
+        ({"rules": []}, "0 rules"),
+        ({"rules": [{}]}, "level"),
+        ({"rules": [{"level": "Loud"}]}, "level"),
+        ({"rules": [{"level": "None", "omitStages": ["x"]}]}, "omitStages"),
+        ({"omitStages": ["x"], "rules": [{"level": "None"}]}, "omitStages"),
+        ({"rules": [{"level": "None", "nonResourceURLs": ["/x"], "namespaces": ["y"]}]}, "both"),
+        ({"rules": [{"level": "None", "nonResourceURLs": ["x"]}]}, "does not begin"),
+        ({"rules": [{"level": "None", "nonResourceURLs": ["/x/*/y"]}]}, "before its end"),
+        ({"rules": [{"level": "None", "resources": [{"resourceNames": ["x"]}]}]}, "at least one resource"),
+    ],
+)
+def test_what_is_no_policy(policy: Any, why: str) -> None:
+    given = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", **policy} if isinstance(policy, dict) else policy
+    with pytest.raises(PolicyError, match=why):
+        AuditPolicy(given)
