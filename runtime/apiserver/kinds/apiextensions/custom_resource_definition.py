@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: validated as far as serving them needs it; their schemas are not looked at.
+"""CustomResourceDefinitions.
 
 Source: apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go,
 pkg/apis/apiextensions/v1/defaults.go, pkg/apis/apiextensions/validation/validation.go (v1.36).
@@ -6,19 +6,32 @@ pkg/apis/apiextensions/v1/defaults.go, pkg/apis/apiextensions/validation/validat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, quoted, required
+from runtime.apiserver.errors.field_errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    quoted,
+    required,
+)
 from runtime.apiserver.kinds.shared.names import dns1035_label, dns_subdomain
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.structural.openapi_rules import Leniency, leniency
+from runtime.apiserver.kinds.structural.versions import schema_of, validate_alike, validate_versions
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.strategy import Allocating, Strategy
 
 _APPROVED = "api-approved.kubernetes.io"  # an annotation
 _APPROVAL_RULE = "https://github.com/kubernetes/enhancements/pull/1111"
 _SCOPES = ("Cluster", "Namespaced")
+_STRATEGIES = ("None", "Webhook")
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+_STRICT = Leniency()
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # a finalizer: its objects are still to be deleted
 
 
 def set_defaults(definition: Object) -> None:
@@ -30,38 +43,230 @@ def set_defaults(definition: Object) -> None:
         names["singular"] = kind.lower()
     if kind and not names.get("listKind"):
         names["listKind"] = f"{kind}List"
-    spec.setdefault("conversion", {}).setdefault("strategy", "None")
+    conversion = spec.setdefault("conversion", {"strategy": "None"})
+    service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
+    if service is not None:
+        service.setdefault("port", 443)
+
+
+def note_stored_version(definition: Object) -> None:
+    """Objects are written in the storage version from now on, so it is one of those that there are."""
+    status = definition.setdefault("status", {})
+    for version in definition["spec"].get("versions") or ():
+        if version.get("storage"):
+            stored = status.get("storedVersions") or []
+            if version.get("name") not in stored:
+                status["storedVersions"] = [*stored, version.get("name")]
+            break
+
+
+def _begin_update(_among: Allocating, new: Object, _old: Object) -> None:
+    if "status" in new:
+        new["status"] = dict(new["status"])  # which it shares with the old one
+    note_stored_version(new)
 
 
 def validate(definition: Object) -> list[FieldError]:
-    spec = definition["spec"]
-    group, names, name = spec.get("group") or "", spec["names"], definition["metadata"].get("name", "")
-    errors: list[FieldError] = []
-    if name != f"{names.get('plural') or ''}.{group}":
-        errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+    spec, meta = definition["spec"], definition["metadata"]
+    name, required_name = meta.get("name", ""), f"{spec['names'].get('plural') or ''}.{spec.get('group') or ''}"
+    errors = (
+        [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')] if name != required_name else []
+    )
+    return [
+        *errors,
+        *_spec(spec, _STRICT),
+        *_stored_versions(definition),
+        *_approval(spec.get("group") or "", meta.get("annotations") or {}),
+        *_preserve(spec),
+    ]
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """Group and plural are immutable: stored objects are found by them. Once it is served, so are scope and kind."""
+    now, then = new["spec"], old["spec"]
+    schemas = [schema for version in then.get("versions") or () if (schema := schema_of(version)) is not None]
+    errors = list(_spec(now, leniency(schemas)))
+    immutable = [("group", now.get("group"), then.get("group"))]
+    immutable.append(("names.plural", now["names"].get("plural"), then["names"].get("plural")))
+    if is_established(old):
+        immutable[:0] = [
+            ("scope", now.get("scope"), then.get("scope")),
+            ("names.kind", now["names"].get("kind"), then["names"].get("kind")),
+        ]
+    errors += [invalid(f"spec.{field}", value, IMMUTABLE) for field, value, former in immutable if value != former]
+    errors += _stored_versions(new)
+    approvals = [_approval(now.get("group") or "", one["metadata"].get("annotations") or {}) for one in (new, old)]
+    if _kinds(approvals[0]) != _kinds(approvals[1]):
+        errors += approvals[0]
+    return errors if then.get("preserveUnknownFields") else [*errors, *_preserve(now)]
+
+
+def _kinds(errors: list[FieldError]) -> list[str]:
+    return [error.type for error in errors]
+
+
+def is_established(definition: Object) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
+
+
+def _spec(spec: Object, lenient: Leniency) -> Iterator[FieldError]:
+    group, names, versions = spec.get("group") or "", spec["names"], spec.get("versions") or []
     if not group:
-        errors.append(required("spec.group"))
-    else:
-        errors += [invalid("spec.group", group, text) for text in dns_subdomain(group)]
-        if "." not in group:
-            errors.append(invalid("spec.group", group, "should be a domain with at least one dot"))
-    errors += _validate_approval(group, definition["metadata"].get("annotations") or {})
+        yield required("spec.group")
+    elif wrong := dns_subdomain(group):
+        yield invalid("spec.group", group, ",".join(wrong))
+    elif "." not in group:
+        yield invalid("spec.group", group, "should be a domain with at least one dot")
     scope = spec.get("scope") or ""
     if not scope:
-        errors.append(required("spec.scope"))
+        yield required("spec.scope")
     elif scope not in _SCOPES:
-        errors.append(not_supported("spec.scope", scope, _SCOPES))
-    errors += _validate_versions(spec.get("versions") or [])
-    for field in ("plural", "singular", "kind", "listKind"):
-        word = names.get(field) or ""
-        if not word:
-            errors.append(required(f"spec.names.{field}"))
+        yield not_supported("spec.scope", scope, _SCOPES)
+    of_versions = list(validate_versions(versions, lenient))
+    yield from of_versions
+    given = [version.get("name") or "" for version in versions]
+    for i, name in enumerate(given):
+        if wrong := dns1035_label(name):
+            yield invalid(f"spec.versions[{i}].name", name, ",".join(wrong))
+    if len(set(given)) < len(given):
+        yield invalid("spec.versions", versions, "must contain unique version names")
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        detail = "must have exactly one version marked as storage version"
+        yield invalid("spec.versions", versions, detail)
+    if given and given[0] and (wrong := dns1035_label(given[0])):
+        yield invalid("spec.version", given[0], ",".join(wrong))
+    yield from (
+        required(f"spec.names.{field}") for field in ("plural", "singular", "kind", "listKind") if not names.get(field)
+    )
+    yield from _names(names, "spec.names")
+    yield from validate_alike(versions, lenient)
+    yield from _conversion(spec.get("conversion") or {}, "spec.conversion")
+
+
+def _names(names: Object, path: str) -> Iterator[FieldError]:
+    for field in ("plural", "singular"):
+        if names.get(field) and (wrong := dns1035_label(names[field])):
+            yield invalid(f"{path}.{field}", names[field], ",".join(wrong))
+    for field in ("kind", "listKind"):
+        if names.get(field) and (wrong := dns1035_label(names[field].lower())):
+            detail = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+            yield invalid(f"{path}.{field}", names[field], detail)
+    for field in ("shortNames", "categories"):
+        if field == "categories" and names.get("kind") and names["kind"] == names.get("listKind"):
+            yield invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
+        for i, word in enumerate(names.get(field) or ()):
+            if wrong := dns1035_label(word):
+                yield invalid(f"{path}.{field}[{i}]", word, ",".join(wrong))
+
+
+def _conversion(conversion: Object, path: str) -> Iterator[FieldError]:
+    strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
+    client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
+    of_client, of_versions = f"{path}.webhookClientConfig", f"{path}.conversionReviewVersions"
+    if not strategy:
+        yield required(f"{path}.strategy")
+    elif strategy not in _STRATEGIES:
+        yield not_supported(f"{path}.strategy", strategy, _STRATEGIES)
+    if strategy != "Webhook":
+        unless = "should not be set when strategy is not set to Webhook"
+        if client is not None:
+            yield forbidden(of_client, unless)
+        if versions:
+            yield forbidden(of_versions, unless)
+        return
+    if client is None:
+        yield required(of_client, "required when strategy is set to Webhook")
+    elif (client.get("url") is None) == (client.get("service") is None):
+        yield required(of_client, "exactly one of url or service is required")
+    elif client.get("url") is not None:
+        yield from _url(client["url"], f"{of_client}.url")
+    else:
+        yield from _service(client["service"], f"{of_client}.service")
+    yield from _review_versions(versions, of_versions)
+
+
+def _review_versions(versions: list[str], path: str) -> Iterator[FieldError]:
+    if not versions:
+        yield required(path)
+        return
+    for i, version in enumerate(versions):
+        if version in versions[:i]:
+            yield invalid(f"{path}[{i}]", version, "duplicate version")
         else:
-            errors += [invalid(f"spec.names.{field}", word, text) for text in dns1035_label(word.lower())]
-    return errors
+            yield from (invalid(f"{path}[{i}]", version, text) for text in dns1035_label(version))
+    if not set(_REVIEW_VERSIONS) & set(versions):
+        yield invalid(path, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
 
 
-def _validate_approval(group: str, annotations: Mapping[str, str]) -> list[FieldError]:
+def _url(text: str, path: str) -> Iterator[FieldError]:
+    form = "; desired format: https://host[/path]"
+    try:
+        url = urlsplit(text)
+    except ValueError as err:
+        yield required(path, f"url must be a valid URL: {err}{form}")
+        return
+    if url.scheme != "https":
+        yield invalid(path, url.scheme, f"'https' is the only allowed URL scheme{form}")
+    user, _, host = url.netloc.rpartition("@")
+    if not host:
+        yield invalid(path, host, f"host must be specified{form}")
+    if user:
+        yield invalid(path, user, "user information is not permitted in the URL")
+    if url.fragment:
+        yield invalid(path, url.fragment, "fragments are not permitted in the URL")
+    if url.query:
+        yield invalid(path, url.query, "query parameters are not permitted in the URL")
+
+
+def _service(service: Object, path: str) -> Iterator[FieldError]:
+    """Upstream mixes the name and the namespace up when it says which of them is missing."""
+    if not service.get("namespace"):
+        yield required(f"{path}.name")
+    if not service.get("name"):
+        yield required(f"{path}.namespace")
+    port, steps = service.get("port", 443), service.get("path")
+    if not 1 <= port <= 65535:
+        yield invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
+    if steps in (None, "", "/"):
+        return
+    if steps == "//":
+        yield invalid(f"{path}.path", steps, "segment[0] may not be empty")
+        return
+    if not steps.startswith("/"):
+        yield invalid(f"{path}.path", steps, "must start with a '/'")
+    for i, step in enumerate(steps[1:].removesuffix("/").split("/")):
+        wrong = (
+            [f"segment[{i}]: {text}" for text in dns_subdomain(step)] if step else [f"segment[{i}] may not be empty"]
+        )
+        yield from (invalid(f"{path}.path", steps, text) for text in wrong)
+
+
+def _stored_versions(definition: Object) -> Iterator[FieldError]:
+    stored = (definition.get("status") or {}).get("storedVersions") or []
+    versions, path = definition["spec"].get("versions") or [], "status.storedVersions"
+    if not stored:
+        yield invalid(path, None, "must have at least one stored version")
+        return
+    for version in versions:
+        if version.get("storage") and version.get("name") not in stored:
+            yield invalid(path, stored, f"must have the storage version {version.get('name')}")
+    given = {version.get("name") for version in versions}
+    for i, name in enumerate(stored):
+        if name not in given:
+            until = f"a storage migration ensures no data remains persisted in {name} and removes {name} from {path}"
+            must = f"must remain in spec.versions until {until}"
+            detail = f"missing from spec.versions; {name} was previously a storage version, and {must}"
+            yield invalid(f"{path}[{i}]", name, detail)
+
+
+def _preserve(spec: Object) -> Iterator[FieldError]:
+    if spec.get("preserveUnknownFields"):
+        instead = "set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        yield invalid("spec.preserveUnknownFields", True, f"cannot set to true, {instead}")
+
+
+def _approval(group: str, annotations: Mapping[str, str]) -> list[FieldError]:
     """Groups of Kubernetes' own need a word in an annotation, as upstream's helpers.GetAPIApprovalState reads it."""
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return []
@@ -83,39 +288,6 @@ def _is_url(text: str) -> bool:
     return bool(url.scheme and url.netloc)
 
 
-def _validate_versions(versions: list[Object]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen: set[str] = set()
-    for i, version in enumerate(versions):
-        name = version.get("name") or ""
-        errors += [invalid(f"spec.versions[{i}].name", name, text) for text in dns1035_label(name)]
-        if "openAPIV3Schema" not in (version.get("schema") or {}):
-            errors.append(required(f"spec.versions[{i}].schema.openAPIV3Schema"))
-        if name in seen:
-            errors.append(duplicate(f"spec.versions[{i}].name", name))
-        seen.add(name)
-    if sum(bool(version.get("storage")) for version in versions) != 1:
-        detail = "must have exactly one version marked as storage version"
-        errors.append(invalid("spec.versions", versions, detail))
-    return errors
-
-
-def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Group, scope, plural and kind are immutable: stored objects are found by them."""
-    now, then = new["spec"], old["spec"]
-    errors = [
-        invalid(f"spec.{field}", now.get(field), IMMUTABLE)
-        for field in ("group", "scope")
-        if now.get(field) != then.get(field)
-    ]
-    errors += [
-        invalid(f"spec.names.{field}", now["names"].get(field), IMMUTABLE)
-        for field in ("plural", "kind")
-        if now["names"].get(field) != then["names"].get(field)
-    ]
-    return errors
-
-
 RESOURCE = ResourceDefinition(
     group="apiextensions.k8s.io",
     version="v1",
@@ -129,9 +301,14 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_defaults,
+        prepare_for_create=note_stored_version,
         validate=validate,
         allow_unconditional_update=False,
+        reallocate=_begin_update,
         validate_update=validate_update,
+        update_is_judged_whole=True,
         has_status=True,
+        finalizer_on_delete=CLEANUP,
+        empty_status={"acceptedNames": {"plural": "", "kind": ""}, "conditions": None, "storedVersions": None},
     ),
 )

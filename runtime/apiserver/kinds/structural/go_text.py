@@ -1,0 +1,27 @@
+"""Values as Go prints them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+
+def go_number(value: float) -> str:
+    """As %v prints an int64 or a float64: the shortest digits, with an exponent below 1e-4 and from 1e6 on."""
+    if isinstance(value, int):
+        return str(value)
+    sign, digits, _ = Decimal(repr(value)).normalize().as_tuple()
+    size = Decimal(repr(value)).adjusted() if value else 0
+    if -4 <= size < 6:
+        return f"{Decimal(repr(value)).normalize():f}"
+    rest = "".join(str(one) for one in digits[1:])
+    return f"{'-' if sign else ''}{digits[0]}{'.' if rest else ''}{rest}e{size:+03d}"
+
+
+def sorted_keys(value: Any) -> Any:
+    """With the keys of maps in order, as Go encodes them."""
+    if isinstance(value, dict | list):
+        return orjson.loads(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+    return value

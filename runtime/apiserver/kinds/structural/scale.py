@@ -1,0 +1,57 @@
+"""What an object has where its scale is.
+
+Source: apiextensions-apiserver pkg/registry/customresource/validator.go (ValidateScaleSpec, …Status; v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid
+from runtime.apiserver.kinds.structural.go_text import go_number
+from runtime.apiserver.registry.strategy import ScalePaths
+
+_MOST = 2**31 - 1
+_GO_TYPES: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
+
+
+def validate_scale(paths: ScalePaths | None, obj: Object, *, of_spec: bool = True) -> Iterator[FieldError]:
+    """of_spec: the replicas that are wanted are looked at too."""
+    if paths is None:
+        return
+    if of_spec:
+        yield from _replicas(paths.replicas, obj)
+    yield from _replicas(paths.status_replicas, obj)
+    if paths.selector:
+        yield from _wrong(paths.selector, obj, str, "")
+
+
+def _replicas(path: str, obj: Object) -> Iterator[FieldError]:
+    wrong = list(_wrong(path, obj, int, 0))
+    yield from wrong
+    value = _at(path, obj)
+    if wrong or value is None:
+        return
+    if value < 0:
+        yield invalid(path, value, "should be a non-negative integer")
+    elif value > _MOST:
+        yield invalid(path, value, f"should be less than or equal to {_MOST}")
+
+
+def _wrong(path: str, obj: Object, type_: type, zero: Any) -> Iterator[FieldError]:
+    """A value of another type."""
+    value = _at(path, obj)
+    if value is not None and type(value) is not type_:
+        shown = go_number(value) if type(value) in (int, float) else str(value)
+        found = _GO_TYPES.get(type(value), "map[string]interface {}")
+        text = f"{path} accessor error: {shown} is of the type {found}, expected {_GO_TYPES[type_]}"
+        yield invalid(path, zero, text)
+
+
+def _at(path: str, obj: Object) -> Any:
+    value: Any = obj
+    for step in path.removeprefix(".").split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,67 @@
+"""A JSONSchemaProps as JSON: a mapping in which an absent field, and the zero of its type, mean the same.
+
+Source: apiextensions-apiserver pkg/apis/apiextensions/types_jsonschema.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+EMBEDDED = "x-kubernetes-embedded-resource"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+LIST_TYPE = "x-kubernetes-list-type"
+LIST_KEYS = "x-kubernetes-list-map-keys"
+MAP_TYPE = "x-kubernetes-map-type"
+RULES = "x-kubernetes-validations"
+
+META_FIELDS = ("apiVersion", "kind", "metadata")
+JUNCTORS = ("allOf", "anyOf", "oneOf")
+
+
+def items_of(schema: Schema) -> Schema | None:
+    """The schema of a list's items; None also for the forbidden list of schemas."""
+    items = schema.get("items")
+    return items if isinstance(items, dict) else None
+
+
+def properties_of(schema: Schema) -> Mapping[str, Schema]:
+    return schema.get("properties") or {}
+
+
+def additional_of(schema: Schema) -> Schema | None:
+    """The schema of a map's values; None without one, and for true and false."""
+    additional = schema.get("additionalProperties")
+    return additional if isinstance(additional, dict) else None
+
+
+def parts_of(schema: Schema) -> Iterator[Schema]:
+    """The schemas directly inside of one, those of forbidden fields too."""
+    items = schema.get("items")
+    yield from [items] if isinstance(items, dict) else items or ()
+    for junctor in JUNCTORS:
+        yield from schema.get(junctor) or ()
+    if schema.get("not") is not None:
+        yield schema["not"]
+    for field in ("properties", "patternProperties", "definitions", "dependencies"):
+        yield from (one for one in (schema.get(field) or {}).values() if isinstance(one, dict))
+    yield from (
+        one for one in (schema.get("additionalProperties"), schema.get("additionalItems")) if isinstance(one, dict)
+    )
+
+
+def all_schemas(schema: Schema) -> Iterator[Schema]:
+    """A schema, and all that are inside of it."""
+    yield schema
+    for part in parts_of(schema):
+        yield from all_schemas(part)
+
+
+def types_of(schema: Schema) -> tuple[str, ...]:
+    """The types of its values; none: any."""
+    if schema.get(INT_OR_STRING):
+        return "integer", "string"
+    return (schema["type"],) if schema.get("type") else ()
