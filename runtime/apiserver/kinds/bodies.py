@@ -1,15 +1,14 @@
-"""The kinds that are no resources, only bodies of subresources: pods/binding and pods/eviction, …/token, …/scale."""
+"""The kinds that are no resources, only bodies of subresources: pods/eviction, …/token, …/scale."""
 
 from __future__ import annotations
 
 from runtime.apiserver.kinds.authentication import token_request
 from runtime.apiserver.kinds.autoscaling import scale
-from runtime.apiserver.kinds.core import binding
 from runtime.apiserver.kinds.policy import eviction
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.subresources import GroupVersionKind
 
 BODIES: dict[GroupVersionKind, ResourceDefinition] = {
     GroupVersionKind(one.group, one.version, one.kind): one
-    for one in (binding.RESOURCE, eviction.RESOURCE, scale.RESOURCE, token_request.RESOURCE)
+    for one in (eviction.RESOURCE, scale.RESOURCE, token_request.RESOURCE)
 }

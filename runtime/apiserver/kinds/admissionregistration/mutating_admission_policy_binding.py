@@ -1,15 +1,33 @@
 """MutatingAdmissionPolicyBindings.
 
 Source: kubernetes pkg/registry/admissionregistration/mutatingadmissionpolicybinding/strategy.go,
+pkg/apis/admissionregistration/validation/validation.go,
 pkg/printers/internalversion/printers.go (printMutatingAdmissionPolicyBinding) (v1.36).
 """
 
 from __future__ import annotations
 
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.shared.admission_registration import POLICY_BINDING
+from runtime.apiserver.kinds.shared.admission_rules import (
+    binding_errors,
+    mutating_operations_errors,
+    set_match_defaults,
+)
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def set_defaults(binding: Object) -> None:
+    set_match_defaults(binding["spec"].get("matchResources"))
+
+
+def validate(binding: Object) -> list[FieldError]:
+    spec = binding["spec"]
+    return [*binding_errors(spec), *mutating_operations_errors(spec.get("matchResources"), "spec.matchResources")]
+
 
 RESOURCE = ResourceDefinition(
     group="admissionregistration.k8s.io",
@@ -21,6 +39,8 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
+        set_defaults=set_defaults,
+        validate=validate,
         allow_unconditional_update=False,
     ),
     printer=POLICY_BINDING,

@@ -1,15 +1,51 @@
 """ValidatingAdmissionPolicyBindings.
 
 Source: kubernetes pkg/registry/admissionregistration/validatingadmissionpolicybinding/strategy.go,
+pkg/apis/admissionregistration/validation/validation.go,
 pkg/printers/internalversion/printers.go (printValidatingAdmissionPolicyBinding) (v1.36).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.admission_registration import POLICY_BINDING
+from runtime.apiserver.kinds.shared.admission_rules import binding_errors, set_match_defaults
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+
+ACTIONS = ("Audit", "Deny", "Warn")
+DENIED_AND_WARNED = (
+    "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
+    "headers serves no purpose)"
+)
+
+
+def set_defaults(binding: Object) -> None:
+    set_match_defaults(binding["spec"].get("matchResources"))
+
+
+def validate(binding: Object) -> list[FieldError]:
+    spec = binding["spec"]
+    return [*binding_errors(spec), *_action_errors(spec.get("validationActions") or [])]
+
+
+def _action_errors(actions: list[Any]) -> Iterator[FieldError]:
+    path = "spec.validationActions"
+    for place, action in enumerate(actions):
+        if action not in ACTIONS:
+            yield not_supported(f"{path}[{place}]", action, ACTIONS)
+        if action in actions[:place]:
+            yield duplicate(f"{path}[{place}]", action)
+    if "Deny" in actions and "Warn" in actions:
+        yield invalid(path, actions, DENIED_AND_WARNED)
+    if not actions:
+        yield required(path, "at least one validation action is required")
+
 
 RESOURCE = ResourceDefinition(
     group="admissionregistration.k8s.io",
@@ -21,6 +57,8 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
+        set_defaults=set_defaults,
+        validate=validate,
         allow_unconditional_update=False,
     ),
     printer=POLICY_BINDING,

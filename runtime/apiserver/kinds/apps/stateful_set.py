@@ -52,7 +52,19 @@ def set_defaults(statefulset: Object) -> None:
 def validate(statefulset: Object) -> list[FieldError]:
     spec = statefulset["spec"]
     errors = not_negative(spec, "spec", ("replicas", "minReadySeconds"))
-    return errors + validate_selected_template(spec, owner="StatefulSet", empty="statefulset")
+    return errors + validate_selected_template(_as_pods_have_it(spec), owner="StatefulSet", empty="statefulset")
+
+
+def _as_pods_have_it(spec: Object) -> Object:
+    """The spec with a template that has a volume for each claim, and no host's name: its pods have their own."""
+    template = spec["template"]
+    of_pods = {name: value for name, value in template["spec"].items() if name not in ("hostname", "subdomain")}
+    names = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ()]
+    if names:
+        own = [volume for volume in of_pods.get("volumes") or () if volume.get("name") not in names]
+        claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
+        of_pods["volumes"] = claimed + own
+    return {**spec, "template": {**template, "spec": of_pods}}
 
 
 def cells(obj: Object, now: float) -> list[Any]:

@@ -1,30 +1,151 @@
 """HorizontalPodAutoscalers.
 
-Source: kubernetes pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go,
-pkg/printers/internalversion/printers.go (printHorizontalPodAutoscaler) (v1.36).
+Source: kubernetes pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go, pkg/apis/autoscaling/v2/defaults.go,
+pkg/apis/autoscaling/validation/validation.go, pkg/printers/internalversion/printers.go (printHorizontalPodAutoscaler)
+(v1.36).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from copy import deepcopy
 from typing import Any
 
 from protocols.objects import Object
+from protocols.quantities import parse_quantity
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from runtime.apiserver.kinds.shared.autoscaling_metrics import SOURCES, validate_metric, validate_reference
 from runtime.apiserver.kinds.shared.cells import NONE, UNKNOWN, UNSET, age_cell, items, name_cell, part, shortened
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE, not_negative
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
 
-# type of a metric → where its specification and its current value are
-_METRIC_SOURCES = {
-    "External": "external",
-    "Pods": "pods",
-    "Object": "object",
-    "Resource": "resource",
-    "ContainerResource": "containerResource",
+DEFAULT_UTILIZATION = 80  # percent
+_ROUND_TRIP = tuple(
+    f"autoscaling.alpha.kubernetes.io/{word}"
+    for word in (
+        *("metrics", "behavior", "scale-down-tolerance", "scale-up-tolerance", "current-metrics", "conditions"),
+    )
+)
+_PERCENT_RULE = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_DEFAULT_RULES: Mapping[str, Mapping[str, Any]] = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _PERCENT_RULE],
+    },
+    "scaleDown": {"selectPolicy": "Max", "policies": [_PERCENT_RULE]},
 }
+_LONGEST_PERIOD, _LONGEST_WINDOW = 1800, 3600  # seconds
+
+
+def cpu_utilization(percent: int) -> Object:
+    """The metric of this average utilization of CPU."""
+    target = {"type": "Utilization", "averageUtilization": percent}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def without_round_trip_annotations(meta: Object) -> Object:
+    """The metadata without the annotations in which autoscaling/v1 shows what else there is."""
+    annotations = meta.get("annotations") or {}
+    if not any(name in annotations for name in _ROUND_TRIP):
+        return meta
+    kept = {name: value for name, value in annotations.items() if name not in _ROUND_TRIP}
+    rest = {name: value for name, value in meta.items() if name != "annotations"}
+    return {**rest, "annotations": kept} if kept else rest
+
+
+def set_defaults(autoscaler: Object) -> None:
+    autoscaler["metadata"] = without_round_trip_annotations(autoscaler["metadata"])
+    spec = autoscaler["spec"]
+    spec.setdefault("minReplicas", 1)
+    if not spec.get("metrics"):
+        spec["metrics"] = [cpu_utilization(DEFAULT_UTILIZATION)]
+    if spec.get("behavior") is not None:
+        for way, rules in _DEFAULT_RULES.items():
+            spec["behavior"][way] = {**deepcopy(dict(rules)), **(spec["behavior"].get(way) or {})}
+
+
+def validate(autoscaler: Object) -> list[FieldError]:
+    spec = autoscaler["spec"]
+    reference = part(spec, "scaleTargetRef")
+    return _validate_spec(spec, lowest=1, any_version=False, core=reference.get("kind") == "ReplicationController")
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    spec, before = new["spec"], old["spec"]
+    reference, was = part(spec, "scaleTargetRef"), part(before, "scaleTargetRef")
+    same = all((reference.get(name) or "") == (was.get(name) or "") for name in ("apiVersion", "kind"))
+    lowest = 0 if before.get("minReplicas") == 0 else 1
+    core = reference.get("kind") == "ReplicationController"
+    return _validate_spec(spec, lowest=lowest, any_version=same, core=core)
+
+
+def _validate_spec(spec: Object, *, lowest: int, any_version: bool, core: bool) -> list[FieldError]:
+    """lowest: of minReplicas. any_version: of the target. core: the target may be of the core group."""
+    errors: list[FieldError] = []
+    least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
+    if least is not None and least < lowest:
+        errors.append(invalid("spec.minReplicas", least, f"must be greater than or equal to {lowest}"))
+    if most == 0:
+        errors.append(required("spec.maxReplicas", "must be set and greater than 0"))
+    elif most < 0:
+        errors.append(invalid("spec.maxReplicas", most, "must be greater than or equal to 1"))
+    if least is not None and most < least:
+        errors.append(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
+    target = part(spec, "scaleTargetRef")
+    errors += validate_reference(target, "spec.scaleTargetRef", any_version=any_version, core=core)
+    metrics = spec.get("metrics") or []
+    for i, metric in enumerate(metrics):
+        errors += validate_metric(metric, f"spec.metrics[{i}]")
+    if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
+        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+        errors.append(forbidden("spec.metrics", detail))
+    for way in ("scaleUp", "scaleDown"):
+        if rules := part(spec, "behavior").get(way):
+            errors += _validate_rules(rules, f"spec.behavior.{way}")
+    return errors
+
+
+def _validate_rules(rules: Mapping[str, Any], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    window, policy = rules.get("stabilizationWindowSeconds"), rules.get("selectPolicy")
+    at = f"{field}.stabilizationWindowSeconds"
+    if window is not None and window < 0:
+        errors.append(invalid(at, window, "must be greater than or equal to zero"))
+    if window is not None and window > _LONGEST_WINDOW:
+        errors.append(invalid(at, window, f"must be less than or equal to {_LONGEST_WINDOW}"))
+    if policy is not None and policy not in ("Disabled", "Max", "Min"):
+        errors.append(not_supported(f"{field}.selectPolicy", policy, ("Disabled", "Max", "Min")))
+    policies = rules.get("policies") or []
+    if not policies:
+        errors.append(required(f"{field}.policies", "must specify at least one Policy"))
+    for i, one in enumerate(policies):
+        errors += _validate_policy(one, f"{field}.policies[{i}]")
+    tolerance = rules.get("tolerance")
+    if tolerance is not None and parse_quantity(tolerance) < 0:
+        errors.append(invalid(f"{field}.tolerance", tolerance, NOT_NEGATIVE))
+    return errors
+
+
+def _validate_policy(policy: Mapping[str, Any], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    type_, value, period = policy.get("type") or "", policy.get("value") or 0, policy.get("periodSeconds") or 0
+    if type_ not in ("Percent", "Pods"):
+        errors.append(not_supported(f"{field}.type", type_, ("Percent", "Pods")))
+    if value <= 0:
+        errors.append(invalid(f"{field}.value", value, "must be greater than zero"))
+    if period <= 0:
+        errors.append(invalid(f"{field}.periodSeconds", period, "must be greater than zero"))
+    if period > _LONGEST_PERIOD:
+        errors.append(invalid(f"{field}.periodSeconds", period, f"must be less than or equal to {_LONGEST_PERIOD}"))
+    return errors
+
+
+def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
+    return not_negative(dict(part(new, "status")), "status", ("currentReplicas", "desiredReplicas"))
 
 
 def cells(autoscaler: Object, now: float) -> list[Any]:
@@ -41,24 +162,13 @@ def cells(autoscaler: Object, now: float) -> list[Any]:
     ]
 
 
-def cells_of_v1(autoscaler: Object, now: float) -> list[Any]:
-    """autoscaling/v1 has a single metric, the utilization of CPU."""
-    spec, status = part(autoscaler, "spec"), part(autoscaler, "status")
-    row = cells(autoscaler, now)
-    target = spec.get("targetCPUUtilizationPercentage")
-    if target is not None:
-        current = status.get("currentCPUUtilizationPercentage")
-        row[2] = f"cpu: {UNKNOWN if current is None else f'{current}%'}/{target}%"
-    return row
-
-
 def _metrics(specs: Sequence[Mapping[str, Any]], currents: Sequence[Mapping[str, Any]]) -> str:
     texts = [_metric(spec, currents[i] if i < len(currents) else {}) for i, spec in enumerate(specs)]
     return shortened(texts, most=2, separator=", ", empty=NONE)
 
 
 def _metric(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
-    source = _METRIC_SOURCES.get(spec.get("type") or "")
+    source = SOURCES.get(spec.get("type") or "")
     if source is None:
         return "<unknown type>"
     target, current = part(spec, source, "target"), part(status, source, "current")
@@ -89,7 +199,13 @@ RESOURCE = ResourceDefinition(
     subresources=("status",),
     strategy=Strategy(
         validate_name=dns_subdomain,
+        set_defaults=set_defaults,
+        validate=validate,
+        update_is_judged_whole=True,
+        validate_update=validate_update,
         has_status=True,
+        empty_status={"currentMetrics": None, "desiredReplicas": 0},
+        validate_status_update=validate_status_update,
     ),
     printer=Printer(
         columns=(
@@ -104,7 +220,3 @@ RESOURCE = ResourceDefinition(
         cells=cells,
     ),
 )
-
-
-# Not served yet: autoscaling/v1 is the same object in another form, for which a conversion is to be written.
-RESOURCE_V1 = replace(RESOURCE, version="v1", printer=RESOURCE.printer._replace(cells=cells_of_v1))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, not_supported, required
+from protocols.objects import Object, name_of
+from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import (
     NONE,
     UNSET,
@@ -21,19 +21,25 @@ from runtime.apiserver.kinds.shared.cells import (
     selector_cell,
     since,
 )
+from runtime.apiserver.kinds.shared.cron_schedules import schedule_problem, time_zone_problems
+from runtime.apiserver.kinds.shared.job_validation import validate_job_spec
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import not_negative
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
-from runtime.apiserver.kinds.shared.workloads import TEMPLATE_COLUMNS, validate_job_template
+from runtime.apiserver.kinds.shared.workloads import TEMPLATE_COLUMNS
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean, number
 from runtime.apiserver.registry.strategy import Strategy
+
+_LONGEST_NAME = 52
 
 
 def set_defaults(cron_job: Object) -> None:
     """The job template gets the defaults of pods only; those of Jobs are set when the Job is created."""
     spec = cron_job.setdefault("spec", {})
-    template = spec.setdefault("jobTemplate", {}).setdefault("spec", {}).setdefault("template", {})
+    job = spec.setdefault("jobTemplate", {})
+    job.setdefault("metadata", {})
+    template = job.setdefault("spec", {}).setdefault("template", {})
     default_pod_template(template)
     if not spec.get("concurrencyPolicy"):
         spec["concurrencyPolicy"] = "Allow"
@@ -43,15 +49,52 @@ def set_defaults(cron_job: Object) -> None:
 
 
 def validate(cron_job: Object) -> list[FieldError]:
-    """The syntax of the schedule is not checked; the controller parses it."""
-    spec = cron_job["spec"]
-    errors = [] if spec.get("schedule") else [required("spec.schedule")]
+    return _validate_spec(cron_job["spec"], {})
+
+
+def validate_create(cron_job: Object) -> list[FieldError]:
+    """A Job's name is the CronJob's with eleven characters more."""
+    name = name_of(cron_job)
+    return [invalid("metadata.name", name, "must be no more than 52 characters")] if len(name) > _LONGEST_NAME else []
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    return _validate_spec(new["spec"], old["spec"])
+
+
+def _validate_spec(spec: Object, before: Object) -> list[FieldError]:
+    """before: as it was, empty of a new CronJob."""
+    errors = _validate_schedule(spec, before)
     errors += not_negative(spec, "spec", ("startingDeadlineSeconds",))
+    zone = spec.get("timeZone")
+    if zone is not None and zone != before.get("timeZone"):
+        errors += [invalid("spec.timeZone", zone, text) for text in time_zone_problems(zone)]
     policies = ("Allow", "Forbid", "Replace")
     if spec["concurrencyPolicy"] not in policies:
         errors.append(not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], policies))
-    errors += not_negative(spec, "spec", ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
-    return errors + validate_job_template(spec["jobTemplate"]["spec"]["template"], "spec.jobTemplate.spec.template")
+    job = spec["jobTemplate"]["spec"]
+    errors += validate_job_spec(job, "spec.jobTemplate.spec")
+    if job.get("selector") is not None:
+        errors.append(invalid("spec.jobTemplate.spec.selector", job["selector"], "`selector` will be auto-generated"))
+    if job.get("manualSelector"):
+        errors.append(not_supported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false")))
+    return errors + not_negative(spec, "spec", ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
+
+
+def _validate_schedule(spec: Object, before: Object) -> list[FieldError]:
+    field, schedule = "spec.schedule", spec.get("schedule") or ""
+    if not schedule:
+        return [required(field)]
+    problem = schedule_problem(schedule)
+    errors = [invalid(field, schedule, problem)] if problem else []
+    if "TZ" in schedule:
+        if "TZ" not in (before.get("schedule") or ""):
+            detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            errors.append(invalid(field, schedule, detail))
+        elif spec.get("timeZone") is not None:
+            detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+            errors.append(invalid(field, schedule, detail))
+    return errors
 
 
 def cells(obj: Object, now: float) -> list[Any]:
@@ -84,6 +127,9 @@ RESOURCE = ResourceDefinition(
         has_generation=True,
         set_defaults=set_defaults,
         validate=validate,
+        validate_create=validate_create,
+        validate_update=validate_update,
+        update_is_judged_whole=True,
         has_status=True,
     ),
     printer=Printer(

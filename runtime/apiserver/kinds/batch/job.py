@@ -6,23 +6,27 @@ pkg/apis/batch/validation/validation.go, pkg/printers/internalversion/printers.g
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.objects import Object, is_deleting
 from protocols.times import human_duration, parse_time
-from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required, without_value
 from runtime.apiserver.kinds.shared.cells import age_cell, is_true, name_cell, part, selector_cell
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.job_validation import INDEXED, validate_job_spec
+from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import not_negative
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
 from runtime.apiserver.kinds.shared.selectable_fields import count_at
+from runtime.apiserver.kinds.shared.selectors import selects, validate_selector
 from runtime.apiserver.kinds.shared.workloads import (
     TEMPLATE,
     TEMPLATE_COLUMNS,
+    UNMATCHED,
     count,
     template_cells,
     validate_immutable_fields,
-    validate_job_template,
 )
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
@@ -70,13 +74,109 @@ def generate_selector(job: Object) -> None:
 
 def validate(job: Object) -> list[FieldError]:
     spec = job["spec"]
-    numbers = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
-    errors = not_negative(spec, "spec", numbers)
-    return errors + validate_job_template(spec["template"], TEMPLATE)
+    return [*_wrong_generated_selector(job), *validate_job_spec(spec, "spec"), *_wrong_selector(spec)]
+
+
+def validate_create(job: Object) -> list[FieldError]:
+    """The name of the last pod is its hostname."""
+    spec, name = job["spec"], job["metadata"].get("name") or ""
+    if spec.get("completionMode") != INDEXED or not (spec.get("completions") or 0) > 0:
+        return []
+    last = f"{name}-{spec['completions'] - 1}"
+    detail = f"will not able to create pod with invalid DNS label: {last}"
+    return [invalid("metadata.name", name, detail)] if dns_label(last) else []
+
+
+def _wrong_generated_selector(job: Object) -> Iterator[FieldError]:
+    spec = job["spec"]
+    if spec.get("manualSelector") or spec.get("selector") is None:
+        return
+    uid, name = job["metadata"]["uid"], job["metadata"].get("name") or ""
+    labels = spec["template"]["metadata"].get("labels") or {}
+    expected = {}
+    for key, value in (("controller-uid", uid), ("job-name", name)):
+        for label in (key, f"batch.kubernetes.io/{key}"):
+            expected[label] = value
+            at = f"{TEMPLATE}.metadata.labels"
+            if label not in labels:
+                yield required(at, f"must be '{value}'")
+            elif labels[label] != value:
+                yield invalid(f"{at}[{label}]", dict(sorted(labels.items())), f"must be '{value}'")
+    if selects(spec["selector"], expected) is False:
+        yield invalid("spec.selector", _sorted_selector(spec["selector"]), "`selector` not auto-generated")
+
+
+def _wrong_selector(spec: Object) -> Iterator[FieldError]:
+    selector, labels = spec.get("selector"), spec["template"]["metadata"].get("labels")
+    if selector is None:
+        yield required("spec.selector")
+    else:
+        yield from validate_selector(selector, "spec.selector")
+    if selector is None or selects(selector, labels or {}) is False:
+        shown = None if labels is None else dict(sorted(labels.items()))
+        yield invalid(f"{TEMPLATE}.metadata.labels", shown, UNMATCHED)
+
+
+def _sorted_selector(selector: Object) -> Object:
+    """As Go writes it: the keys of a map in order."""
+    labels = selector.get("matchLabels")
+    return selector if labels is None else {**selector, "matchLabels": dict(sorted(labels.items()))}
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    return validate_immutable_fields(new, old, "selector") + validate_immutable_fields(new, old, "completionMode")
+    spec, before = new["spec"], old["spec"]
+    errors = _wrong_completions(spec, before)
+    if spec.get("selector") != before.get("selector"):
+        errors.append(invalid("spec.selector", _sorted_selector(spec.get("selector") or {}), IMMUTABLE))
+    if _template_without_directions(spec, before) != before["template"]:
+        errors.append(invalid(TEMPLATE, spec["template"], IMMUTABLE))
+    for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        errors += validate_immutable_fields(new, old, name)
+    return errors
+
+
+def _wrong_completions(spec: Object, before: Object) -> list[FieldError]:
+    """Those of an indexed Job change together with its parallelism."""
+    now = spec.get("completions")
+    if now == before.get("completions"):
+        return []
+    if spec.get("completionMode") != INDEXED:
+        return [invalid("spec.completions", now, IMMUTABLE)]
+    if now is None or now == spec.get("parallelism"):
+        return []
+    return [invalid("spec.completions", now, "can only be modified in tandem with spec.parallelism")]
+
+
+def _template_without_directions(spec: Object, before: Object) -> Object:
+    """The new template, with the old directions of where its pods go if the Job is suspended and may change them."""
+    template: Object = spec["template"]
+    if not before.get("suspend"):
+        return template
+    kept, old = dict(template["spec"]), before["template"]["spec"]
+    for name in ("nodeSelector", "tolerations", "schedulingGates", "affinity", "containers", "initContainers"):
+        kept.pop(name, None)
+        if name in old:
+            kept[name] = old[name]
+    return {**template, "metadata": before["template"]["metadata"], "spec": kept}
+
+
+def validate_status_update(new: Object, old: Object) -> list[FieldError]:
+    """Counts, and what a finished Job must say. What the indexes of an indexed Job say is not looked into."""
+    status, before = part(new, "status"), part(old, "status")
+    errors = not_negative(dict(status), "status", ("active", "succeeded", "failed", "ready", "terminating"))
+    errors += [
+        without_value("status.conditions", f"cannot disable the terminal {type_}=True condition")
+        for type_ in ("Failed", "Complete", "FailureTarget")
+        if is_true(before, type_) and not is_true(status, type_)
+    ]
+    errors += [
+        invalid(f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter")
+        for name in ("failed", "succeeded")
+        if (status.get(name) or 0) < (before.get(name) or 0)
+    ]
+    if is_true(before, "SuccessCriteriaMet") and not is_true(status, "SuccessCriteriaMet"):
+        errors.append(without_value("status.conditions", "cannot disable the SuccessCriteriaMet=True condition"))
+    return errors
 
 
 def cells(obj: Object, now: float) -> list[Any]:
@@ -136,8 +236,10 @@ RESOURCE = ResourceDefinition(
         set_defaults=set_defaults,
         prepare_for_create=generate_selector,
         validate=validate,
+        validate_create=validate_create,
         validate_update=validate_update,
         has_status=True,
+        validate_status_update=validate_status_update,
         default_garbage_collection_policy=GarbageCollectionPolicy.ORPHAN_DEPENDENTS,
         selectable_fields={"status.successful": count_at("status.succeeded")},
     ),

@@ -17,6 +17,12 @@ from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
 
 
+def set_defaults(lease: Object) -> None:
+    """Fields of coordinated leader election, which is off by default, are dropped."""
+    for field in ("strategy", "preferredHolder"):
+        (lease.get("spec") or {}).pop(field, None)
+
+
 def validate(lease: Object) -> list[FieldError]:
     spec = lease.get("spec") or {}
     errors: list[FieldError] = []
@@ -40,6 +46,7 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         allow_create_on_update=True,
+        set_defaults=set_defaults,
         validate=validate,
         allow_unconditional_update=False,
     ),

@@ -1,4 +1,5 @@
-"""ComponentStatuses, which nothing stores.
+"""ComponentStatuses: they can be read, and there are none. Upstream probes three programs on its machine for them; this
+server probes nothing.
 
 Source: kubernetes pkg/registry/core/componentstatus/rest.go, pkg/printers/internalversion/printers.go
 (printComponentStatus) (v1.36).
@@ -28,6 +29,7 @@ RESOURCE = ResourceDefinition(
     kind="ComponentStatus",
     short_names=("cs",),
     namespaced=False,
+    verbs=("get", "list"),
     printer=Printer(
         columns=(
             NAME,

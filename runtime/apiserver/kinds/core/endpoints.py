@@ -9,11 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import NONE, age_cell, items, name_cell, shortened
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.ip_addresses import wrong_endpoint_address
+from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key
+from runtime.apiserver.kinds.shared.numbers import port_problems
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
 def set_defaults(endpoints: Object) -> None:
@@ -21,6 +26,45 @@ def set_defaults(endpoints: Object) -> None:
         for port in subset.get("ports") or ():
             if not port.get("protocol"):
                 port["protocol"] = "TCP"
+
+
+def validate(endpoints: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for i, subset in enumerate(items(endpoints, "subsets")):
+        at, ports = f"subsets[{i}]", items(subset, "ports")
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            errors.append(required(at, "must specify `addresses` or `notReadyAddresses`"))
+        for part in ("addresses", "notReadyAddresses"):
+            for j, address in enumerate(items(subset, part)):
+                errors += _wrong_address(address, f"{at}.{part}[{j}]")
+        for j, port in enumerate(ports):
+            errors += _wrong_port(port, f"{at}.ports[{j}]", named=len(ports) > 1)
+    return errors
+
+
+def _wrong_address(address: Object, field: str) -> list[FieldError]:
+    errors = wrong_endpoint_address(address.get("ip") or "", f"{field}.ip")
+    for name, rule in (("hostname", dns_label), ("nodeName", dns_subdomain)):
+        if address.get(name):
+            errors += [invalid(f"{field}.{name}", address[name], text) for text in rule(address[name])]
+    return errors
+
+
+def _wrong_port(port: Object, field: str, *, named: bool) -> list[FieldError]:
+    """named: it must have a name."""
+    name, number, errors = port.get("name") or "", port.get("port") or 0, []
+    if not name and named:
+        errors.append(required(f"{field}.name"))
+    if name:
+        errors += [invalid(f"{field}.name", name, text) for text in dns_label(name)]
+    errors += [invalid(f"{field}.port", number, text) for text in port_problems(number)]
+    if port["protocol"] not in _PROTOCOLS:
+        errors.append(not_supported(f"{field}.protocol", port["protocol"], _PROTOCOLS))
+    if port.get("appProtocol") is not None:
+        errors += [
+            invalid(f"{field}.appProtocol", port["appProtocol"], text) for text in label_key(port["appProtocol"])
+        ]
+    return errors
 
 
 def cells(endpoints: Object, now: float) -> list[Any]:
@@ -46,6 +90,7 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         allow_create_on_update=True,
         set_defaults=set_defaults,
+        validate=validate,
     ),
     printer=Printer(
         columns=(

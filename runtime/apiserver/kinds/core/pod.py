@@ -13,7 +13,7 @@ from protocols.late_methods import dataclass
 from protocols.objects import Object, is_deleting
 from protocols.quality_of_service import quality_of_service
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
-from runtime.apiserver.kinds.shared import pod_resize
+from runtime.apiserver.kinds.shared import ephemeral_containers, pod_resize
 from runtime.apiserver.kinds.shared.cells import (
     NONE,
     age_cell,
@@ -85,6 +85,15 @@ def validate(pod: Object) -> list[FieldError]:
     return validate_pod_spec(pod["spec"], "spec")
 
 
+def validate_create(pod: Object) -> list[FieldError]:
+    spec, errors = pod["spec"], []
+    if spec.get("ephemeralContainers"):
+        errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("schedulingGates") and spec.get("nodeName"):
+        errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    return errors
+
+
 def validate_update(new: Object, old: Object) -> list[FieldError]:
     """Mutable are images, a shorter deadline, more tolerations, fewer scheduling gates."""
     spec, before = new["spec"], old["spec"]
@@ -152,6 +161,11 @@ def prepare_for_status_update(new: Object, old: Object) -> None:
 def _prepare_for_resize(new: Object, old: Object, now: str) -> None:
     set_defaults(new)
     pod_resize.prepare(new, old, now)
+
+
+def _prepare_for_ephemeral_containers(new: Object, old: Object, now: str) -> None:
+    set_defaults(new)
+    ephemeral_containers.prepare(new, old, now)
 
 
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
@@ -303,7 +317,7 @@ RESOURCE = ResourceDefinition(
     kind="Pod",
     short_names=("po",),
     categories=("all",),
-    subresources=("status", "binding", "eviction", "resize"),
+    subresources=("status", "binding", "eviction", "ephemeralcontainers", "resize"),
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
@@ -315,7 +329,13 @@ RESOURCE = ResourceDefinition(
         status_update_keeps=("ownerReferences",),
         prepare_for_status_update=prepare_for_status_update,
         validate_status_update=validate_status_update,
-        subresource_updates={"resize": SubresourceUpdate(prepare=_prepare_for_resize, validate=pod_resize.validate)},
+        validate_create=validate_create,
+        subresource_updates={
+            "resize": SubresourceUpdate(prepare=_prepare_for_resize, validate=pod_resize.validate),
+            "ephemeralcontainers": SubresourceUpdate(
+                prepare=_prepare_for_ephemeral_containers, validate=ephemeral_containers.validate
+            ),
+        },
         grace_period=grace_period,
         return_deleted_object=True,
         selectable_fields={

@@ -6,15 +6,21 @@ pkg/printers/internalversion/printers.go (printEndpointSlice) (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, shortened
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.ip_addresses import family_of, wrong_endpoint_address
+from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+_FAMILIES, _PROTOCOLS = ("FQDN", "IPv4", "IPv6"), ("SCTP", "TCP", "UDP")
+_MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_HINTS = 1000, 100, 20_000, 8
 
 
 def set_defaults(slice_: Object) -> None:
@@ -22,6 +28,81 @@ def set_defaults(slice_: Object) -> None:
         port.setdefault("name", "")
         if not port.get("protocol"):
             port["protocol"] = "TCP"
+    for endpoint in slice_.get("endpoints") or ():
+        endpoint.setdefault("conditions", {})
+
+
+def validate(slice_: Object) -> list[FieldError]:
+    family = slice_.get("addressType") or ""
+    if not family:
+        return [required("addressType")]
+    if family not in _FAMILIES:
+        return [not_supported("addressType", family, _FAMILIES)]
+    errors: list[FieldError] = []
+    endpoints = slice_.get("endpoints") or ()
+    if len(endpoints) > _MOST_ENDPOINTS:
+        errors.append(too_many("endpoints", len(endpoints), _MOST_ENDPOINTS))
+    for i, endpoint in enumerate(endpoints):
+        errors += _wrong_endpoint(endpoint, f"endpoints[{i}]", family)
+    return [*errors, *_wrong_ports(slice_.get("ports") or ())]
+
+
+def _wrong_endpoint(endpoint: Object, field: str, family: str) -> list[FieldError]:
+    addresses, errors = endpoint.get("addresses") or (), []
+    if not addresses:
+        errors.append(required(f"{field}.addresses", "must contain at least 1 address"))
+    elif len(addresses) > _MOST_ADDRESSES:
+        errors.append(too_many(f"{field}.addresses", len(addresses), _MOST_ADDRESSES))
+    for i, address in enumerate(addresses):
+        if family == "FQDN":
+            problems = dns_subdomain(address)
+            errors += [invalid(f"{field}.addresses[{i}]", address, text) for text in problems]
+        else:
+            errors += wrong_endpoint_address(address, f"{field}.addresses[{i}]")
+            if family_of(address) not in (family, "unknown"):
+                errors.append(invalid(f"{field}.addresses", address, f"must be an {family} address"))
+    for name, rule in (("hostname", dns_label), ("nodeName", dns_subdomain)):
+        if endpoint.get(name):
+            errors += [invalid(f"{field}.{name}", endpoint[name], text) for text in rule(endpoint[name])]
+    if endpoint.get("hints"):
+        errors += _wrong_hints(endpoint["hints"], f"{field}.hints")
+    return errors
+
+
+def _wrong_hints(hints: Object, field: str) -> Iterator[FieldError]:
+    for name in ("forZones", "forNodes"):
+        given, seen = hints.get(name) or (), set()
+        if len(given) > _MOST_HINTS:
+            yield too_many(f"{field}.{name}", len(given), _MOST_HINTS)
+            continue
+        for i, one in enumerate(given):
+            value = one.get("name") or ""
+            if value in seen:
+                yield duplicate(f"{field}.{name}[{i}].name", value)
+            seen.add(value)
+
+
+def _wrong_ports(ports: Sequence[Object]) -> Iterator[FieldError]:
+    names: set[str] = set()
+    if len(ports) > _MOST_PORTS:
+        yield too_many("ports", len(ports), _MOST_PORTS)
+    for i, port in enumerate(ports):
+        name, protocol, at = port["name"], port["protocol"], f"ports[{i}]"
+        for text in dns_label(name) if name else ():
+            yield invalid(f"{at}.name", name, text)
+        if name in names:
+            yield duplicate(f"{at}.name", name)
+        names.add(name)
+        if protocol not in _PROTOCOLS:
+            yield not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
+        if port.get("appProtocol") is not None:
+            for text in label_key(port["appProtocol"]):
+                yield invalid(f"{at}.appProtocol", port["appProtocol"], text)
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    same = new.get("addressType") == old.get("addressType")
+    return [] if same else [invalid("addressType", new.get("addressType") or "", IMMUTABLE)]
 
 
 def cells(endpoint_slice: Object, now: float) -> list[Any]:
@@ -51,6 +132,8 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_defaults,
+        validate=validate,
+        validate_update=validate_update,
     ),
     printer=Printer(
         columns=(

@@ -6,17 +6,147 @@ Source: kubernetes pkg/registry/networking/ingress/strategy.go, pkg/printers/int
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object
+from protocols.objects import Object, annotations_of
+from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import NONE, age_cell, items, load_balancer_addresses, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.handlers import port_name_problems
+from runtime.apiserver.kinds.shared.ip_addresses import family_of, validate_ip
+from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, path_segment, wildcard_subdomain
+from runtime.apiserver.kinds.shared.numbers import port_problems
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
 
 _SHOWN = 3  # hosts of an ingress
+
+
+_PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+_CLASS_ANNOTATION = "kubernetes.io/ingress.class"
+_NOT_IN_PATHS, _NOT_AT_THE_END = ("//", "/./", "/../", "%2f", "%2F"), ("/..", "/.")
+
+Part = Mapping[str, Any]
+
+
+def validate(ingress: Object) -> list[FieldError]:
+    return list(_wrong_spec(ingress["spec"]))
+
+
+def validate_create(ingress: Object) -> list[FieldError]:
+    annotation, name = annotations_of(ingress).get(_CLASS_ANNOTATION), ingress["spec"].get("ingressClassName")
+    if annotation is None or name is None or annotation == name:
+        return []
+    detail = "must match `ingressClassName` when both are specified"
+    return [invalid(f"annotations.{_CLASS_ANNOTATION}", annotation, detail)]
+
+
+def _wrong_spec(spec: Part) -> Iterator[FieldError]:
+    rules, backend = items(spec, "rules"), spec.get("defaultBackend")
+    if not rules and backend is None:
+        yield invalid("spec", None, "either `defaultBackend` or `rules` must be specified")
+    if backend is not None:
+        yield from _wrong_backend(backend, "spec.defaultBackend")
+    for i, rule in enumerate(rules):
+        if rule.get("host"):
+            yield from _wrong_host(rule["host"], f"spec.rules[{i}].host")
+        if rule.get("http") is not None:
+            yield from _wrong_paths(items(rule["http"], "paths"), f"spec.rules[{i}].http.paths")
+    for i, tls in enumerate(items(spec, "tls")):
+        for j, host in enumerate(items(tls, "hosts")):
+            problems = wildcard_subdomain(host) if "*" in host else dns_subdomain(host)
+            for text in problems:
+                yield invalid(f"spec.tls[{i}].hosts[{j}]", host, text)
+        if tls.get("secretName"):
+            for text in dns_subdomain(tls["secretName"]):
+                yield invalid(f"spec.tls[{i}].secretName", tls["secretName"], text)
+    name = spec.get("ingressClassName")
+    if name is not None:
+        for text in dns_subdomain(name):
+            yield invalid("spec.ingressClassName", name, text)
+
+
+def _wrong_host(host: str, field: str) -> Iterator[FieldError]:
+    if family_of(host) != "unknown":
+        yield invalid(field, host, "must be a DNS name, not an IP address")
+        return
+    for text in wildcard_subdomain(host) if "*" in host else dns_subdomain(host):
+        yield invalid(field, host, text)
+
+
+def _wrong_paths(paths: Sequence[Part], field: str) -> Iterator[FieldError]:
+    if not paths:
+        yield required(field)
+    for i, one in enumerate(paths):
+        type_, path, at = one.get("pathType"), one.get("path") or "", f"{field}[{i}]"
+        if type_ is None:
+            yield required(f"{at}.pathType", "pathType must be specified")
+        elif type_ in ("Exact", "Prefix"):
+            if not path.startswith("/"):
+                yield invalid(f"{at}.path", path, "must be an absolute path")
+            if path:
+                for word in _NOT_IN_PATHS:
+                    if word in path:
+                        yield invalid(f"{at}.path", path, f"must not contain '{word}'")
+                for word in _NOT_AT_THE_END:
+                    if path.endswith(word):
+                        yield invalid(f"{at}.path", path, f"cannot end with '{word}'")
+        elif type_ == "ImplementationSpecific":
+            if path and not path.startswith("/"):
+                yield invalid(f"{at}.path", path, "must be an absolute path")
+        else:
+            yield not_supported(f"{at}.pathType", type_, _PATH_TYPES)
+        yield from _wrong_backend(one.get("backend") or {}, f"{at}.backend")
+
+
+def _wrong_backend(backend: Part, field: str) -> Iterator[FieldError]:
+    resource, service = backend.get("resource"), backend.get("service")
+    if resource is not None and service is not None:
+        yield invalid(field, "", "cannot set both resource and service backends")
+    elif resource is not None:
+        for name in ("kind", "name"):
+            if not resource.get(name):
+                yield required(f"{field}.resource.{name}")
+            else:
+                for text in path_segment(resource[name]):
+                    yield invalid(f"{field}.resource.{name}", resource[name], text)
+    elif service is None:
+        yield invalid(field, "", "resource or service backend is required")
+    else:
+        name = service.get("name") or ""
+        if not name:
+            yield required(f"{field}.service.name")
+        for text in dns_label(name) if name else ():
+            yield invalid(f"{field}.service.name", name, text)
+        yield from _wrong_port(service.get("port") or {}, field)
+
+
+def _wrong_port(port: Part, field: str) -> Iterator[FieldError]:
+    name, number = port.get("name") or "", port.get("number") or 0
+    if name and number:
+        yield invalid(field, "", "cannot set both port name & port number")
+    elif name:
+        for text in port_name_problems(name):
+            yield invalid(f"{field}.service.port.name", name, text)
+    elif number:
+        for text in port_problems(number):
+            yield invalid(f"{field}.service.port.number", number, text)
+    else:
+        yield required(field, "port name or number is required")
+
+
+def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for i, one in enumerate(items(part(new, "status", "loadBalancer"), "ingress")):
+        at, host = f"status.loadBalancer.ingress[{i}]", one.get("hostname")
+        if one.get("ip"):
+            errors += validate_ip(one["ip"], f"{at}.ip")
+        if host:
+            errors += [invalid(f"{at}.hostname", host, text) for text in dns_subdomain(host)]
+            if family_of(host) != "unknown":
+                errors.append(invalid(f"{at}.hostname", host, "must be a DNS name, not an IP address"))
+    return errors
 
 
 def cells(ingress: Object, now: float) -> list[Any]:
@@ -51,6 +181,10 @@ RESOURCE = ResourceDefinition(
     short_names=("ing",),
     subresources=("status",),
     strategy=Strategy(
+        validate=validate,
+        validate_create=validate_create,
+        empty_status={"loadBalancer": {}},
+        validate_status_update=validate_status_update,
         validate_name=dns_subdomain,
         has_generation=True,
         has_status=True,

@@ -6,13 +6,44 @@ Source: kubernetes pkg/registry/networking/ipaddress/strategy.go, pkg/printers/i
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid, quoted, required
 from runtime.apiserver.kinds.shared.cells import NONE, name_cell, part
+from runtime.apiserver.kinds.shared.ip_addresses import validate_ip
+from runtime.apiserver.kinds.shared.names import dns_subdomain, path_segment
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(address: Object) -> list[FieldError]:
+    name, parent = address["metadata"].get("name") or "", address["spec"].get("parentRef")
+    errors = validate_ip(name, "metadata.name")
+    if not errors and str(ip_address(name)) != name:
+        errors.append(invalid("metadata.name", name, f"must be in canonical form ({quoted(str(ip_address(name)))})"))
+    if parent is None:
+        return [*errors, required("spec.parentRef")]
+    group = parent.get("group") or ""
+    errors += [invalid("spec.parentRef.group", group, text) for text in dns_subdomain(group) if group]
+    for field in ("resource", "name", "namespace"):
+        value = parent.get(field) or ""
+        if not value and field != "namespace":
+            errors.append(required(f"spec.parentRef.{field}"))
+        errors += [invalid(f"spec.parentRef.{field}", value, text) for text in path_segment(value) if value]
+    return errors
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    parent = new["spec"].get("parentRef") or {}
+    if parent == old["spec"].get("parentRef"):
+        return []
+    fields = ("group", "resource", "namespace", "name")
+    shown = {field.capitalize(): parent.get(field) or "" for field in fields}
+    return [invalid("spec.parentRef", shown, IMMUTABLE)]
 
 
 def cells(address: Object, now: float) -> list[Any]:  # noqa: ARG001
@@ -31,7 +62,10 @@ RESOURCE = ResourceDefinition(
     kind="IPAddress",
     short_names=("ip",),
     namespaced=False,
-    strategy=Strategy(),
+    strategy=Strategy(
+        validate=validate,
+        validate_update=validate_update,
+    ),
     printer=Printer(
         columns=(
             NAME,

@@ -6,14 +6,40 @@ Source: kubernetes pkg/registry/networking/servicecidr/strategy.go, pkg/printers
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
+from runtime.apiserver.kinds.shared.ip_addresses import validate_cidr
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(cidr: Object) -> list[FieldError]:
+    cidrs, field = items(cidr["spec"], "cidrs"), "spec.cidrs"
+    if not cidrs:
+        return [required(field, "at least one CIDR required")]
+    if len(cidrs) > 2:
+        return [invalid(field, {"CIDRs": cidrs}, "may only hold up to 2 values")]
+    errors = [error for i, one in enumerate(cidrs) for error in validate_cidr(one, f"{field}[{i}]")]
+    if not errors and len(cidrs) == 2 and len({ip_network(one).version for one in cidrs}) == 1:
+        detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+        errors.append(invalid(field, cidrs, detail))
+    return errors
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """A family that is missing may come, after the one that is there."""
+    now, before = items(new["spec"], "cidrs"), items(old["spec"], "cidrs")
+    if len(now) < len(before):
+        return [invalid("spec.cidrs", now, IMMUTABLE)]
+    changed = [(i, one) for i, (one, was) in enumerate(zip(now, before, strict=False)) if one != was]
+    return [invalid(f"spec.cidrs[{i}]", one, IMMUTABLE) for i, one in changed]
 
 
 def cells(cidr: Object, now: float) -> list[Any]:
@@ -28,6 +54,8 @@ RESOURCE = ResourceDefinition(
     namespaced=False,
     subresources=("status",),
     strategy=Strategy(
+        validate=validate,
+        validate_update=validate_update,
         validate_name=dns_subdomain,
         has_status=True,
     ),

@@ -9,11 +9,44 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from protocols.quantities import parse_quantity
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
+from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
+from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain
+from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE, validate_labels
+from runtime.apiserver.kinds.shared.pod_validation import validate_toleration
+from runtime.apiserver.kinds.shared.resource_amounts import wrong_container_name
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(runtime_class: Object) -> list[FieldError]:
+    handler, scheduling = runtime_class.get("handler") or "", runtime_class.get("scheduling") or {}
+    errors = [invalid("handler", handler, text) for text in dns_label(handler)] if handler else [required("handler")]
+    for name, amount in part(runtime_class, "overhead", "podFixed").items():
+        at = f"overhead.limits[{name}]"
+        errors += wrong_container_name(name, at)
+        if parse_quantity(amount) < 0:
+            errors.append(invalid(at, amount, NOT_NEGATIVE))
+    errors += validate_labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
+    seen: list[Object] = []
+    for i, toleration in enumerate(scheduling.get("tolerations") or ()):
+        at = f"scheduling.tolerations[{i}]"
+        validate_toleration(toleration, at, errors)
+        if toleration in seen:
+            fields = {name: name[0].lower() + name[1:] for name in ("Key", "Operator", "Value", "Effect")}
+            shown = {name: toleration.get(field) or "" for name, field in fields.items()}
+            shown["TolerationSeconds"] = toleration.get("tolerationSeconds")
+            errors.append(duplicate(at, shown))
+        seen.append(toleration)
+    return errors
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    same = new.get("handler") == old.get("handler")
+    return [] if same else [invalid("handler", new.get("handler") or "", IMMUTABLE)]
 
 
 def cells(runtime_class: Object, now: float) -> list[Any]:
@@ -27,6 +60,8 @@ RESOURCE = ResourceDefinition(
     kind="RuntimeClass",
     namespaced=False,
     strategy=Strategy(
+        validate=validate,
+        validate_update=validate_update,
         validate_name=dns_subdomain,
         allow_create_on_update=True,
         allow_unconditional_update=False,

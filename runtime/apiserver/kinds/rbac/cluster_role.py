@@ -1,7 +1,6 @@
 """ClusterRoles.
 
-Source: kubernetes pkg/registry/rbac/clusterrole/strategy.go, pkg/apis/rbac/validation/validation.go (v1.36). Who may
-give which rules is not looked at.
+Source: kubernetes pkg/registry/rbac/clusterrole/strategy.go, pkg/apis/rbac/validation/validation.go (v1.36).
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.shared.cells import items
+from runtime.apiserver.kinds.shared.escalation import confirm_role
 from runtime.apiserver.kinds.shared.policy_rules import validate_rules
 from runtime.apiserver.kinds.shared.selectors import selects, validate_selector
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -41,6 +41,7 @@ RESOURCE = ResourceDefinition(
     namespaced=False,
     strategy=Strategy(
         allow_create_on_update=True,
+        confirm=confirm_role,
         validate=validate,
     ),
 )

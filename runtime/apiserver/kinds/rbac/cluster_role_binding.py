@@ -6,10 +6,24 @@ Source: kubernetes pkg/registry/rbac/clusterrolebinding/strategy.go, pkg/printer
 
 from __future__ import annotations
 
-from runtime.apiserver.kinds.shared.role_bindings import BINDING_COLUMNS, binding_cells
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.kinds.shared.escalation import confirm_binding
+from runtime.apiserver.kinds.shared.role_bindings import (
+    BINDING_COLUMNS,
+    binding_cells,
+    set_defaults,
+    validate_binding,
+    validate_binding_update,
+)
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(binding: Object) -> list[FieldError]:
+    return validate_binding(binding, roles=("ClusterRole",), namespaced=False)
+
 
 RESOURCE = ResourceDefinition(
     group="rbac.authorization.k8s.io",
@@ -18,7 +32,11 @@ RESOURCE = ResourceDefinition(
     kind="ClusterRoleBinding",
     namespaced=False,
     strategy=Strategy(
+        set_defaults=set_defaults,
+        validate=validate,
+        validate_update=validate_binding_update,
         allow_create_on_update=True,
+        confirm=confirm_binding,
     ),
     printer=Printer(columns=BINDING_COLUMNS, cells=binding_cells),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.kinds.shared.escalation import confirm_role
 from runtime.apiserver.kinds.shared.policy_rules import validate_rules
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
@@ -23,6 +24,7 @@ RESOURCE = ResourceDefinition(
     kind="Role",
     strategy=Strategy(
         allow_create_on_update=True,
+        confirm=confirm_role,
         validate=validate,
     ),
 )

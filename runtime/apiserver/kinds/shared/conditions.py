@@ -53,3 +53,19 @@ def _validate_condition(condition: Mapping[str, Any], field: str) -> list[FieldE
         if len((condition.get(name) or "").encode()) > most:
             errors.append(too_long(f"{field}.{name}", most))
     return errors
+
+
+def validate_condition_types(status: Mapping[str, Any]) -> list[FieldError]:
+    """Of conditions that are older than the common ones: each has a type, once.
+
+    Source: kubernetes pkg/apis/flowcontrol/validation/validation.go, ValidateFlowSchemaStatus (v1.36).
+    """
+    errors, types = [], set()
+    for i, condition in enumerate(status.get("conditions") or ()):
+        type_ = condition.get("type") or ""
+        if not type_:
+            errors.append(required(f"status.conditions[{i}].type"))
+        elif type_ in types:
+            errors.append(duplicate(f"status.conditions[{i}].type", type_))
+        types.add(type_)
+    return errors

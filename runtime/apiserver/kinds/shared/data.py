@@ -9,15 +9,31 @@ import re
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, too_long
+from runtime.apiserver.kinds.shared.names import too_many_characters
 
 DATA_LIMIT = 1024 * 1024  # bytes
+_LONGEST_KEY = 253
 _data_key = re.compile("[-._a-zA-Z0-9]+")
 
 
+def key_problems(key: str) -> list[str]:
+    """Source: apimachinery pkg/util/validation, IsConfigMapKey."""
+    problems = [too_many_characters(_LONGEST_KEY)] if len(key) > _LONGEST_KEY else []
+    if not _data_key.fullmatch(key):
+        rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+        examples = "'key.name',  or 'KEY_NAME',  or 'key-name'"
+        problems.append(f"{rule} (e.g. {examples}, regex used for validation is '[-._a-zA-Z0-9]+')")
+    if key == ".":
+        problems.append("must not be '.'")
+    elif key == "..":
+        problems.append("must not be '..'")
+    elif key.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
+
+
 def validate_data(data: Object, field: str) -> list[FieldError]:
-    rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-    text = f"{rule} (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-    errors = [invalid(f"{field}[{key}]", key, text) for key in data if not _data_key.fullmatch(key)]
+    errors = [invalid(f"{field}[{key}]", key, text) for key in data for text in key_problems(key)]
     if sum(map(len, data.values())) > DATA_LIMIT:
         errors.append(too_long(field, DATA_LIMIT))
     return errors

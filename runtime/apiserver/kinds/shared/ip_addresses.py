@@ -7,6 +7,7 @@ kubernetes pkg/apis/core/validation/validation.go (ValidateEndpointIP; v1.36).
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from runtime.apiserver.errors.field_errors import FieldError, invalid
@@ -70,6 +71,19 @@ def _cidr_problem(cidr: str) -> str:
     if parsed != found.network_address:
         return "must not have bits set beyond the prefix length"
     return ""
+
+
+def wrong_endpoint_address(address: str, field: str) -> list[FieldError]:
+    """Of an endpoint: an address to which traffic can be sent. Addresses come again with every write of their slice."""
+    if _is_endpoint(address):
+        return []
+    errors = validate_ip(address, field)
+    return errors or validate_endpoint_ip(address, field)
+
+
+@lru_cache(maxsize=65536)
+def _is_endpoint(address: str) -> bool:
+    return not _ip_problem(address) and not validate_endpoint_ip(address, "")
 
 
 def validate_endpoint_ip(address: str, field: str) -> list[FieldError]:

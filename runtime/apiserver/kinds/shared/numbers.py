@@ -31,6 +31,11 @@ def int_or_percent(value: int | str, field: str) -> list[FieldError]:
     return [invalid(field, value, f"{rule} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")]
 
 
+def port_problems(number: int) -> list[str]:
+    """Source: apimachinery pkg/util/validation, IsValidPortNum."""
+    return [] if 1 <= number <= 65535 else ["must be between 1 and 65535, inclusive"]
+
+
 def at_most_all(value: int | str, field: str) -> list[FieldError]:
     """Errors for a percentage above 100."""
     is_more = isinstance(value, str) and _percent.fullmatch(value) is not None and int(value[:-1]) > 100

@@ -63,9 +63,11 @@ def _default_container(container: Object) -> None:
         source = variable.get("valueFrom")
         if source and source.get("fieldRef"):
             _fill(source["fieldRef"], "apiVersion", "v1")
+        if source and source.get("resourceFieldRef"):
+            _fill(source["resourceFieldRef"], "divisor", "0")
     container.setdefault("resources", {})
     for name in _PROBES:
-        if container.get(name):
+        if container.get(name) is not None:
             _default_probe(container[name])
     for hook in (container.get("lifecycle") or {}).values():
         if isinstance(hook, dict) and hook.get("httpGet"):
@@ -100,13 +102,22 @@ def _default_volume(volume: Object) -> None:
     if "hostPath" in volume:
         volume["hostPath"].setdefault("type", "")
     for item in (volume.get("downwardAPI") or {}).get("items") or ():
-        if item.get("fieldRef"):
-            _fill(item["fieldRef"], "apiVersion", "v1")
+        _default_downward_file(item)
     for source in (volume.get("projected") or {}).get("sources") or ():
         if source.get("serviceAccountToken"):
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
         for item in (source.get("downwardAPI") or {}).get("items") or ():
-            if item.get("fieldRef"):
-                _fill(item["fieldRef"], "apiVersion", "v1")
+            _default_downward_file(item)
+    claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+    if claim is not None:
+        claim.setdefault("metadata", {})
+        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
     if "image" in volume and not volume["image"].get("pullPolicy"):
         volume["image"]["pullPolicy"] = pull_policy(volume["image"].get("reference") or "")
+
+
+def _default_downward_file(item: Object) -> None:
+    if item.get("fieldRef"):
+        _fill(item["fieldRef"], "apiVersion", "v1")
+    if item.get("resourceFieldRef"):
+        _fill(item["resourceFieldRef"], "divisor", "0")

@@ -12,9 +12,8 @@ from typing import Any
 from protocols.objects import Object
 from protocols.quality_of_service import quality_of_service
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
-from runtime.apiserver.kinds.shared.pod_validation import validate_pod_spec
+from runtime.apiserver.kinds.shared.pod_validation import MIRROR, validate_pod_spec
 
-MIRROR = "kubernetes.io/config.mirror"  # the annotation of a static pod
 RESIZABLE = ("cpu", "memory")
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 _PARTS = ("requests", "limits")

@@ -1,17 +1,17 @@
 """Pods and pod templates: what is required, what must be unique, what may change.
 
-Source: kubernetes pkg/apis/core/validation/validation.go (v1.36). Volumes' sources, probes, security contexts and
-affinities are not looked into.
+Source: kubernetes pkg/apis/core/validation/validation.go (v1.36). What belongs to one part of a pod lies beside:
+volume_sources, environment, handlers, security_contexts, scheduling_rules, pod_network.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from protocols.objects import Object
-from protocols.quantities import parse_quantity
+from protocols.quantities import milli_value, parse_quantity
+from protocols.quota.names import is_extended, is_huge_pages
 from runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
@@ -21,16 +21,28 @@ from runtime.apiserver.errors.field_errors import (
     not_supported,
     required,
 )
+from runtime.apiserver.kinds.shared.environment import wrong_sources, wrong_variables
+from runtime.apiserver.kinds.shared.handlers import port_name_problems, wrong_hooks, wrong_probes
 from runtime.apiserver.kinds.shared.names import (
     dns_label,
     dns_subdomain,
     label_key,
     label_value,
-    too_many_characters,
 )
+from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
 from runtime.apiserver.kinds.shared.object_meta import validate_annotations, validate_labels
+from runtime.apiserver.kinds.shared.pod_network import wrong_aliases, wrong_resolver
+from runtime.apiserver.kinds.shared.resource_amounts import wrong_container_name
+from runtime.apiserver.kinds.shared.scheduling_rules import wrong_affinity, wrong_gates, wrong_spread
+from runtime.apiserver.kinds.shared.security_contexts import (
+    wrong_container_context,
+    wrong_host_users,
+    wrong_pod_context,
+)
+from runtime.apiserver.kinds.shared.volume_sources import wrong_path, wrong_source
 
 MOST = 2**31 - 1
+MIRROR = "kubernetes.io/config.mirror"  # the annotation of a static pod
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -38,8 +50,15 @@ _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS = ("Equal", "Exists", "Lt", "Gt")
-_port_characters = re.compile("[-a-z0-9]+")
-_environment_name = re.compile("[ -<>-~]+")
+# What an ephemeral container cannot have, in the order of the Go type.
+_NOT_EPHEMERAL = (
+    *("ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules"),
+    *("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),
+)
+_OF_RUNNING = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_PLAIN_MOUNT = {"name", "mountPath", "readOnly"}
+_NO_EPHEMERAL = "cannot be set for an Ephemeral Container"
 
 
 def validate_pod_template(template: Object, field: str) -> list[FieldError]:
@@ -64,11 +83,31 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
     names: set[str] = set()
     for part, listed in (("containers", containers), ("initContainers", init)):
         for i, container in enumerate(listed):
-            _validate_container(container, volumes, names, f"{field}.{part}[{i}]", errors)
+            at = f"{field}.{part}[{i}]"
+            _validate_container(container, spec, volumes, names, at, errors)
+            image = container.get("image") or ""
+            if image != image.strip():
+                errors.append(invalid(f"{at}.image", image, "must not have leading or trailing whitespace"))
+            if part == "containers" or container.get("restartPolicy") == "Always":
+                grace = spec.get("terminationGracePeriodSeconds")
+                if "lifecycle" in container:
+                    errors += wrong_hooks(container["lifecycle"], f"{at}.lifecycle", grace=grace)
+                errors += wrong_probes(container, at, grace=grace)
+            else:
+                detail = "may not be set for init containers without restartPolicy=Always"
+                errors += [forbidden(f"{at}.{name}", detail) for name in _OF_RUNNING if name in container]
+    if spec.get("ephemeralContainers"):
+        _validate_ephemeral_containers(spec, volumes, names, field, errors)
+    errors += _taken_host_ports(containers, f"{field}.containers")
+    if spec.get("hostNetwork"):
+        errors += _wrong_host_ports(containers, f"{field}.containers")
     _one_of(spec, "restartPolicy", _RESTART_POLICIES, field, errors)
     _one_of(spec, "dnsPolicy", _DNS_POLICIES, field, errors)
     if spec.get("nodeSelector"):
         errors += validate_labels(spec["nodeSelector"], f"{field}.nodeSelector")
+    errors += wrong_pod_context(spec, f"{field}.securityContext")
+    errors += _wrong_scheduling(spec, field)
+    errors += wrong_host_users(spec, field)
     for name in ("serviceAccountName", "nodeName", "priorityClassName"):
         if value := spec.get(name):
             errors += [invalid(f"{field}.{name}", value, text) for text in dns_subdomain(value)]
@@ -79,8 +118,48 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
     if deadline is not None and not 1 <= deadline <= MOST:
         errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {MOST}, inclusive"))
     for i, toleration in enumerate(spec.get("tolerations") or ()):
-        _validate_toleration(toleration, f"{field}.tolerations[{i}]", errors)
+        validate_toleration(toleration, f"{field}.tolerations[{i}]", errors)
+    errors += wrong_aliases(spec.get("hostAliases") or (), f"{field}.hostAliases")
+    if (runtime := spec.get("runtimeClassName")) is not None:
+        errors += [invalid(f"{field}.runtimeClassName", runtime, text) for text in dns_subdomain(runtime)]
+    if "os" in spec and (system := spec["os"].get("name") or "") not in ("linux", "windows"):
+        unknown = not_supported(f"{field}.os", system, ("linux", "windows"))
+        errors.append(unknown if system else required(f"{field}.os.name"))
     return errors
+
+
+def _wrong_scheduling(spec: Object, field: str) -> Iterator[FieldError]:
+    """And the resolver and the readiness gates, which upstream looks at in between."""
+    if spec.get("affinity"):
+        yield from wrong_affinity(spec["affinity"], f"{field}.affinity")
+    yield from wrong_resolver(spec, f"{field}.dnsConfig")
+    for i, gate in enumerate(spec.get("readinessGates") or ()):
+        type_ = gate.get("conditionType") or ""
+        for text in label_key(type_):
+            yield invalid(f"{field}.readinessGates[{i}].conditionType", type_, text)
+    if spec.get("schedulingGates"):
+        yield from wrong_gates(spec["schedulingGates"], f"{field}.schedulingGates")
+    if spec.get("topologySpreadConstraints"):
+        yield from wrong_spread(spec["topologySpreadConstraints"], f"{field}.topologySpreadConstraints")
+
+
+def _taken_host_ports(containers: list[Object], field: str) -> Iterator[FieldError]:
+    taken: set[str] = set()
+    for i, container in enumerate(containers):
+        for j, port in enumerate(container.get("ports") or ()):
+            if port.get("hostPort"):
+                shown = f"{port.get('protocol') or ''}/{port.get('hostIP') or ''}/{port['hostPort']}"
+                if shown in taken:
+                    yield duplicate(f"{field}[{i}].ports[{j}].hostPort", shown)
+                taken.add(shown)
+
+
+def _wrong_host_ports(containers: list[Object], field: str) -> Iterator[FieldError]:
+    for i, container in enumerate(containers):
+        for j, port in enumerate(container.get("ports") or ()):
+            if port.get("hostPort", 0) != port.get("containerPort", 0):
+                detail = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid(f"{field}[{i}].ports[{j}].hostPort", port.get("hostPort", 0), detail)
 
 
 def _validate_volumes(volumes: list[Object], field: str, errors: list[FieldError]) -> set[str]:
@@ -94,17 +173,14 @@ def _validate_volumes(volumes: list[Object], field: str, errors: list[FieldError
             errors += [invalid(f"{field}[{i}].name", name, text) for text in dns_label(name)]
         if name in names:
             errors.append(duplicate(f"{field}[{i}].name", name))
-        sources = sorted(volume.keys() - {"name"})
-        errors += [
-            forbidden(f"{field}[{i}].{source}", "may not specify more than 1 volume type") for source in sources[1:]
-        ]
+        errors += wrong_source(volume, f"{field}[{i}]")
         if len(errors) == before:
             names.add(name)
     return names
 
 
 def _validate_container(
-    container: Object, volumes: set[str], names: set[str], field: str, errors: list[FieldError]
+    container: Object, spec: Object, volumes: set[str], names: set[str], field: str, errors: list[FieldError]
 ) -> None:
     name = container.get("name") or ""
     if not name:
@@ -119,20 +195,52 @@ def _validate_container(
     _one_of(container, "terminationMessagePolicy", ("File", "FallbackToLogsOnError"), field, errors)
     if "ports" in container:
         _validate_ports(container["ports"], f"{field}.ports", errors)
-    for i, variable in enumerate(container.get("env") or ()):
-        if not variable.get("name"):
-            errors.append(required(f"{field}.env[{i}].name"))
-        elif not _environment_name.fullmatch(variable["name"]):
-            detail = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-            errors.append(invalid(f"{field}.env[{i}].name", variable["name"], detail))
-        if variable.get("value") and variable.get("valueFrom"):
-            detail = "may not be specified when `value` is not empty"
-            errors.append(invalid(f"{field}.env[{i}].valueFrom", "", detail))
+    if "env" in container:
+        errors += wrong_variables(container["env"], f"{field}.env")
+    if "envFrom" in container:
+        errors += wrong_sources(container["envFrom"], f"{field}.envFrom")
     if "volumeMounts" in container:
-        _validate_mounts(container["volumeMounts"], volumes, f"{field}.volumeMounts", errors)
+        _validate_mounts(container, volumes, f"{field}.volumeMounts", errors)
     _one_of(container, "imagePullPolicy", _PULL_POLICIES, field, errors)
     if container["resources"]:
         _validate_resources(container["resources"], f"{field}.resources", errors)
+    if "resizePolicy" in container:
+        errors += _wrong_resize_policies(container["resizePolicy"], f"{field}.resizePolicy")
+    if "securityContext" in container:
+        host_users = spec.get("hostUsers") is not False
+        errors += wrong_container_context(
+            container["securityContext"], f"{field}.securityContext", host_users=host_users
+        )
+
+
+def _wrong_resize_policies(policies: list[Object], field: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for policy in policies:
+        name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
+        if name in seen:
+            yield duplicate(field, name)
+        seen.add(name)
+        if name not in ("cpu", "memory"):
+            yield not_supported(field, name, ("cpu", "memory")) if name else required(field)
+        if restart not in ("NotRequired", "RestartContainer"):
+            yield not_supported(field, restart, ("NotRequired", "RestartContainer")) if restart else required(field)
+
+
+def _validate_ephemeral_containers(
+    spec: Object, volumes: set[str], names: set[str], field: str, errors: list[FieldError]
+) -> None:
+    """names: of the other containers, which one may target; those of these are added."""
+    others = frozenset(names)
+    for i, container in enumerate(spec["ephemeralContainers"]):
+        at = f"{field}.ephemeralContainers[{i}]"
+        _validate_container(container, spec, volumes, names, at, errors)
+        if (target := container.get("targetContainerName")) and target not in others:
+            errors.append(not_found(f"{at}.targetContainerName", target))
+        refused = (name for name in _NOT_EPHEMERAL if container.get(name))
+        errors += [forbidden(f"{at}.{name}", _NO_EPHEMERAL) for name in refused]
+        for j, mount in enumerate(container.get("volumeMounts") or ()):
+            paths = (name for name in ("subPath", "subPathExpr") if mount.get(name))
+            errors += [forbidden(f"{at}.volumeMounts[{j}].{name}", _NO_EPHEMERAL) for name in paths]
 
 
 def _validate_ports(ports: list[Object], field: str, errors: list[FieldError]) -> None:
@@ -154,23 +262,9 @@ def _validate_ports(ports: list[Object], field: str, errors: list[FieldError]) -
         _one_of(port, "protocol", _PROTOCOLS, f"{field}[{i}]", errors)
 
 
-def port_name_problems(name: str) -> list[str]:
-    """Source: apimachinery pkg/util/validation, IsValidPortName."""
-    problems = [too_many_characters(15)] if len(name) > 15 else []
-    if not _port_characters.fullmatch(name):
-        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not re.search("[a-z]", name):
-        problems.append("must contain at least one letter (a-z)")
-    if "--" in name:
-        problems.append("must not contain consecutive hyphens")
-    if name.startswith("-") or name.endswith("-"):
-        problems.append("must not begin or end with a hyphen")
-    return problems
-
-
-def _validate_mounts(mounts: list[Object], volumes: set[str], field: str, errors: list[FieldError]) -> None:
+def _validate_mounts(container: Object, volumes: set[str], field: str, errors: list[FieldError]) -> None:
     paths: set[str] = set()
-    for i, mount in enumerate(mounts):
+    for i, mount in enumerate(container["volumeMounts"]):
         name, path = mount.get("name") or "", mount.get("mountPath") or ""
         if not name:
             errors.append(required(f"{field}[{i}].name"))
@@ -181,6 +275,33 @@ def _validate_mounts(mounts: list[Object], volumes: set[str], field: str, errors
         if path in paths:
             errors.append(invalid(f"{field}[{i}].mountPath", path, "must be unique"))
         paths.add(path)
+        if mount.keys() - _PLAIN_MOUNT:
+            errors += _wrong_mount(mount, container, field, f"{field}[{i}]")
+
+
+def _wrong_mount(mount: Object, container: Object, field: str, at: str) -> Iterator[FieldError]:
+    """Upstream names most of these without the mount's number."""
+    below, expression = mount.get("subPath") or "", mount.get("subPathExpr") or ""
+    yield from wrong_path(below, f"{field}.subPath")
+    if expression:
+        if below:
+            yield invalid(f"{at}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive")
+        yield from wrong_path(expression, f"{field}.subPathExpr")
+    propagation, recursively = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
+    if propagation is not None:
+        if propagation not in _PROPAGATIONS:
+            yield not_supported(f"{field}.mountPropagation", propagation, _PROPAGATIONS)
+        elif propagation == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            yield forbidden(f"{field}.mountPropagation", detail)
+    at = f"{field}.recursiveReadOnly"
+    if recursively in ("Enabled", "IfPossible"):
+        if not mount.get("readOnly"):
+            yield forbidden(at, "may only be specified when readOnly is true")
+        if propagation not in (None, "None"):
+            yield forbidden(at, "may only be specified when mountPropagation is None or not specified")
+    elif recursively not in (None, "Disabled"):
+        yield not_supported(at, recursively, ("Disabled", "Enabled", "IfPossible"))
 
 
 def _validate_resources(resources: Object, field: str, errors: list[FieldError]) -> None:
@@ -188,14 +309,21 @@ def _validate_resources(resources: Object, field: str, errors: list[FieldError])
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
+            at = f"{field}.{part}[{name}]"
+            errors += wrong_container_name(name, at)
             if parse_quantity(amount) < 0:
-                errors.append(invalid(f"{field}.{part}[{name}]", amount, "must be greater than or equal to 0"))
+                errors.append(invalid(at, amount, NOT_NEGATIVE))
+            if "/" in name and is_extended(name) and milli_value(amount) % 1000:
+                errors.append(invalid(at, amount, "must be an integer"))
     for name, amount in requests.items():
         if "/" in name and not name.startswith("kubernetes.io/") and limits.get(name) != amount:
             errors.append(_no_overcommit(name, amount, limits.get(name), field))
         elif name in limits and parse_quantity(amount) > parse_quantity(limits[name]):
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
             errors.append(invalid(f"{field}.requests", amount, detail))
+    named = requests.keys() | limits.keys()
+    if any(map(is_huge_pages, named)) and not named & {"cpu", "memory"}:
+        errors.append(forbidden(field, "HugePages require cpu or memory"))
 
 
 def _no_overcommit(name: str, amount: str, limit: str | None, field: str) -> FieldError:
@@ -205,7 +333,7 @@ def _no_overcommit(name: str, amount: str, limit: str | None, field: str) -> Fie
     return invalid(f"{field}.requests", amount, f"must be equal to {name} limit of {limit}")
 
 
-def _validate_toleration(toleration: Object, field: str, errors: list[FieldError]) -> None:
+def validate_toleration(toleration: Object, field: str, errors: list[FieldError]) -> None:
     key, operator, effect = (toleration.get(part) or "" for part in ("key", "operator", "effect"))
     if key:
         errors += [invalid(f"{field}.key", key, text) for text in label_key(key)]

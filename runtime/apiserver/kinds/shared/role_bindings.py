@@ -1,6 +1,7 @@
-"""Columns of RoleBindings and ClusterRoleBindings.
+"""What RoleBindings and ClusterRoleBindings share: defaults, checks, columns.
 
-Source: kubernetes pkg/printers/internalversion/printers.go, printRoleBinding (v1.36).
+Source: kubernetes pkg/apis/rbac/v1/defaults.go, pkg/apis/rbac/validation/validation.go,
+pkg/printers/internalversion/printers.go, printRoleBinding (v1.36).
 """
 
 from __future__ import annotations
@@ -8,8 +9,67 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
+from runtime.apiserver.kinds.shared.names import dns_subdomain, path_segment
 from runtime.apiserver.registry.printers import AGE, NAME, Column, wide
+
+GROUP = "rbac.authorization.k8s.io"
+_SUBJECTS = ("ServiceAccount", "User", "Group")
+
+
+def set_defaults(binding: Object) -> None:
+    role = binding.setdefault("roleRef", {"kind": "", "name": ""})
+    role["apiGroup"] = role.get("apiGroup") or GROUP
+    for subject in items(binding, "subjects"):
+        if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
+            subject["apiGroup"] = GROUP
+
+
+def validate_binding(binding: Object, *, roles: tuple[str, ...], namespaced: bool) -> list[FieldError]:
+    """roles: the kinds that it may refer to."""
+    role, errors = part(binding, "roleRef"), []
+    if role.get("apiGroup") != GROUP:
+        errors.append(not_supported("roleRef.apiGroup", role.get("apiGroup") or "", (GROUP,)))
+    if role.get("kind") not in roles:
+        errors.append(not_supported("roleRef.kind", role.get("kind") or "", roles))
+    name = role.get("name") or ""
+    if not name:
+        errors.append(required("roleRef.name"))
+    else:
+        errors += [invalid("roleRef.name", name, text) for text in path_segment(name)]
+    for i, subject in enumerate(items(binding, "subjects")):
+        errors += _validate_subject(subject, f"subjects[{i}]", namespaced=namespaced)
+    return errors
+
+
+def _validate_subject(subject: Object, field: str, *, namespaced: bool) -> list[FieldError]:
+    name, kind, group = (subject.get(part) or "" for part in ("name", "kind", "apiGroup"))
+    errors = [] if name else [required(f"{field}.name")]
+    match kind:
+        case "ServiceAccount":
+            if name:
+                errors += [invalid(f"{field}.name", name, text) for text in dns_subdomain(name)]
+            if group:
+                errors.append(not_supported(f"{field}.apiGroup", group, ("",)))
+            if not namespaced and not subject.get("namespace"):
+                errors.append(required(f"{field}.namespace"))
+        case "User" | "Group":
+            if group != GROUP:
+                errors.append(not_supported(f"{field}.apiGroup", group, (GROUP,)))
+        case _:
+            errors.append(not_supported(f"{field}.kind", kind, _SUBJECTS))
+    return errors
+
+
+def validate_binding_update(new: Object, old: Object) -> list[FieldError]:
+    role = part(new, "roleRef")
+    if role == part(old, "roleRef"):
+        return []
+    shown = {
+        name: role.get(field) or "" for name, field in (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+    }
+    return [invalid("roleRef", shown, "cannot change roleRef")]
 
 
 def binding_cells(binding: Object, now: float) -> list[Any]:

@@ -19,10 +19,10 @@ from runtime.apiserver.errors.field_errors import (
     not_supported,
     required,
 )
+from runtime.apiserver.kinds.shared.handlers import port_name_problems
 from runtime.apiserver.kinds.shared.ip_addresses import validate_cidr, validate_endpoint_ip, validate_ip
 from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.object_meta import validate_labels
-from runtime.apiserver.kinds.shared.pod_validation import port_name_problems
 from runtime.apiserver.kinds.shared.service_families import validate_cluster_ips
 from runtime.apiserver.kinds.shared.service_fields import (
     CLUSTER_IP,

@@ -62,16 +62,6 @@ def validate_template(template: Object, owner: str) -> list[FieldError]:
     return errors
 
 
-def validate_job_template(template: Object, field: str) -> list[FieldError]:
-    errors = validate_pod_template(template, field)
-    policy, field = template["spec"]["restartPolicy"], f"{field}.spec.restartPolicy"
-    if policy == "Always":
-        errors.append(required(field, 'valid values: "OnFailure", "Never"'))
-    elif policy not in ("OnFailure", "Never"):
-        errors.append(not_supported(field, policy, ("OnFailure", "Never")))
-    return errors
-
-
 def validate_selector_update(new: Object, old: Object) -> list[FieldError]:
     """The selector is immutable."""
     return validate_immutable_fields(new, old, "selector")
@@ -93,12 +83,12 @@ def validate_replicas_status(new: Object, _old: Object) -> list[FieldError]:
 def validate_within_replicas(status: Object, names: tuple[str, ...]) -> list[FieldError]:
     replicas, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     errors = [
-        invalid(f"status.{name}", status[name], "cannot be greater than status.replicas")
+        invalid(f"status.{name}", status.get(name, 0), "cannot be greater than status.replicas")
         for name in names
         if status.get(name, 0) > replicas
     ]
     if status.get("availableReplicas", 0) > ready:
-        available = status["availableReplicas"]
+        available = status.get("availableReplicas", 0)
         errors.append(invalid("status.availableReplicas", available, "cannot be greater than readyReplicas"))
     return errors
 

@@ -9,11 +9,82 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, too_long
 from runtime.apiserver.kinds.shared.cells import NONE, UNSET, age_cell, items, name_cell, part
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean
-from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.strategy import Allocating, Strategy
+
+_DEFAULTS = {
+    "attachRequired": True,
+    "podInfoOnMount": False,
+    "storageCapacity": False,
+    "fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "requiresRepublish": False,
+    "seLinuxMount": False,
+}
+_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+_MODES = ("Persistent", "Ephemeral")
+_SHORTEST_TOKEN, _LONGEST_TOKEN, _SHORTEST_PERIOD = 600, 1 << 32, 10  # seconds
+_LONGEST_NAME = 63
+
+
+def set_defaults(driver: Object) -> None:
+    spec = driver["spec"]
+    for name, value in _DEFAULTS.items():
+        spec.setdefault(name, value)
+    if not spec.get("volumeLifecycleModes"):
+        spec["volumeLifecycleModes"] = ["Persistent"]
+
+
+def count_change(_among: Allocating, new: Object, old: Object) -> None:
+    """A new driver has no generation; its first change gives it one."""
+    if new["spec"] != old["spec"]:
+        new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
+
+def validate(driver: Object) -> list[FieldError]:
+    spec = driver["spec"]
+    errors: list[FieldError] = []
+    if len(driver["metadata"].get("name") or "") > _LONGEST_NAME:
+        errors.append(too_long("metadata.name", _LONGEST_NAME))
+    tokens, period = spec.get("tokenRequests") or (), spec.get("nodeAllocatableUpdatePeriodSeconds")
+    audiences: set[str] = set()
+    for i, token in enumerate(tokens):
+        at, audience, seconds = f"spec.tokenRequests[{i}]", token.get("audience") or "", token.get("expirationSeconds")
+        if audience in audiences:
+            errors.append(duplicate(f"{at}.audience", audience))
+        audiences.add(audience)
+        if seconds is not None and seconds < _SHORTEST_TOKEN:
+            detail = "may not specify a duration less than 10 minutes"
+            errors.append(invalid(f"{at}.expirationSeconds", seconds, detail))
+        if seconds is not None and seconds > _LONGEST_TOKEN:
+            detail = "may not specify a duration larger than 2^32 seconds"
+            errors.append(invalid(f"{at}.expirationSeconds", seconds, detail))
+    policy = spec["fsGroupPolicy"]
+    if policy not in _GROUP_POLICIES:
+        errors.append(not_supported("spec.fsGroupPolicy", policy, _GROUP_POLICIES))
+    errors += [
+        not_supported("spec.volumeLifecycleModes", mode, _MODES)
+        for mode in spec["volumeLifecycleModes"]
+        if mode not in _MODES
+    ]
+    if period is not None and period < _SHORTEST_PERIOD:
+        detail = f"must be greater than or equal to {_SHORTEST_PERIOD} seconds"
+        errors.append(invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, detail))
+    return errors
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """The first field is spelt as upstream spells it."""
+    fields = (("attachedRequired", "attachRequired"), ("volumeLifecycleModes", "volumeLifecycleModes"))
+    return [
+        invalid(f"spec.{shown}", new["spec"].get(field), IMMUTABLE)
+        for shown, field in fields
+        if new["spec"].get(field) != old["spec"].get(field)
+    ]
 
 
 def cells(driver: Object, now: float) -> list[Any]:
@@ -38,6 +109,10 @@ RESOURCE = ResourceDefinition(
     kind="CSIDriver",
     namespaced=False,
     strategy=Strategy(
+        set_defaults=set_defaults,
+        validate=validate,
+        validate_update=validate_update,
+        reallocate=count_change,
         validate_name=dns_subdomain,
         allow_unconditional_update=False,
         return_deleted_object=True,

@@ -6,14 +6,72 @@ Source: kubernetes pkg/registry/storage/csinode/strategy.go, pkg/printers/intern
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
+from runtime.apiserver.kinds.shared.numbers import not_negative
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Printer, number
 from runtime.apiserver.registry.strategy import Strategy
+
+_LONGEST_ID = 256
+
+
+def set_defaults(node: Object) -> None:
+    """Lists that upstream writes even when there is nothing in them."""
+    spec = node["spec"]
+    spec["drivers"] = spec.get("drivers") or None
+    for driver in spec["drivers"] or ():
+        driver.setdefault("topologyKeys", None)
+
+
+def validate(node: Object) -> list[FieldError]:
+    return list(_wrong_drivers(items(node["spec"], "drivers")))
+
+
+def _wrong_drivers(drivers: Sequence[Object]) -> Iterator[FieldError]:
+    names: set[str] = set()
+    for i, driver in enumerate(drivers):
+        at, name, node = f"spec.drivers[{i}]", driver.get("name") or "", driver.get("nodeID") or ""
+        if not name:
+            yield required(f"{at}.name")
+        else:
+            for text in dns_subdomain(name.lower()):
+                yield invalid(f"{at}.name", name, text)
+        if not node:
+            yield required(f"{at}.nodeID")
+        elif len(node) > _LONGEST_ID:
+            yield invalid(f"{at}.nodeID", node, f"must be {_LONGEST_ID} characters or less")
+        if driver.get("allocatable"):
+            yield from not_negative(driver["allocatable"], f"{at}.allocatable", ("count",))
+        if name in names:
+            yield duplicate(f"{at}.name", name)
+        names.add(name)
+        keys: set[str] = set()
+        for key in driver.get("topologyKeys") or ():
+            for text in label_key(key):
+                yield invalid(at, key, text)
+            if key in keys:
+                yield duplicate(at, key)
+            keys.add(key)
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """A driver may come, or go; in between only what it can take changes."""
+    now = {driver.get("name"): driver for driver in items(new["spec"], "drivers")}
+    errors = []
+    for before in items(old["spec"], "drivers"):
+        after = now.get(before.get("name"))
+        if after is not None and {**before, "allocatable": None} != {**after, "allocatable": None}:
+            fields = {"Name": "name", "NodeID": "nodeID", "TopologyKeys": "topologyKeys", "Allocatable": "allocatable"}
+            shown = {name: after.get(field) for name, field in fields.items()}
+            errors.append(invalid("spec.drivers", shown, IMMUTABLE))
+    return errors
 
 
 def cells(node: Object, now: float) -> list[Any]:
@@ -27,6 +85,9 @@ RESOURCE = ResourceDefinition(
     kind="CSINode",
     namespaced=False,
     strategy=Strategy(
+        set_defaults=set_defaults,
+        validate=validate,
+        validate_update=validate_update,
         validate_name=dns_subdomain,
         allow_unconditional_update=False,
         return_deleted_object=True,

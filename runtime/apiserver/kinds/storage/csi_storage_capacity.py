@@ -9,11 +9,36 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
+from protocols.quantities import parse_quantity
+from runtime.apiserver.errors.field_errors import FieldError, invalid
 from runtime.apiserver.kinds.shared.cells import name_cell, or_unset
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.selectors import validate_selector
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(capacity: Object) -> list[FieldError]:
+    name = capacity.get("storageClassName") or ""
+    errors = [invalid("storageClassName", name, text) for text in dns_subdomain(name)]
+    if capacity.get("nodeTopology"):
+        errors += validate_selector(capacity["nodeTopology"], "nodeTopology")
+    return errors + [
+        invalid(field, capacity[field], NOT_NEGATIVE)
+        for field in ("capacity", "maximumVolumeSize")
+        if capacity.get(field) is not None and parse_quantity(capacity[field]) < 0
+    ]
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    return [
+        invalid(field, new.get(field), IMMUTABLE)
+        for field in ("nodeTopology", "storageClassName")
+        if new.get(field) != old.get(field)
+    ]
 
 
 def cells(capacity: Object, now: float) -> list[Any]:  # noqa: ARG001
@@ -26,6 +51,8 @@ RESOURCE = ResourceDefinition(
     plural="csistoragecapacities",
     kind="CSIStorageCapacity",
     strategy=Strategy(
+        validate=validate,
+        validate_update=validate_update,
         validate_name=dns_subdomain,
         allow_unconditional_update=False,
     ),

@@ -6,11 +6,15 @@ pkg/printers/internalversion/printers.go (printStorageClass) (v1.36).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from protocols.objects import Object, annotations_of
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.storage_parameters import wrong_parameters
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -24,6 +28,57 @@ _DEFAULT_CLASS_ANNOTATIONS = (
 def set_defaults(storage_class: Object) -> None:
     storage_class.setdefault("reclaimPolicy", "Delete")
     storage_class.setdefault("volumeBindingMode", "Immediate")
+
+
+_POLICIES, _MODES = ("Delete", "Retain"), ("Immediate", "WaitForFirstConsumer")
+
+
+def validate(storage_class: Object) -> list[FieldError]:
+    provisioner, policy = storage_class.get("provisioner") or "", storage_class["reclaimPolicy"]
+    errors = list(wrong_parameters(storage_class.get("parameters"), "parameters", allow_none=True))
+    if not provisioner:
+        errors.insert(0, required("provisioner"))
+    else:
+        errors[:0] = [invalid("provisioner", provisioner.lower(), text) for text in label_key(provisioner.lower())]
+    if policy not in _POLICIES:
+        errors.append(not_supported("reclaimPolicy", policy, _POLICIES))
+    mode = storage_class["volumeBindingMode"]
+    if mode not in _MODES:
+        errors.append(not_supported("volumeBindingMode", mode, _MODES))
+    return [*errors, *_wrong_topologies(storage_class.get("allowedTopologies") or ())]
+
+
+def _wrong_topologies(topologies: Sequence[Object]) -> Iterator[FieldError]:
+    seen: list[dict[str, set[str]]] = []
+    for i, term in enumerate(topologies):
+        at, keys = f"allowedTopologies[{i}].matchLabelExpressions", {}
+        expressions = term.get("matchLabelExpressions") or ()
+        for j, one in enumerate(expressions):
+            key, values = one.get("key") or "", one.get("values") or []
+            if not values:
+                yield required(f"{at}[{j}].values")
+            found: set[str] = set()
+            for k, value in enumerate(values):
+                if value in found:
+                    yield duplicate(f"{at}[{j}].values[{k}]", value)
+                found.add(value)
+            for text in label_key(key):
+                yield invalid(f"{at}[{j}].key", key, text)
+            if key in keys:
+                yield duplicate(f"{at}[{j}].key", key)
+            keys[key] = found
+        if keys in seen or not keys:
+            yield duplicate(at, "")
+        seen.append(keys)
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+    return [
+        invalid(field, new.get(field), IMMUTABLE)
+        for field in fields
+        if (new.get(field) or None) != (old.get(field) or None)
+    ]
 
 
 def cells(storage_class: Object, now: float) -> list[Any]:
@@ -47,6 +102,8 @@ RESOURCE = ResourceDefinition(
     short_names=("sc",),
     namespaced=False,
     strategy=Strategy(
+        validate=validate,
+        validate_update=validate_update,
         validate_name=dns_subdomain,
         set_defaults=set_defaults,
         return_deleted_object=True,

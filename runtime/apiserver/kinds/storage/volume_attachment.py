@@ -9,11 +9,44 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(attachment: Object) -> list[FieldError]:
+    spec = attachment["spec"]
+    attacher, node, source = spec.get("attacher") or "", spec.get("nodeName") or "", part(spec, "source")
+    errors = [] if attacher else [required("spec.attacher")]
+    if attacher:
+        errors += [invalid("spec.attacher", attacher, text) for text in dns_subdomain(attacher.lower())]
+    volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+    one_of = "exactly one of inlineVolumeSpec and persistentVolumeName"
+    if volume is None and inline is None:
+        errors.append(required("spec.source", f"must specify {one_of}"))
+    elif volume is not None and inline is not None:
+        errors.append(invalid("spec.source", source, f"must specify {one_of}"))
+    elif volume is not None:
+        errors += [invalid("spec.source.persistentVolumeName", volume, text) for text in dns_subdomain(volume)]
+    return errors + [invalid("spec.nodeName", node, text) for text in dns_subdomain(node)]
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    if new["spec"] == old["spec"]:
+        return []
+    spec = new["spec"]
+    source = part(spec, "source")
+    named = (("PersistentVolumeName", "persistentVolumeName"), ("InlineVolumeSpec", "inlineVolumeSpec"))
+    shown = {
+        "Attacher": spec.get("attacher") or "",
+        "Source": {name: source.get(field) for name, field in named},
+        "NodeName": spec.get("nodeName") or "",
+    }
+    return [invalid("spec", shown, IMMUTABLE)]
 
 
 def cells(attachment: Object, now: float) -> list[Any]:
@@ -36,6 +69,9 @@ RESOURCE = ResourceDefinition(
     namespaced=False,
     subresources=("status",),
     strategy=Strategy(
+        validate=validate,
+        validate_update=validate_update,
+        empty_status={"attached": False},
         validate_name=dns_subdomain,
         allow_unconditional_update=False,
         has_status=True,

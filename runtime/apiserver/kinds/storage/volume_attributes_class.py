@@ -9,11 +9,29 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
+from runtime.apiserver.kinds.shared.storage_parameters import wrong_parameters
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(attributes_class: Object) -> list[FieldError]:
+    driver = attributes_class.get("driverName") or ""
+    errors = [invalid("driverName", driver.lower(), text) for text in label_key(driver.lower())]
+    if not driver:
+        errors = [required("driverName")]
+    return [*errors, *wrong_parameters(attributes_class.get("parameters"), "parameters", allow_none=False)]
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    return [
+        forbidden(field, f"updates to {field} are forbidden.")
+        for field in ("driverName", "parameters")
+        if new.get(field) != old.get(field)
+    ]
 
 
 def cells(attributes_class: Object, now: float) -> list[Any]:
@@ -28,6 +46,8 @@ RESOURCE = ResourceDefinition(
     short_names=("vac",),
     namespaced=False,
     strategy=Strategy(
+        validate=validate,
+        validate_update=validate_update,
         validate_name=dns_subdomain,
         return_deleted_object=True,
     ),

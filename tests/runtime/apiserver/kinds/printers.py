@@ -6,14 +6,14 @@ from typing import Any
 
 from runtime.apiserver.kinds.bodies import BODIES
 from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.unserved import UNSERVED
+from runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
 from runtime.apiserver.registry.printers import Printer
 
 NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
 META = {"name": "x", "creationTimestamp": "2026-01-02T02:00:00Z"}
 
 PRINTERS: dict[tuple[str, str], Printer] = {
-    (one.api_version, one.kind): one.printer for one in (*BUILT_IN, *UNSERVED, *BODIES.values())
+    (one.api_version, one.kind): one.printer for one in (*BUILT_IN, *OFF_BY_DEFAULT, *BODIES.values())
 }
 
 

@@ -11,9 +11,13 @@ DRIVERS = "/apis/storage.k8s.io/v1/csidrivers"
 AUTOSCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 
 
+AUTOSCALER = {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"}}
+
+
 @pytest.mark.parametrize("collection, generation", [(TEMPLATES, 1), (AUTOSCALERS, None), (DRIVERS, None)])
 def test_a_new_object_has_a_generation_if_its_kind_has(api: Api, collection: str, generation: int | None) -> None:
-    created = api.send("POST", collection, {"metadata": {"name": "x"}})
+    spec = AUTOSCALER if collection == AUTOSCALERS else {}
+    created = api.send("POST", collection, {"metadata": {"name": "x"}, "spec": spec})
     assert (created.status, created.meta.get("generation")) == (201, generation)
 
 

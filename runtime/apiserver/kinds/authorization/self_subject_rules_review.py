@@ -1,0 +1,49 @@
+"""SelfSubjectRulesReviews: what may I do? As `kubectl auth can-i --list` asks.
+
+Source: kubernetes pkg/registry/authorization/selfsubjectrulesreview/rest.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.policy_rules import Rule
+from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.users import AccessControl, User
+
+
+def review(review: Object, user: User, access: AccessControl) -> list[FieldError]:
+    """Raises StatusError (400) where no namespace is said. Nothing of what was asked comes back."""
+    namespace = (review.get("spec") or {}).get("namespace")
+    if not namespace:
+        raise status_errors.bad_request("no namespace on request")
+    found = access.resolver.rules_for(user, namespace)
+    review["metadata"], review["spec"] = {}, {}
+    status = review["status"] = {
+        "resourceRules": [_shown(rule, "resources") for rule in found.rules if rule.resources],
+        "nonResourceRules": [_shown(rule, "urls") for rule in found.rules if rule.urls],
+        "incomplete": found.incomplete,
+    }
+    if found.error:
+        status["evaluationError"] = found.error
+    return []
+
+
+def _shown(rule: Rule, what: str) -> Object:
+    """A rule for both resources and URLs is shown as two."""
+    if what == "urls":
+        return Rule(rule.verbs, urls=rule.urls).as_object()
+    return rule._replace(urls=()).as_object()
+
+
+RESOURCE = ResourceDefinition(
+    group="authorization.k8s.io",
+    version="v1",
+    plural="selfsubjectrulesreviews",
+    kind="SelfSubjectRulesReview",
+    namespaced=False,
+    verbs=("create",),
+    strategy=Strategy(review=review),
+)

@@ -1,0 +1,93 @@
+"""Nobody gives rights by a role or binding that they do not have, unless they may escalate, or bind that role.
+
+Source: kubernetes pkg/registry/rbac/{escalation_check,helpers}.go, pkg/registry/rbac/validation/rule.go
+(ConfirmNoEscalation), pkg/registry/rbac/*/policybased/storage.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from protocols.objects import Object, name_of, namespace_of
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.registry.policy_rules import FULL_AUTHORITY, Rule, compact, missing, rules_in, shown_list
+from runtime.apiserver.registry.users import MASTERS, Access, AccessControl, User
+
+GROUP = "rbac.authorization.k8s.io"
+_OF_DELETION = ("ownerReferences", "finalizers", "selfLink", "managedFields")
+_ROLE = re.compile(r"\b(?:cluster)?role(?=\.rbac\.)")
+_PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
+
+
+def confirm_role(new: Object, old: Object | None, user: User, access: AccessControl) -> None:
+    """Raises StatusError (403). new, old: Roles or ClusterRoles; old: None for a new one."""
+    namespace = namespace_of(new)
+    plural = "roles" if namespace else "clusterroles"
+    asked = {
+        "verb": "escalate",
+        "resource": plural,
+        "namespace": namespace,
+        "name": "" if old is None else name_of(old),
+    }
+    if _may(access, user, asked) or _only_for_deletion(new, old):
+        return
+    lack = _lack(access, user, new, plural, rules_in(new))
+    if not lack and (_aggregates(new) or _aggregates(old or {})) and _lack(access, user, new, plural, FULL_AUTHORITY):
+        lack = "must have cluster-admin privileges to use the aggregationRule"
+    if lack:
+        raise status_errors.forbidden(GROUP, plural, name_of(new), lack)
+
+
+def confirm_binding(new: Object, old: Object | None, user: User, access: AccessControl) -> None:
+    """Raises StatusError: 403, and 404 where the role is not there. new, old: RoleBindings or ClusterRoleBindings."""
+    namespace, role = namespace_of(new), new.get("roleRef") or {}
+    plural = "rolebindings" if namespace else "clusterrolebindings"
+    kind, name = role.get("kind", ""), role.get("name", "")
+    asked = {"verb": "bind", "resource": _PLURALS.get(kind, ""), "namespace": namespace, "name": name}
+    if MASTERS in user.groups or _only_for_deletion(new, old) or (kind in _PLURALS and _may(access, user, asked)):
+        return
+    if kind not in _PLURALS:
+        raise status_errors.unexplained(f"unsupported role reference kind: {quoted(kind)}")
+    rules = access.resolver.role_rules(kind, name, namespace)
+    if rules is None:
+        raise status_errors.not_found(GROUP, plural, name)  # upstream names what is asked for, not what is missing
+    lack = _lack(access, user, new, plural, rules)
+    if lack:
+        raise status_errors.forbidden(GROUP, plural, name_of(new), lack)
+
+
+def _may(access: AccessControl, user: User, asked: dict[str, Any]) -> bool:
+    if MASTERS in user.groups:
+        return True
+    return access.authorize(Access(user, {"group": GROUP, "version": "*", **asked})).allowed
+
+
+def _lack(access: AccessControl, user: User, new: Object, plural: str, rules: Sequence[Rule]) -> str:
+    """What the user does not have of these; "" for nothing."""
+    has = access.resolver.rules_for(user, namespace_of(new))
+    lacks = missing(has.rules, rules)
+    if not lacks:
+        return ""
+    shown = "\n".join(sorted({str(one) for one in compact(lacks)}))
+    text = (
+        f"user {quoted(user.name)} (groups={shown_list(user.groups)}) is attempting to grant RBAC permissions not "
+        f"currently held:\n{shown}"
+    )
+    if has.error:  # a role that is missing goes by the name of what is asked for
+        text += f"; resolution errors: [{_ROLE.sub(plural, has.error)}]"
+    return text
+
+
+def _aggregates(role: Object) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _only_for_deletion(new: Object, old: Object | None) -> bool:
+    """What a garbage collector may change without having the rights."""
+    if old is None:
+        return False
+    kept = {**new["metadata"], **{field: old["metadata"].get(field) for field in _OF_DELETION}}
+    return {**new, "metadata": {name: value for name, value in kept.items() if value is not None}} == old

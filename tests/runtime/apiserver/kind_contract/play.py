@@ -1,0 +1,148 @@
+"""How the objects of a table are sent, and what is kept of the answers.
+
+To record anew what kube-apiserver answers, with the binaries that KUBEBUILDER_ASSETS names:
+
+    python -m tests.runtime.apiserver.kind_contract.play
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.runtime.apiserver import contract
+from tests.runtime.apiserver.contract import JSON, Given, Send
+
+ANSWERS = Path(__file__).with_name("answers")
+NAMESPACE = "contract"
+FLAGS = ("--allow-privileged=true",)  # as on most clusters
+
+Overlay = Any
+"""What is other in an object, as an RFC 7386 merge patch; a callable changes a copy in place."""
+
+
+class Kind(NamedTuple):
+    """collection: its path. good: an object that is accepted. creates: new objects, each the good one with an overlay.
+    updates, statuses: changes of the stored good one, and of its status, by PUT.
+    """
+
+    collection: str
+    good: dict[str, Any]
+    creates: dict[str, Overlay] = {}  # noqa: RUF012 - never changed
+    updates: dict[str, Overlay] = {}  # noqa: RUF012 - never changed
+    statuses: dict[str, Overlay] = {}  # noqa: RUF012 - never changed
+
+
+Table = dict[str, Kind]
+
+
+def laid_over(obj: Any, overlay: Overlay) -> Any:
+    """A new object."""
+    if callable(overlay):
+        changed = copy.deepcopy(obj)
+        overlay(changed)
+        return changed
+    if not isinstance(overlay, dict):
+        return copy.deepcopy(overlay)
+    found = copy.deepcopy(obj) if isinstance(obj, dict) else {}
+    for name, value in overlay.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = laid_over(found.get(name), value)
+    return found
+
+
+def play(kind: Kind, send: Send) -> dict[str, Any]:
+    """The answers by case. Only the good object is stored, and deleted in the end."""
+    dry = {"dryRun": "All"}
+
+    def ask(method: str, path: str, body: Any, query: dict[str, str]) -> Any:
+        raw = b"" if body is None else json.dumps(body).encode()
+        return send(Given(method, path, raw, JSON, query))
+
+    status, stored = ask("POST", kind.collection, kind.good, {})
+    answers = {"good": _plain(status, stored)}
+    name = f"{kind.collection}/{(stored.get('metadata') or {}).get('name', '')}"
+    for where, overlays in (("", kind.updates), ("/status", kind.statuses)):
+        for label, overlay in overlays.items():
+            changed = laid_over(stored, overlay)
+            answers[f"{'status' if where else 'update'}: {label}"] = _plain(*ask("PUT", name + where, changed, dry))
+    if status == 201:
+        ask("DELETE", name, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}, {})
+    for label, overlay in kind.creates.items():
+        answers[f"create: {label}"] = _plain(*ask("POST", kind.collection, laid_over(kind.good, overlay), dry))
+    return answers
+
+
+_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|uid-\d+")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_META = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
+
+
+def _plain(status: int, answer: Any) -> dict[str, Any]:
+    """Without what differs from run to run; of a refusal its reason and causes, which Go's maps bring in any order."""
+    if status >= 400:
+        causes = (answer.get("details") or {}).get("causes") or ()
+        shown = sorted(_UID.sub("<uid>", f"{one.get('field', '')} {one['reason']}: {one['message']}") for one in causes)
+        message = answer["message"].partition(" is invalid: ")[0] if causes else answer["message"]
+        return {"status": status, "reason": answer.get("reason", ""), "message": message, "causes": shown}
+    found = copy.deepcopy(answer)
+    if (found.get("spec") or {}).get("serviceAccountName") == "default":  # another plugin's part
+        del found["spec"]["serviceAccountName"], found["spec"]["serviceAccount"]
+    for field in _META:
+        (found.get("metadata") or {}).pop(field, None)
+    return {"status": status, "body": _times(found)}
+
+
+def _times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _times(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_times(inner) for inner in value]
+    return _UID.sub("<uid>", _TIME.sub("<time>", value)) if isinstance(value, str) else value
+
+
+def record() -> None:
+    from tests.e2e.kubectl import Api
+    from tests.e2e.real_server import binaries, real_server
+    from tests.runtime.apiserver.kind_contract.tables import TABLES
+
+    assets = binaries()
+    assert assets is not None, "KUBEBUILDER_ASSETS names the directory with kube-apiserver and etcd"
+    with tempfile.TemporaryDirectory() as directory, real_server(Path(directory), assets, *FLAGS) as server:
+        api = Api(server.kubeconfig)
+        send = contract.real_sender(api.url, api.token)
+        prepare(send)
+        for name, table in TABLES.items():
+            answers = {kind: play(row, send) for kind, row in table.items()}
+            (ANSWERS / f"{name}.json").write_text(written(answers))
+
+
+def written(answers: dict[str, dict[str, Any]]) -> str:
+    """JSON, one line a case, so that another release's answers are a readable difference."""
+    kinds = [
+        f'"{kind}":{{\n'
+        + ",\n".join(f"{json.dumps(case)}:{_compact(one)}" for case, one in sorted(cases.items()))
+        + "}"
+        for kind, cases in answers.items()
+    ]
+    return "{" + ",\n".join(kinds) + "}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def prepare(send: Send) -> None:
+    """What there has to be before."""
+    body = json.dumps({"metadata": {"name": NAMESPACE}}).encode()
+    send(Given("POST", "/api/v1/namespaces", body, JSON, {}))
+
+
+if __name__ == "__main__":
+    record()

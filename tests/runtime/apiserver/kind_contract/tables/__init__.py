@@ -1,0 +1,32 @@
+"""The tables, by name."""
+
+from __future__ import annotations
+
+from tests.runtime.apiserver.kind_contract.play import Table
+from tests.runtime.apiserver.kind_contract.tables import (
+    admission,
+    autoscaling,
+    batch,
+    control_plane,
+    core,
+    networking,
+    pods,
+    rbac,
+    resource,
+    storage,
+    workloads,
+)
+
+TABLES: dict[str, Table] = {
+    "admission": admission.TABLE,
+    "autoscaling": autoscaling.TABLE,
+    "batch": batch.TABLE,
+    "control_plane": control_plane.TABLE,
+    "core": core.TABLE,
+    "networking": networking.TABLE,
+    "pods": pods.TABLE,
+    "rbac": rbac.TABLE,
+    "resource": resource.TABLE,
+    "storage": storage.TABLE,
+    "workloads": workloads.TABLE,
+}

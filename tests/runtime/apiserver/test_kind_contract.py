@@ -1,0 +1,77 @@
+"""What we make of the objects in kind_contract is what kube-apiserver made of them, but for what differences.txt lists.
+
+A case that no longer differs must leave the list, so that the list only shrinks. To see how one differs, take it out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocols.objects import Object
+from tests.runtime.apiserver import contract
+from tests.runtime.apiserver.conftest import Api
+from tests.runtime.apiserver.contract import Send
+from tests.runtime.apiserver.kind_contract import play
+from tests.runtime.apiserver.kind_contract.tables import TABLES
+
+KINDS = [(table, kind) for table, kinds in TABLES.items() for kind in kinds]
+DIFFERENCES = frozenset(
+    line for line in (Path(play.__file__).with_name("differences.txt")).read_text().splitlines() if line
+)
+
+
+def recorded(table: str, kind: str) -> Object:
+    answers: Object = json.loads((play.ANSWERS / f"{table}.json").read_text())[kind]
+    return answers
+
+
+def compared(api: Api, table: str, kind: str) -> Iterator[tuple[str, Any, Any]]:
+    """(case, our answer, theirs)."""
+
+    play.prepare(api.answer)
+    ours = play.play(TABLES[table][kind], api.answer)
+    for case, theirs in recorded(table, kind).items():
+        yield case, ours[case], theirs
+
+
+@pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
+def test_our_answers_are_those_of_kube_apiserver(make_api: Callable[[], Api], table: str, kind: str) -> None:
+    for case, ours, theirs in compared(make_api(), table, kind):
+        if f"{table} | {kind} | {case}" not in DIFFERENCES:
+            assert ours == theirs, case
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
+def test_what_does_not_differ_is_not_listed(make_api: Callable[[], Api], table: str, kind: str) -> None:
+    same = [case for case, ours, theirs in compared(make_api(), table, kind) if ours == theirs]
+    assert [case for case in same if f"{table} | {kind} | {case}" in DIFFERENCES] == []
+
+
+def test_every_difference_is_of_a_case() -> None:
+    cases = {f"{table} | {kind} | {case}" for table, kind in KINDS for case in recorded(table, kind)}
+    assert cases >= DIFFERENCES
+
+
+@pytest.fixture(scope="module")
+def real_send(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Send]:
+    from tests.e2e.kubectl import Api as RealApi
+    from tests.e2e.real_server import assets_or_skip, real_server
+
+    assets = assets_or_skip()
+    with real_server(tmp_path_factory.mktemp("real"), assets, *play.FLAGS) as server:
+        reached = RealApi(server.kubeconfig)
+        send = contract.real_sender(reached.url, reached.token)
+        play.prepare(send)
+        yield send
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
+def test_the_recorded_answers_are_those_of_kube_apiserver(real_send: Send, table: str, kind: str) -> None:
+    assert play.play(TABLES[table][kind], real_send) == recorded(table, kind)
