@@ -1,0 +1,45 @@
+"""matchConditions: expressions that have to be true for a webhook to be called.
+
+Source: apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from protocols.objects import Object
+from runtime.apiserver.admission.attributes import Attributes
+from runtime.apiserver.admission.expressions import asking, request_of
+from runtime.apiserver.admission.webhooks.matching import Invocation
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+
+if TYPE_CHECKING:
+    from runtime.cel.admission import Expression
+
+
+def conditions_match(
+    cluster: Cluster, called: Invocation, asked: Attributes, obj: Object | None, old: Object | None
+) -> bool:
+    """obj, old: in the version that the webhook is called with. Raises StatusError (403) where it cannot be told."""
+    from runtime.cel.admission import CONDITIONS_BUDGET, FailedError, Run, conditions_hold, names
+
+    webhook = called.webhook
+    request = request_of(asked, called.definition, called.kind)
+    seen = names(new=obj, old=old, request=request, ask=asking(cluster, asked.call.user))
+    texts = tuple(one.get("expression") or "" for one in webhook.conditions)
+    try:
+        run = Run(seen, budget=CONDITIONS_BUDGET)
+        return conditions_hold(_compiled(texts), run, ignores_failures=webhook.ignores_failures)
+    except FailedError as err:
+        definition = asked.definition
+        raise status_errors.forbidden(definition.group, definition.plural, asked.name, str(err)) from err
+
+
+@lru_cache(maxsize=256)
+def _compiled(texts: tuple[str, ...]) -> tuple[Expression, ...]:
+    from runtime.cel.admission import BOOLEAN, Expression, admission_environment
+
+    environment = admission_environment(params=False, authorizer=True)
+    return tuple(Expression.compiled(text, environment, BOOLEAN) for text in texts)

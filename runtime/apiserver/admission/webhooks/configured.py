@@ -1,0 +1,83 @@
+"""The webhooks that are configured, in the order in which they are called: by configuration, then as they are listed.
+
+Source: apiserver pkg/admission/configuration/{mutating,validating}_webhook_manager.go (v1.36); the defaults are
+those of pkg/apis/admissionregistration/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from protocols.admission_plugins import MUTATING_WEBHOOK, VALIDATING_WEBHOOK
+from protocols.late_methods import dataclass
+from protocols.objects import Object, decode_object, name_of
+from runtime.apiserver.core.cluster import Cluster
+
+MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+_PLUGINS = {MUTATING: MUTATING_WEBHOOK, VALIDATING: VALIDATING_WEBHOOK}
+EQUIVALENT, IGNORE, IF_NEEDED = "Equivalent", "Ignore", "IfNeeded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """number: among those of its configuration. client: where it is, as configured. seconds: that it may take."""
+
+    configuration: str
+    number: int
+    name: str
+    client: Mapping[str, Any]
+    rules: tuple[Mapping[str, Any], ...]
+    ignores_failures: bool
+    matches_equivalent: bool
+    namespace_selector: Mapping[str, Any]
+    object_selector: Mapping[str, Any]
+    side_effects: str
+    seconds: float
+    versions: tuple[str, ...]
+    reinvoked_if_needed: bool
+    conditions: tuple[Mapping[str, Any], ...]
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Tells it from all others."""
+        return self.configuration, self.number
+
+
+def are_configured(cluster: Cluster, kind: str) -> bool:
+    """kind: MUTATING or VALIDATING."""
+    return bool(cluster.state.collection(kind).records) and _PLUGINS[kind] in cluster.plugins
+
+
+def webhooks(cluster: Cluster, kind: str) -> tuple[Webhook, ...]:
+    return _read(tuple(cluster.state.collection(kind).raw_objects()))
+
+
+@lru_cache(maxsize=4)
+def _read(configurations: tuple[bytes, ...]) -> tuple[Webhook, ...]:
+    return tuple(
+        _webhook(name_of(one), number, hook)
+        for one in map(decode_object, configurations)
+        for number, hook in enumerate(one.get("webhooks") or ())
+    )
+
+
+def _webhook(configuration: str, number: int, hook: Object) -> Webhook:
+    return Webhook(
+        configuration=configuration,
+        number=number,
+        name=hook.get("name") or "",
+        client=hook.get("clientConfig") or {},
+        rules=tuple(hook.get("rules") or ()),
+        ignores_failures=hook.get("failurePolicy") == IGNORE,
+        matches_equivalent=hook.get("matchPolicy", EQUIVALENT) == EQUIVALENT,
+        namespace_selector=hook.get("namespaceSelector") or {},
+        object_selector=hook.get("objectSelector") or {},
+        side_effects=hook.get("sideEffects") or "",
+        seconds=float(hook.get("timeoutSeconds") or 10),
+        versions=tuple(hook.get("admissionReviewVersions") or ()),
+        reinvoked_if_needed=hook.get("reinvocationPolicy") == IF_NEEDED,
+        conditions=tuple(hook.get("matchConditions") or ()),
+    )

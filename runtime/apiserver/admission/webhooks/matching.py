@@ -1,0 +1,139 @@
+"""Whether a webhook is called for a request, and for which version of its object.
+
+Source: apiserver pkg/admission/plugin/webhook/generic/webhook.go (ShouldCallHook), predicates/{rules,namespace,object}
+(v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from protocols.objects import Object, decode_object, labels_of
+from protocols.selectors import label_selector_of
+from runtime.apiserver.admission.attributes import DELETE, NAMESPACES, Attributes
+from runtime.apiserver.admission.webhooks.configured import Webhook
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.subresources import GroupVersionKind
+
+# Whoever could refuse changes of these could not be taken away any more.
+_EXEMPT = {
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+}
+
+
+class Invocation(NamedTuple):
+    """A webhook that is called, with this version of the object."""
+
+    webhook: Webhook
+    definition: ResourceDefinition
+    kind: GroupVersionKind
+
+
+def is_exempt(asked: Attributes) -> bool:
+    return asked.kind.group == "admissionregistration.k8s.io" and asked.kind.kind in _EXEMPT
+
+
+def invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invocation | None:
+    """None if it is not called. Raises StatusError where that cannot be said of one whose rules match."""
+    trouble: StatusError | None = None
+    try:
+        if not selects_namespace(cluster, webhook.namespace_selector, asked):
+            return None
+    except StatusError as err:
+        trouble = err
+    try:
+        if not selects_object(webhook.object_selector, asked):
+            return None
+    except StatusError as err:
+        trouble = trouble or err
+    found = _by_rules(cluster, webhook, asked)
+    if found is not None and trouble is not None:
+        raise trouble
+    return found
+
+
+def rule_matches(rule: Mapping[str, Any], definition: ResourceDefinition, asked: Attributes) -> bool:
+    """rule: a RuleWithOperations. definition: of the resource asked for, or another version of it."""
+    return (
+        _scope_matches(rule.get("scope") or "*", definition, asked)
+        and _among(asked.operation, rule.get("operations") or ())
+        and _among(definition.group, rule.get("apiGroups") or ())
+        and _among(definition.version, rule.get("apiVersions") or ())
+        and any(_resource_matches(one, definition.plural, asked.subresource) for one in rule.get("resources") or ())
+    )
+
+
+def _by_rules(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invocation | None:
+    if any(rule_matches(rule, asked.definition, asked) for rule in webhook.rules):
+        return Invocation(webhook, asked.definition, asked.kind)
+    if webhook.matches_equivalent:
+        others = [
+            one
+            for one in cluster.registry
+            if one.storage == asked.definition.storage
+            and one is not asked.definition
+            and (not asked.subresource or asked.subresource in one.subresources)
+        ]
+        for rule in webhook.rules if others else ():
+            for other in others:
+                if rule_matches(rule, other, asked):
+                    kind = GroupVersionKind(other.group, other.version, other.kind) if asked.is_whole else asked.kind
+                    return Invocation(webhook, other, kind)
+    return None
+
+
+def _among(item: str, items: Collection[str]) -> bool:
+    return "*" in items or item in items
+
+
+def _scope_matches(scope: str, definition: ResourceDefinition, asked: Attributes) -> bool:
+    """A namespace is of the cluster's scope, though it is in itself."""
+    namespaced = definition.storage != NAMESPACES and bool(asked.namespace)
+    return scope == "*" or namespaced == (scope == "Namespaced")
+
+
+def _resource_matches(wanted: str, plural: str, subresource: str) -> bool:
+    resource, _, sub = wanted.partition("/")
+    return resource in ("*", plural) and sub in ("*", subresource)
+
+
+def selects_namespace(cluster: Cluster, selector: Mapping[str, Any], asked: Attributes) -> bool:
+    """Raises StatusError (404, 500)."""
+    if not selector or (not asked.namespace and asked.definition.plural != NAMESPACES):
+        return True
+    if asked.definition.plural == NAMESPACES and not asked.subresource and asked.operation != DELETE:
+        labels = labels_of(asked.obj or {})
+    else:
+        record = cluster.state.get(NAMESPACES, asked.namespace)
+        if record is None:
+            raise status_errors.not_found("", NAMESPACES, asked.namespace)
+        labels = record.labels
+    return _selected(selector, labels)
+
+
+def selects_object(selector: Mapping[str, Any], asked: Attributes) -> bool:
+    """What an update takes away from a selector counts, too. Raises StatusError (500)."""
+    if not selector:
+        return True
+    return any(one is not None and _selected(selector, labels_of(one)) for one in (asked.obj, asked.old))
+
+
+def _selected(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    try:
+        return label_selector_of(selector).matches(labels)
+    except ValueError as err:
+        raise status_errors.internal(str(err)) from err
+
+
+def stored_namespace(cluster: Cluster, name: str) -> Object | None:
+    record = cluster.state.get(NAMESPACES, name) if name else None
+    return None if record is None else decode_object(record.raw)

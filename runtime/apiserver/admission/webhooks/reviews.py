@@ -1,0 +1,155 @@
+"""AdmissionReviews: what a webhook is asked, and what its answer says.
+
+Source: apiserver pkg/admission/plugin/webhook/request/admissionreview.go, errors/statuserror.go, apimachinery
+pkg/api/errors/errors.go, NewGenericServerResponse (v1.36). Of AdmissionReview only v1 is spoken.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, NamedTuple
+
+import orjson
+
+from protocols.objects import Object
+from runtime.apiserver.admission.attributes import Attributes
+from runtime.apiserver.admission.expressions import request_of
+from runtime.apiserver.admission.webhooks.matching import Invocation
+from runtime.apiserver.core.questions import Answer
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.errors.status_errors import StatusError
+
+VERSION = "v1"
+_REVIEW = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}
+_STATUSES = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+
+
+class CallingError(Exception):
+    """A webhook could not be called, or did not answer as it should."""
+
+
+class Verdict(NamedTuple):
+    """patch: operations of a JSON patch. refusal: of the request; None if it is allowed."""
+
+    refusal: StatusError | None
+    patch: list[Any]
+    warnings: tuple[str, ...]
+    annotations: dict[str, str]
+
+
+def review(asked: Attributes, called: Invocation, uid: str, obj: Object | None, old: Object | None) -> bytes:
+    """obj, old: in the version that the webhook is called with."""
+    seen = request_of(asked, called.definition, called.kind)
+    request = {"uid": uid, **seen, "object": obj, "oldObject": old}
+    return orjson.dumps({**_REVIEW, "request": request})
+
+
+def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> Verdict:
+    """name: of the webhook. Raises CallingError."""
+    response = _response(uid, answer)
+    patch, patch_type = response.get("patch"), response.get("patchType")
+    operations: list[Any] = []
+    if not mutating and patch:
+        raise CallingError(_invalid("validating webhook may not return response.patch"))
+    if not mutating and patch_type is not None:
+        raise CallingError(_invalid("validating webhook may not return response.patchType"))
+    if patch and patch_type is None:
+        raise CallingError(_invalid("webhook returned response.patch but not response.patchType"))
+    if not patch and patch_type is not None:
+        raise CallingError(_invalid("webhook returned response.patchType but not response.patch"))
+    if patch_type == "":
+        raise CallingError(_invalid('webhook returned invalid response.patchType of ""'))
+    allowed = response.get("allowed") is True
+    if allowed and patch:
+        operations = _operations(patch, patch_type)
+    return Verdict(
+        None if allowed else _refusal(name, response.get("status")),
+        operations,
+        tuple(one for one in response.get("warnings") or () if isinstance(one, str)),
+        {key: value for key, value in (response.get("auditAnnotations") or {}).items() if isinstance(value, str)},
+    )
+
+
+def _response(uid: str, answer: Answer) -> dict[str, Any]:
+    """Raises CallingError."""
+    if answer.error:
+        raise CallingError(f"failed to call webhook: {answer.error}")
+    try:
+        whole = orjson.loads(answer.body)
+    except ValueError as err:
+        whole = err
+    if not 200 <= answer.status <= 206:
+        if isinstance(whole, dict) and whole.get("kind") == "Status" and whole.get("status") != "Success":
+            raise CallingError(f"failed to call webhook: {whole.get('message') or ''}")
+        text = answer.body.decode(errors="replace").strip()
+        raise CallingError(f"failed to call webhook: {_status_text(answer.status, text)}")
+    if not isinstance(whole, dict):
+        raise CallingError(f"failed to call webhook: couldn't get version/kind; json parse error: {whole}")
+    if whole.get("kind") == _REVIEW["kind"] and whole.get("apiVersion") == "admission.k8s.io/v1beta1":
+        text = "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"
+        raise CallingError(f"failed to call webhook: {text}")
+    response = whole.get("response")
+    if not isinstance(response, dict):
+        raise CallingError(_invalid("webhook response was absent"))
+    if response.get("uid") != uid:
+        raise CallingError(_invalid(f"expected response.uid={quoted(uid)}, got {quoted(response.get('uid') or '')}"))
+    given = {field: whole.get(field) or "" for field in _REVIEW}
+    if given != _REVIEW:
+        text = f"expected webhook response of {_named(_REVIEW)}, got {_named(given)}"
+        raise CallingError(_invalid(text))
+    return response
+
+
+def _named(whole: dict[str, str]) -> str:
+    return f"{whole['apiVersion']}, Kind={whole['kind']}"
+
+
+def _operations(patch: Any, patch_type: Any) -> list[Any]:
+    """Raises CallingError."""
+    try:
+        operations = orjson.loads(base64.b64decode(patch, validate=True))
+    except (ValueError, TypeError, binascii.Error) as err:
+        raise CallingError(f"received undecodable patch in webhook response: {err}") from err
+    if not isinstance(operations, list):
+        raise CallingError("received undecodable patch in webhook response: it is no list")
+    if operations and patch_type != "JSONPatch":
+        raise CallingError(f"unsupported patch type {quoted(str(patch_type))}")
+    return operations
+
+
+def _refusal(name: str, status: Any) -> StatusError:
+    status = status if isinstance(status, dict) else {}
+    denied = f"admission webhook {quoted(name)} denied the request"
+    why = status.get("message") or status.get("reason") or ""
+    code = status.get("code")
+    return StatusError(
+        code if isinstance(code, int) and code >= 400 else 400,
+        status.get("reason") or "",
+        f"{denied}: {why}" if why else f"{denied} without explanation",
+        status.get("details"),
+    )
+
+
+def _invalid(why: str) -> str:
+    return f"received invalid webhook response: {why}"
+
+
+def _status_text(code: int, body: str) -> str:
+    if code in (403, 406, 415):
+        return body or "unknown"
+    if code in _STATUSES:
+        return _STATUSES[code]
+    if code >= 500:
+        return f"an error on the server ({quoted(body or 'unknown')}) has prevented the request from succeeding"
+    return f"the server responded with the status code {code} but did not return more information"

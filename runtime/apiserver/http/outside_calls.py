@@ -1,0 +1,129 @@
+"""Has the questions of suspended requests answered, on the event loop: calls webhooks, over connections that are kept.
+
+Errors read as those of Go's HTTP client, since clients see them.
+
+Source: apiserver pkg/util/webhook/client.go, client-go rest/request.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from runtime.apiserver.core.outside import Suspended
+from runtime.apiserver.core.questions import PAUSED, Answer, Pause, Post, Question
+from runtime.client.api import Response
+
+if TYPE_CHECKING:
+    import aiohttp
+
+AT_ONCE = 256  # connections
+# What OpenSSL calls a chain whose root is not known.
+_UNKNOWN_AUTHORITY = {18, 19, 20, 21}
+_EXPIRED, _OTHER_NAME = 10, {62, 64}
+
+
+class OutsideCalls:
+    """All methods are called on the loop's thread."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    def go_on(
+        self, suspended: Suspended, then: Callable[[Response], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Call `then` with the response once it is there, or `failed` with what was raised."""
+        task = asyncio.get_running_loop().create_task(self._go_on(suspended, then, failed))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def close(self) -> None:
+        """Abandon all that run."""
+        for task in self._running:
+            task.cancel()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _go_on(
+        self, suspended: Suspended, then: Callable[[Response], None], failed: Callable[[Exception], None]
+    ) -> None:
+        outcome: Response | Suspended = suspended
+        try:
+            while isinstance(outcome, Suspended):
+                outcome = outcome.resume(await asyncio.gather(*map(self._answer, outcome.questions)))
+            then(outcome)
+        except Exception as error:
+            failed(error)
+
+    async def _answer(self, question: Question) -> Answer:
+        if isinstance(question, Pause):
+            await asyncio.sleep(question.seconds)
+            return PAUSED
+        import aiohttp  # heavy, and most servers call nobody
+
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=AT_ONCE, ttl_dns_cache=10)
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        try:
+            async with asyncio.timeout(question.seconds):
+                return await self._post(self._session, question)
+        except TimeoutError:
+            error = "context deadline exceeded"
+        except aiohttp.ClientConnectorCertificateError as err:
+            error = f"tls: failed to verify certificate: x509: {_wrong_certificate(err.certificate_error)}"
+        except aiohttp.ClientConnectorError as err:
+            why = os.strerror(err.os_error.errno) if err.os_error.errno else str(err.os_error)
+            error = f"dial tcp {err.host}:{err.port}: connect: {why.lower()}"
+        except aiohttp.ServerDisconnectedError:
+            error = "EOF"
+        except (aiohttp.ClientError, ValueError, OSError) as err:
+            error = str(err) or type(err).__name__
+        return Answer(error=f'Post "{question.url}": {error}')
+
+    async def _post(self, session: aiohttp.ClientSession, question: Post) -> Answer:
+        from yarl import URL  # comes with aiohttp
+
+        target = URL(question.url, encoded=True)
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        name: str | None = None
+        if question.address is not None:
+            name, headers["Host"] = target.host, target.authority
+            target = target.with_host(question.address[0]).with_port(question.address[1])
+        response = await session.post(
+            target,
+            data=question.body,
+            headers=headers,
+            ssl=_trusting(question.authority),
+            server_hostname=name,
+            allow_redirects=False,
+        )
+        async with response:
+            return Answer(response.status, await response.read())
+
+
+@lru_cache(maxsize=256)
+def _trusting(authority: bytes) -> ssl.SSLContext:
+    """As Go does, one trusts a certificate of the bundle itself too, and asks for no extensions that name its issuer.
+
+    Raises ValueError on what is no bundle.
+    """
+    context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _wrong_certificate(error: Exception) -> str:
+    code = getattr(error, "verify_code", 0)
+    if code in _UNKNOWN_AUTHORITY:
+        return "certificate signed by unknown authority"
+    if code == _EXPIRED:
+        return "certificate has expired or is not yet valid"
+    if code in _OTHER_NAME:
+        return "certificate is not valid for the name that it is called by"
+    return str(getattr(error, "verify_message", "") or error)

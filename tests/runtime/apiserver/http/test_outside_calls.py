@@ -1,0 +1,131 @@
+"""Webhooks are called over HTTPS, and nobody else waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.kinds.discovery import endpoint_slice
+from runtime.apiserver.storage.store import MemoryStore
+from tests.runtime.apiserver.http.served import Served, serving
+from tests.runtime.apiserver.webhook_contract import hook
+from tests.runtime.apiserver.webhooks import ANSWERS, Hook, Review
+from tests.runtime.apiserver.webhooks import serving as listening
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def configure(served: Served, url: str, authority: bytes, **more: Any) -> None:
+    one = hook(url, name="hook.example.com", **more)
+    one["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
+    made = await served.ask("POST", CONFIGURATIONS, json={"metadata": {"name": "hooks"}, "webhooks": [one]})
+    assert made.status == 201, made.json
+
+
+def run(scenario: Any, directory: Path) -> None:
+    async def serve() -> None:
+        asked = Hook()
+        with listening(asked, directory) as (url, authority):
+            async with serving(MemoryStore(), BUILT_IN) as served:
+                await scenario(served, asked, url, authority)
+
+    asyncio.run(serve())
+
+
+def new(name: str) -> dict[str, Any]:
+    return {"json": {"metadata": {"name": name}}}
+
+
+def test_a_webhook_changes_what_is_created(tmp_path: Path) -> None:
+    async def scenario(served: Served, asked: Hook, url: str, authority: bytes) -> None:
+        await configure(served, f"{url}/label-a", authority)
+        made = await served.ask("POST", CONFIG_MAPS, **new("c"))
+        assert (made.status, made.json["metadata"]["labels"]) == (201, {"a": "yes"})
+        assert (await served.get(f"{CONFIG_MAPS}/c")).json["metadata"]["labels"] == {"a": "yes"}
+        assert [request["userInfo"]["username"] for _, request in asked.heard] == ["admin"]
+
+    run(scenario, tmp_path)
+
+
+def test_its_warnings_are_a_header(tmp_path: Path) -> None:
+    async def scenario(served: Served, _asked: Hook, url: str, authority: bytes) -> None:
+        await configure(served, f"{url}/warn", authority)
+        made = await served.ask("POST", CONFIG_MAPS, **new("c"))
+        assert made.headers.getall("Warning") == ['299 - "mind the gap"']
+
+    run(scenario, tmp_path)
+
+
+def test_others_are_served_while_a_webhook_thinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    came, may_answer = threading.Event(), threading.Event()
+
+    def think(_review: Review) -> dict[str, Any]:
+        came.set()
+        assert may_answer.wait(20)
+        return {"allowed": True}
+
+    monkeypatch.setitem(ANSWERS, "/think", think)
+
+    async def scenario(served: Served, _asked: Hook, url: str, authority: bytes) -> None:
+        await configure(served, f"{url}/think", authority)
+        slow = asyncio.create_task(served.ask("POST", CONFIG_MAPS, **new("slow")))
+        await asyncio.to_thread(came.wait, 20)
+        assert (await served.get(f"{CONFIG_MAPS}/slow")).status == 404
+        assert (await served.ask("POST", "/api/v1/namespaces/default/secrets", **new("quick"))).status == 201
+        may_answer.set()
+        assert (await slow).status == 201
+
+    run(scenario, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "trusted", "why"),
+    [
+        ("https://127.0.0.1:1/x", True, "dial tcp 127.0.0.1:1: connect: connection refused"),
+        ("", False, "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
+    ],
+)
+def test_what_goes_wrong_is_said_as_go_says_it(tmp_path: Path, url: str, trusted: bool, why: str) -> None:
+    async def scenario(served: Served, _asked: Hook, there: str, authority: bytes) -> None:
+        called = url or f"{there}/allow"
+        await configure(served, called, authority if trusted else b"")
+        refused = await served.ask("POST", CONFIG_MAPS, **new("c"))
+        assert refused.status == 500
+        assert refused.json["message"] == (
+            'Internal error occurred: failed calling webhook "hook.example.com": failed to call webhook: '
+            f'Post "{called}?timeout=10s": {why}'
+        )
+
+    run(scenario, tmp_path)
+
+
+def test_a_service_is_called_at_its_endpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_slice, "wrong_endpoint_address", lambda *_: [])  # the webhook is on loopback
+
+    async def scenario(served: Served, asked: Hook, url: str, authority: bytes) -> None:
+        port = int(url.rpartition(":")[2])
+        service = {"metadata": {"name": "localhost"}, "spec": {"ports": [{"port": 443, "targetPort": port}]}}
+        endpoints = {
+            "metadata": {"name": "localhost-1", "labels": {"kubernetes.io/service-name": "localhost"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": False}}, {"addresses": ["127.0.0.1"]}],
+            "ports": [{"name": "", "port": port}],
+        }
+        assert (await served.ask("POST", "/api/v1/namespaces/default/services", json=service)).status == 201
+        slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+        made = await served.ask("POST", slices, json=endpoints)
+        assert made.status == 201, made.json
+        named = {"name": "localhost", "namespace": "default", "path": "/allow"}
+        await configure(served, "", authority, clientConfig={"service": named})
+        refused = await served.ask("POST", CONFIG_MAPS, **new("c"))
+        assert "certificate is not valid for the name" in refused.json["message"]  # localhost.default.svc
+        assert asked.heard == []
+
+    run(scenario, tmp_path)
