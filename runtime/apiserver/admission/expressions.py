@@ -1,0 +1,130 @@
+"""What webhooks, and expressions of policies and webhooks, see of a request.
+
+Source: apiserver pkg/admission/plugin/cel/{activation,condition}.go, pkg/cel/library/authz.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from protocols.objects import Object, decode_object
+from runtime.apiserver.admission.attributes import NAMESPACES, Attributes
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.subresources import GroupVersionKind
+from runtime.apiserver.registry.users import ACCOUNTS, Access, User
+
+if TYPE_CHECKING:
+    from runtime.cel.libraries import authorization
+    from runtime.cel.values import Value
+
+_NAMESPACE_FIELDS = frozenset(
+    {
+        *("name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"),
+        *("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "finalizers"),
+    }
+)
+
+
+def shown(asked: Attributes, definition: ResourceDefinition, obj: Object | None) -> Object | None:
+    """An object of the request's version in that of another definition of the resource."""
+    if obj is None or definition is asked.definition or not asked.is_whole:
+        return obj
+    to, back = asked.definition.to_storage, definition.from_storage
+    stored = obj if to is None else to(obj)
+    return stored if back is None else back(stored)
+
+
+def seen(
+    cluster: Cluster,
+    asked: Attributes,
+    definition: ResourceDefinition,
+    kind: GroupVersionKind,
+    *,
+    params: Object | None = None,
+    with_namespace: bool = True,
+) -> dict[str, Value]:
+    """definition, kind: the version of the object that they see. Raises StatusError (404) without the namespace."""
+    from runtime.cel.admission import names
+
+    return names(
+        new=shown(asked, definition, asked.obj),
+        old=shown(asked, definition, asked.old),
+        request=request_of(asked, definition, kind),
+        namespace=_namespace(cluster, asked) if with_namespace else None,
+        params=params,
+        ask=asking(cluster, asked.call.user),
+    )
+
+
+def request_of(asked: Attributes, wanted: ResourceDefinition, kind: GroupVersionKind) -> dict[str, Any]:
+    """An AdmissionRequest without the objects. Fields that are empty are left out."""
+    call, definition = asked.call, asked.definition
+    user = call.user
+    info: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    request: dict[str, Any] = {
+        "kind": _kind(kind),
+        "resource": _resource(wanted.group, wanted.version, wanted.plural),
+        "subResource": asked.subresource,
+        "requestKind": _kind(asked.kind),
+        "requestResource": _resource(definition.group, definition.version, definition.plural),
+        "requestSubResource": asked.subresource,
+        "name": asked.name,
+        "namespace": asked.namespace,
+        "operation": asked.operation,
+        "userInfo": {field: value for field, value in info.items() if value},
+        "dryRun": call.dry_run or asked.options.get("dryRun") == ["All"],
+        "options": asked.options,
+    }
+    return {field: value for field, value in request.items() if value != ""}
+
+
+def _kind(kind: GroupVersionKind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _resource(group: str, version: str, plural: str) -> dict[str, str]:
+    return {"group": group, "version": version, "resource": plural}
+
+
+def _namespace(cluster: Cluster, asked: Attributes) -> Object | None:
+    """The namespace of the object, with what upstream lets expressions see of it; none of a namespace itself."""
+    if not asked.namespace or asked.definition.storage == NAMESPACES:
+        return None
+    record = cluster.state.get(NAMESPACES, asked.namespace)
+    if record is None:
+        raise status_errors.not_found("", NAMESPACES, asked.namespace)
+    whole = decode_object(record.raw)
+    meta = {field: value for field, value in whole["metadata"].items() if field in _NAMESPACE_FIELDS}
+    return {"metadata": meta, "spec": whole.get("spec") or {}, "status": whole.get("status") or {}}
+
+
+def asking(cluster: Cluster, user: User) -> authorization.Ask:
+    """Answers what expressions ask of what this user, or a service account, may do."""
+    from runtime.cel.libraries.authorization import Attributes as Asked
+    from runtime.cel.libraries.authorization import Decision
+
+    def ask(asked: Asked) -> Decision:
+        who = user
+        if asked.account is not None:
+            namespace, name = asked.account
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+            who = User(f"{ACCOUNTS}{namespace}:{name}", groups=groups)
+        if asked.path:
+            wanted: dict[str, Any] = {"path": asked.path, "verb": asked.verb}
+        else:
+            wanted = {
+                "verb": asked.verb,
+                "group": asked.group,
+                "version": "*",
+                "resource": asked.resource,
+                "subresource": asked.subresource,
+                "namespace": asked.namespace,
+                "name": asked.name,
+            }
+        decision = cluster.authorize(Access(who, {field: value for field, value in wanted.items() if value}))
+        return Decision(decision.allowed, decision.reason)
+
+    return ask

@@ -1,0 +1,166 @@
+"""The policies that are stored, with their bindings and compiled expressions, in the order of their names.
+
+Source: apiserver pkg/admission/plugin/policy/{validating,mutating}/{plugin,compilation}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from protocols.late_methods import dataclass
+from protocols.objects import Object, decode_object, name_of
+from runtime.apiserver.core.cluster import Cluster
+
+if TYPE_CHECKING:
+    from runtime.cel.admission import Expression
+    from runtime.cel.types import Type
+
+_GROUP = "admissionregistration.k8s.io"
+VALIDATING = (f"validatingadmissionpolicies.{_GROUP}", f"validatingadmissionpolicybindings.{_GROUP}")
+MUTATING = (f"mutatingadmissionpolicies.{_GROUP}", f"mutatingadmissionpolicybindings.{_GROUP}")
+_CACHED = 1024  # policies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """said: the messageExpression."""
+
+    expression: Expression
+    message: str
+    said: Expression | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """is_patch: makes a JSON patch; else a configuration that is applied."""
+
+    expression: Expression
+    is_patch: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """annotations: of the audit log, by key."""
+
+    name: str
+    ignores_failures: bool
+    constraints: Mapping[str, Any] | None
+    param_kind: Mapping[str, Any] | None
+    conditions: tuple[Expression, ...]
+    variables: Mapping[str, Expression] | None
+    validations: tuple[Validation, ...]
+    annotations: tuple[tuple[str, Expression], ...]
+    mutations: tuple[Mutation, ...]
+    reinvoked_if_needed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    name: str
+    policy: str
+    param_ref: Mapping[str, Any] | None
+    resources: Mapping[str, Any] | None
+    actions: tuple[str, ...]
+
+
+def are_configured(cluster: Cluster, kinds: tuple[str, str]) -> bool:
+    """kinds: VALIDATING or MUTATING. A policy without a binding does nothing."""
+    policies, bindings = kinds
+    return bool(cluster.state.collection(policies).records and cluster.state.collection(bindings).records)
+
+
+def configured(cluster: Cluster, kinds: tuple[str, str]) -> tuple[tuple[Policy, tuple[Binding, ...]], ...]:
+    """Policies that have bindings."""
+    policies, bindings = (tuple(cluster.state.collection(kind).raw_objects()) for kind in kinds)
+    return _bound(policies, bindings)
+
+
+@lru_cache(maxsize=8)
+def _bound(policies: tuple[bytes, ...], bindings: tuple[bytes, ...]) -> tuple[tuple[Policy, tuple[Binding, ...]], ...]:
+    by_policy: dict[str, list[Binding]] = {}
+    for each in map(decode_object, bindings):
+        binding = _binding(each)
+        by_policy.setdefault(binding.policy, []).append(binding)
+    compiled = map(_policy, policies)
+    return tuple((policy, tuple(by_policy[policy.name])) for policy in compiled if policy.name in by_policy)
+
+
+def _binding(obj: Object) -> Binding:
+    spec = obj.get("spec") or {}
+    return Binding(
+        name=name_of(obj),
+        policy=spec.get("policyName") or "",
+        param_ref=spec.get("paramRef"),
+        resources=spec.get("matchResources"),
+        actions=tuple(spec.get("validationActions") or ()),
+    )
+
+
+@lru_cache(maxsize=_CACHED)
+def _policy(raw: bytes) -> Policy:
+    """With expressions that may not compile any more: they fail when they are evaluated."""
+    from runtime.cel.admission import (
+        ANY,
+        BOOLEAN,
+        CONFIGURATION,
+        PATCHES,
+        TEXT,
+        TEXT_OR_NULL,
+        Expression,
+        admission_environment,
+    )
+
+    obj = decode_object(raw)
+    spec = obj.get("spec") or {}
+    params = spec.get("paramKind") is not None
+    mutates = "mutations" in spec
+    variables: dict[str, Expression] = {}
+    types: dict[str, Type] = {}
+    for each in spec.get("variables") or ():
+        environment = admission_environment(params=params, authorizer=True, variables=types)
+        variables[each["name"]] = made = Expression.compiled(each.get("expression") or "", environment, ANY)
+        types[each["name"]] = made.type
+    environment = admission_environment(params=params, authorizer=True, variables=types, mutates=mutates)
+    quiet = admission_environment(params=params, authorizer=False, variables=types)
+    conditions = admission_environment(params=params, authorizer=True)
+    return Policy(
+        name=name_of(obj),
+        ignores_failures=spec.get("failurePolicy") == "Ignore",
+        constraints=spec.get("matchConstraints"),
+        param_kind=spec.get("paramKind"),
+        conditions=tuple(
+            Expression.compiled((each.get("expression") or "").strip(), conditions, BOOLEAN)
+            for each in spec.get("matchConditions") or ()
+        ),
+        variables=variables,
+        validations=tuple(
+            Validation(
+                expression=Expression.compiled((each.get("expression") or "").strip(), environment, BOOLEAN),
+                message=each.get("message") or "",
+                said=Expression.compiled(each["messageExpression"], quiet, TEXT)
+                if each.get("messageExpression")
+                else None,
+                reason=each.get("reason") or "Invalid",
+            )
+            for each in spec.get("validations") or ()
+        ),
+        annotations=tuple(
+            (each["key"], Expression.compiled((each.get("valueExpression") or "").strip(), environment, TEXT_OR_NULL))
+            for each in spec.get("auditAnnotations") or ()
+        ),
+        mutations=tuple(
+            Mutation(
+                expression=Expression.compiled(
+                    ((each.get("jsonPatch") or each.get("applyConfiguration") or {}).get("expression") or "").strip(),
+                    environment,
+                    PATCHES if each.get("patchType") == "JSONPatch" else CONFIGURATION,
+                ),
+                is_patch=each.get("patchType") == "JSONPatch",
+            )
+            for each in spec.get("mutations") or ()
+        ),
+        reinvoked_if_needed=spec.get("reinvocationPolicy") == "IfNeeded",
+    )

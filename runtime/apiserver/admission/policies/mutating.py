@@ -1,0 +1,234 @@
+"""MutatingAdmissionPolicies change what a request writes.
+
+Source: apiserver pkg/admission/plugin/policy/mutating/{dispatcher,reinvocationcontext}.go, patch/{smd,json_patch}.go,
+generic/policy_dispatcher.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from protocols.objects import Object
+from runtime.apiserver.admission.attributes import Attributes
+from runtime.apiserver.admission.expressions import shown
+from runtime.apiserver.admission.policies.configured import MUTATING, Binding, Mutation, Policy, configured
+from runtime.apiserver.admission.policies.matching import Matched, is_judged, matched, shown_back
+from runtime.apiserver.admission.policies.parameters import ConfigurationError, param_definition, parameters
+from runtime.apiserver.admission.policies.running import run_of
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.decoding import UnfitError, settle_types
+from runtime.apiserver.core.merge_types import merge_type_of
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.schema.merge_types import MergeType
+from runtime.apiserver.schema.patches import apply_json_patch
+from runtime.apiserver.schema.typed_errors import typed_errors
+from runtime.apiserver.schema.typed_merge import merge
+
+if TYPE_CHECKING:
+    from runtime.cel.admission import Run
+
+
+class _Invocation(NamedTuple):
+    policy: Policy
+    binding: Binding
+    found: Matched
+    params: Object | None
+
+
+class _MutationError(Exception):
+    """A mutation cannot be carried out."""
+
+
+def have_changed(cluster: Cluster, asked: Attributes, plugins: Callable[[Object], Object]) -> Object | None:
+    """The object as the policies leave it, in the request's version. Raises StatusError.
+
+    plugins: the server's own that change objects; they look again where a policy has changed something, and then do
+    policies that want it.
+    """
+    if asked.obj is None or not is_judged(asked):
+        return asked.obj
+    changed, again = _round(cluster, asked, None)
+    if changed is asked.obj:
+        return changed
+    settled = plugins(changed)
+    return _round(cluster, asked._replace(obj=settled), again)[0] if again else settled
+
+
+def have_changed_again(cluster: Cluster, asked: Attributes) -> Object | None:
+    """By policies that want to be asked again, after webhooks have changed the object. Raises StatusError."""
+    if asked.obj is None or not is_judged(asked):
+        return asked.obj
+    again = {policy.name for policy, _bindings in configured(cluster, MUTATING) if policy.reinvoked_if_needed}
+    return _round(cluster, asked, again)[0] if again else asked.obj
+
+
+def _round(cluster: Cluster, asked: Attributes, only: set[str] | None) -> tuple[Object, set[str]]:
+    """The object after all policies, and the names of those that ran and want to be asked again. only: the policies of
+    a second round."""
+    assert asked.obj is not None
+    again: set[str] = set()
+    failures: list[str] = []
+    for invocation in _invocations(cluster, asked, failures):
+        policy = invocation.policy
+        if only is not None and policy.name not in only:
+            continue
+        asked = asked._replace(obj=_mutated(cluster, asked, invocation, failures))
+        if policy.reinvoked_if_needed:
+            again.add(policy.name)
+    if failures:
+        raise _refusal(asked, failures)
+    assert asked.obj is not None
+    return asked.obj, again
+
+
+def _invocations(cluster: Cluster, asked: Attributes, failures: list[str]) -> Iterator[_Invocation]:
+    """failures: takes up what is wrong with policies and bindings."""
+    for policy, bindings in configured(cluster, MUTATING):
+        try:
+            found = matched(cluster, policy.constraints or {}, asked)
+            if found is None:
+                continue
+            kind = param_definition(cluster, policy)
+        except (ConfigurationError, StatusError) as err:
+            failures += _failure(policy, None, f"failed to configure policy: {err}")
+            continue
+        for binding in bindings:
+            try:
+                if binding.resources is not None and matched(cluster, binding.resources, asked) is None:
+                    continue
+                handed = parameters(cluster, kind, binding, asked.namespace)
+            except (ConfigurationError, StatusError) as err:
+                failures += _failure(policy, binding, f"failed to configure binding: {err}")
+                continue
+            for params in handed:
+                yield _Invocation(policy, binding, found, params)
+
+
+def _mutated(cluster: Cluster, asked: Attributes, invocation: _Invocation, failures: list[str]) -> Object:
+    """failures: takes up mutations that cannot be carried out; the others are. Raises StatusError."""
+    from runtime.cel.admission import BUDGET, CONDITIONS_BUDGET, FailedError, SpentError, conditions_hold
+
+    policy, found, params = invocation.policy, invocation.found, invocation.params
+    obj = asked.obj
+    assert obj is not None
+    if policy.conditions:
+        run = run_of(cluster, policy, asked, found, params, CONDITIONS_BUDGET)
+        try:
+            if not conditions_hold(policy.conditions, run, ignores_failures=policy.ignores_failures):
+                return obj
+        except FailedError as err:
+            failures += _failure(policy, invocation.binding, str(err))
+            return obj
+    for mutation in policy.mutations:
+        asked = asked._replace(obj=obj)
+        run = run_of(cluster, policy, asked, found, params, BUDGET)
+        try:
+            obj = _after(cluster, asked, found, mutation, run)
+        except (FailedError, SpentError, _MutationError) as err:
+            failures += _failure(policy, invocation.binding, str(err))
+    return obj
+
+
+def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutation, run: Run) -> Object:
+    """Raises FailedError, SpentError, _MutationError, StatusError."""
+    value = run.value(mutation.expression)
+    obj = shown(asked, found.definition, asked.obj)
+    assert obj is not None
+    if mutation.is_patch:
+        try:
+            new = apply_json_patch(obj, _plain(value))
+        except ValueError as err:
+            if any(each.get("op") == "test" for each in value):
+                return asked.obj or {}  # a test that fails is no failure
+            raise _MutationError(f"JSON Patch: {_missing(obj, value) or err}") from err
+    else:
+        kind = merge_type_of(found.definition)
+        wrong = typed_errors(_plain(value), kind)
+        if wrong:
+            all_of_it = wrong[0] if len(wrong) == 1 else "errors:\n" + "\n".join(f"  {each}" for each in wrong)
+            why = f"failed to convert patch object to typed object: {all_of_it}"
+            raise _MutationError(f"error applying patch: {why}")
+        atomic = list(_atomics(_plain(value), kind, ""))
+        if atomic:
+            why = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
+            raise _MutationError(f"error applying patch: invalid ApplyConfiguration: {why}")
+        new = merge(obj, _plain(value), kind)
+    return shown_back(asked, found.definition, _settled(cluster, asked, found, new))
+
+
+def _missing(obj: Object, operations: list[Any]) -> str | None:
+    """The path that the first operation rests on, where nothing is, in upstream's words."""
+    for operation in operations:
+        path = str(operation.get("path") or "")
+        here: Any = obj
+        for step in path.split("/")[1:-1]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            here = here.get(name) if isinstance(here, dict) else here
+            if here is None:
+                what = f"{operation.get('op')} operation does not apply"
+                return f"{what}: doc is missing path: {quoted(path)}: missing value"
+    return None
+
+
+def _settled(cluster: Cluster, asked: Attributes, found: Matched, new: Object) -> Object:
+    """With types checked and defaults, if it is the resource's object. Raises StatusError (500)."""
+    if not asked.is_whole:
+        return new
+    managers = (new.get("metadata") or {}).get("managedFields")
+    try:
+        settle_types(cluster, found.definition, new)
+    except UnfitError as err:
+        raise status_errors.internal(str(err)) from err
+    if managers:
+        new["metadata"]["managedFields"] = managers
+    if found.definition.to_storage is None:
+        found.definition.strategy.set_defaults(new)
+    return new
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it; optional fields without a value are left out."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    return value
+
+
+def _atomics(value: Any, kind: MergeType, path: str) -> Iterator[str]:
+    """Paths of what would be replaced whole, while it looks as if it were merged."""
+    if isinstance(value, dict):
+        if kind.atomic and path:
+            yield path
+            return
+        for name, each in value.items():
+            yield from _atomics(each, kind.field(name), f"{path}.{name}")
+    elif isinstance(value, list):
+        if kind.atomic or not kind.is_associative:
+            yield path
+            return
+        for place, each in enumerate(value):
+            yield from _atomics(each, kind.element, f"{path}[{place}]")
+
+
+def _failure(policy: Policy, binding: Binding | None, text: str) -> list[str]:
+    """In upstream's words; none of a policy whose failures are ignored."""
+    if policy.ignores_failures:
+        return []
+    if binding is None:
+        return [f"policy {quoted(policy.name)} denied request: {text}"]
+    return [f"policy '{policy.name}' with binding '{binding.name}' denied request: {text}"]
+
+
+def _refusal(asked: Attributes, failures: list[str]) -> StatusError:
+    definition = asked.definition
+    error = status_errors.forbidden(definition.group, definition.plural, asked.name, failures[0])
+    error.message = failures[0]
+    error.reason = "Invalid"
+    error.details = {**(error.details or {}), "causes": [{"message": text} for text in failures]}
+    return error

@@ -1,0 +1,74 @@
+"""The objects that a binding hands to its policy.
+
+Source: apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go, CollectParams (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object, decode_object
+from protocols.selectors import label_selector_of
+from runtime.apiserver.admission.policies.configured import Binding, Policy
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+
+class ConfigurationError(Exception):
+    """A policy or a binding cannot be used as it is."""
+
+
+def param_definition(cluster: Cluster, policy: Policy) -> ResourceDefinition | None:
+    """Of the policy's paramKind; None of one without. Raises ConfigurationError."""
+    wanted = policy.param_kind
+    if wanted is None:
+        return None
+    version, kind = wanted.get("apiVersion") or "", wanted.get("kind") or ""
+    for definition in cluster.registry:
+        if definition.kind == kind and definition.api_version == version:
+            return definition
+    raise ConfigurationError(f"failed to find resource referenced by paramKind: '{version}, Kind={kind}'")
+
+
+def parameters(
+    cluster: Cluster, definition: ResourceDefinition | None, binding: Binding, namespace: str
+) -> list[Object | None]:
+    """None stands for no parameters. An empty list: there is nothing to be judged by. Raises ConfigurationError."""
+    reference = binding.param_ref
+    if definition is None or reference is None:
+        return [None]
+    if definition.namespaced:
+        namespace = reference.get("namespace") or namespace
+        if not namespace:
+            raise ConfigurationError(
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+            )
+    else:
+        if reference.get("namespace"):
+            raise ConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+        namespace = ""
+    found = _found(cluster, definition, binding, namespace)
+    if not found and reference.get("parameterNotFoundAction") == "Deny":
+        raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
+    return found
+
+
+def _found(cluster: Cluster, definition: ResourceDefinition, binding: Binding, namespace: str) -> list[Object | None]:
+    reference = binding.param_ref or {}
+    name, selector = reference.get("name"), reference.get("selector")
+    if name:
+        key = f"{namespace}/{name}" if namespace else name
+        record = cluster.state.get(definition.storage, key)
+        return [] if record is None else [_shown(definition, record.raw)]
+    if selector is None:
+        raise ConfigurationError("one of name or selector must be provided")
+    chosen = label_selector_of(selector)
+    collection = cluster.state.collection(definition.storage)
+    return [
+        _shown(definition, collection.records[key].raw)
+        for key in collection.keys(namespace)
+        if chosen.matches(collection.records[key].labels)
+    ]
+
+
+def _shown(definition: ResourceDefinition, raw: bytes) -> Object:
+    stored = decode_object(raw)
+    return stored if definition.from_storage is None else definition.from_storage(stored)

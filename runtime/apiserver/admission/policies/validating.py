@@ -1,0 +1,187 @@
+"""ValidatingAdmissionPolicies judge a request.
+
+Source: apiserver pkg/admission/plugin/policy/validating/{dispatcher,validator}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from protocols.objects import Object
+from runtime.apiserver.admission.attributes import Attributes
+from runtime.apiserver.admission.policies.configured import VALIDATING, Binding, Policy, Validation, configured
+from runtime.apiserver.admission.policies.matching import Matched, is_judged, matched
+from runtime.apiserver.admission.policies.parameters import ConfigurationError, param_definition, parameters
+from runtime.apiserver.admission.policies.running import run_of
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.status_errors import StatusError
+
+if TYPE_CHECKING:
+    from runtime.cel.admission import Run
+
+LONGEST_MESSAGE, LONGEST_ANNOTATION = 5 * 1024, 10 * 1024
+FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+_CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+
+
+class _Denial(NamedTuple):
+    """position: of the validation. reason: "" where an expression could not be evaluated."""
+
+    message: str
+    reason: str = ""
+    position: int = 0
+
+
+class _Denied(NamedTuple):
+    policy: Policy
+    binding: Binding | None
+    denial: _Denial
+
+
+def have_judged(cluster: Cluster, asked: Attributes) -> None:
+    """Raises StatusError: the first refusal."""
+    if not is_judged(asked):
+        return
+    denied: list[_Denied] = []
+    for policy, bindings in configured(cluster, VALIDATING):
+        denied += _judged(cluster, asked, policy, bindings)
+    if denied:
+        raise _refusal(asked, denied[0])
+
+
+def _judged(cluster: Cluster, asked: Attributes, policy: Policy, bindings: tuple[Binding, ...]) -> Iterator[_Denied]:
+    annotations: dict[str, list[str]] = {}
+    try:
+        found = matched(cluster, policy.constraints or {}, asked)
+        if found is None:
+            return
+        kind = param_definition(cluster, policy)
+    except (ConfigurationError, StatusError) as err:
+        if not policy.ignores_failures:
+            yield _Denied(policy, None, _Denial(f"failed to configure policy: {err}"))
+        return
+    for binding in bindings:
+        try:
+            if binding.resources is not None and matched(cluster, binding.resources, asked) is None:
+                continue
+            handed = parameters(cluster, kind, binding, asked.namespace)
+        except (ConfigurationError, StatusError) as err:
+            if not policy.ignores_failures:
+                yield _Denied(policy, binding, _Denial(f"failed to configure binding: {err}"))
+            continue
+        for params in handed:
+            for denial in _denials(cluster, asked, policy, found, params, annotations):
+                if denial.position < 0:
+                    yield _Denied(policy, binding, denial)
+                else:
+                    yield from _carried_out(asked, policy, binding, denial)
+    for key, values in annotations.items():
+        asked.call.annotate(f"{policy.name}/{key}", ", ".join(values))
+
+
+def _carried_out(asked: Attributes, policy: Policy, binding: Binding, denial: _Denial) -> Iterator[_Denied]:
+    """As the binding's actions say."""
+    for action in binding.actions:
+        match action:
+            case "Deny":
+                yield _Denied(policy, binding, denial)
+            case "Warn":
+                asked.call.warn(
+                    f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}': "
+                    f"{denial.message}"
+                )
+            case "Audit":
+                failure = {
+                    "message": denial.message,
+                    "policy": policy.name,
+                    "binding": binding.name,
+                    "expressionIndex": denial.position,
+                    "validationActions": list(binding.actions),
+                }
+                asked.call.annotate(FAILURE, orjson.dumps([failure]).decode())
+
+
+def _denials(
+    cluster: Cluster,
+    asked: Attributes,
+    policy: Policy,
+    found: Matched,
+    params: Object | None,
+    annotations: dict[str, list[str]],
+) -> Iterator[_Denial]:
+    """What the policy has against the request. Takes down annotations, by their keys."""
+    from runtime.cel.admission import BUDGET, CONDITIONS_BUDGET, FailedError, SpentError, conditions_hold
+
+    try:
+        if policy.conditions:
+            run = run_of(cluster, policy, asked, found, params, CONDITIONS_BUDGET)
+            if not conditions_hold(policy.conditions, run, ignores_failures=policy.ignores_failures):
+                return
+    except FailedError as err:
+        yield _Denial(str(err))
+        return
+    run = run_of(cluster, policy, asked, found, params, BUDGET)
+    denials: list[_Denial] = []
+    try:
+        for position, validation in enumerate(policy.validations):
+            denials += _denial(policy, validation, position, run)
+    except SpentError as err:
+        denials = [] if policy.ignores_failures else [_Denial(str(err))]
+    yield from denials
+    run = run_of(cluster, policy, asked, found, params, BUDGET)
+    for key, expression in policy.annotations:
+        try:
+            value = run.value(expression)
+        except (FailedError, SpentError) as err:
+            if not policy.ignores_failures:
+                yield _Denial(str(err), position=-1)
+            continue
+        text = value.strip()[:LONGEST_ANNOTATION] if isinstance(value, str) else ""
+        if text and text not in annotations.setdefault(key, []):
+            annotations[key].append(text)
+
+
+def _denial(policy: Policy, validation: Validation, position: int, run: Run) -> list[_Denial]:
+    """Raises SpentError."""
+    from runtime.cel.admission import FailedError
+
+    try:
+        if run.value(validation.expression) is True:
+            return []
+    except FailedError as err:
+        return [] if policy.ignores_failures else [_Denial(str(err), position=position)]
+    return [_Denial(_message(validation, run), validation.reason, position)]
+
+
+def _message(validation: Validation, run: Run) -> str:
+    from runtime.cel.admission import FailedError
+
+    text = ""
+    if validation.said is not None:
+        try:
+            value = run.value(validation.said)
+        except FailedError:
+            value = ""
+        text = value.strip() if isinstance(value, str) else ""
+        if len(text.encode()) > LONGEST_MESSAGE or "\n" in text:
+            text = ""
+    return text or validation.message.strip() or f"failed expression: {validation.expression.text}"
+
+
+def _refusal(asked: Attributes, denied: _Denied) -> StatusError:
+    """Forbidden in its words, with the reason and the code that the policy gives."""
+    by = f"ValidatingAdmissionPolicy '{denied.policy.name}'"
+    if denied.binding is not None:
+        by += f" with binding '{denied.binding.name}'"
+    message = f"{by} denied request: {denied.denial.message}"
+    definition = asked.definition
+    name = asked.name or ((asked.obj or {}).get("metadata") or {}).get("generateName") or "Unknown"
+    error = status_errors.forbidden(definition.group, definition.plural, name, message)
+    error.reason = denied.denial.reason or "Invalid"
+    error.code = _CODES.get(error.reason, 422)
+    error.details = {**(error.details or {}), "causes": [{"message": message}]}
+    return error
