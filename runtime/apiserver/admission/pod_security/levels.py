@@ -1,0 +1,66 @@
+"""The labels of a namespace as a policy: for each mode, how strict it is, and as of which version.
+
+Source: pod-security-admission api/helpers.go, api/constants.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from runtime.apiserver.errors.field_errors import FieldError, invalid
+
+PREFIX = "pod-security.kubernetes.io/"
+PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")  # ever stricter
+_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+
+
+class Level(NamedTuple):
+    """minor: of the version 1.x whose rules hold; None for the latest ones."""
+
+    name: str = PRIVILEGED
+    minor: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
+
+
+class Policy(NamedTuple):
+    enforce: Level = Level()
+    audit: Level = Level()
+    warn: Level = Level()
+
+    @property
+    def allows_all(self) -> bool:
+        return all(one.name == PRIVILEGED for one in self)
+
+
+def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
+    """What is wrong enforces the strictest level, and neither warns nor is noted. Who is enforced is warned as well."""
+    found: dict[str, Level] = {}
+    errors: list[FieldError] = []
+    for mode in Policy._fields:
+        level = labels.get(f"{PREFIX}{mode}")
+        name, minor = PRIVILEGED if level is None else level, None
+        if name not in LEVELS:
+            name = RESTRICTED if mode == "enforce" else PRIVILEGED
+            errors.append(_wrong(mode, level or "", f"must be one of {', '.join(LEVELS)}"))
+        version = labels.get(f"{PREFIX}{mode}-version", "latest")
+        if version != "latest":
+            match = _VERSION.fullmatch(version)
+            if match is None:
+                errors.append(_wrong(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
+            else:
+                minor = int(match[1])
+        found[mode] = Level(name, minor)
+    enforce, warn = found["enforce"], found["warn"]
+    given = labels.get(f"{PREFIX}enforce") in LEVELS and f"{PREFIX}warn" not in labels
+    if given and enforce.name != PRIVILEGED:
+        minor = warn.minor if f"{PREFIX}warn-version" in labels else enforce.minor
+        found["warn"] = Level(enforce.name, minor)
+    return Policy(**found), errors
+
+
+def _wrong(label: str, value: str, why: str) -> FieldError:
+    return invalid(f"metadata.labels[{PREFIX}{label}]", value, why)

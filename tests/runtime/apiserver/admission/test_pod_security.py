@@ -1,0 +1,71 @@
+"""PodSecurity warns; what it refuses is in the contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.apiserver.admission.pod_security.levels import Level, Policy, policy_of
+from tests.runtime.apiserver.conftest import Api
+
+PREFIX = "pod-security.kubernetes.io/"
+TOO_MUCH = 'would violate PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'
+
+
+def label(api: Api, **modes: str | None) -> tuple[str, ...]:
+    """The namespace; returns what the server warns of."""
+    labels = {f"{PREFIX}{mode}": level for mode, level in modes.items()}
+    answer = api.patch("namespaces", "default", {"metadata": {"labels": labels}})
+    assert answer.status == 200, answer.obj
+    return answer.warnings
+
+
+@pytest.mark.parametrize(
+    ("labels", "policy"),
+    [
+        ({}, Policy()),
+        ({"enforce": "baseline"}, Policy(Level("baseline"), Level(), Level("baseline"))),
+        ({"enforce": "baseline", "warn": "privileged"}, Policy(Level("baseline"))),
+        (
+            {"enforce": "baseline", "enforce-version": "v1.20"},
+            Policy(Level("baseline", 20), Level(), Level("baseline", 20)),
+        ),
+        (
+            {"enforce": "baseline", "enforce-version": "v1.20", "warn-version": "v1.21"},
+            Policy(Level("baseline", 20), Level(), Level("baseline", 21)),
+        ),
+        ({"enforce": "none"}, Policy(Level("restricted"))),
+        ({"audit": "none", "warn": "none"}, Policy()),
+    ],
+)
+def test_labels_are_a_policy(labels: dict[str, str], policy: Policy) -> None:
+    found, errors = policy_of({f"{PREFIX}{mode}": level for mode, level in labels.items()})
+    assert found == policy
+    assert bool(errors) == ("none" in labels.values())
+
+
+def test_what_is_not_enforced_is_warned_of(api: Api) -> None:
+    label(api, warn="baseline")
+    made = api.create("pods", api.pod(hostNetwork=True))
+    assert (made.status, made.warnings) == (201, (TOO_MUCH,))
+    assert api.create("pods", api.pod("good")).warnings == ()
+
+
+def test_what_makes_pods_is_let_through_with_a_warning(api: Api) -> None:
+    label(api, enforce="baseline")
+    template = api.template()
+    template["spec"]["hostNetwork"] = True
+    made = api.create("deployments", api.replicaset(template=template))
+    assert (made.status, made.warnings) == (201, (TOO_MUCH,))
+
+
+def test_a_stricter_level_warns_of_pods_that_are_there(api: Api) -> None:
+    for name in ("b", "a", "c"):
+        api.create("pods", api.pod(name, hostNetwork=True))
+    api.create("pods", api.pod("d", hostPID=True, volumes=[{"name": "v", "hostPath": {"path": "/"}}]))
+    api.create("pods", api.pod("good"))
+    assert label(api, enforce="baseline") == (
+        'existing pods in namespace "default" violate the new PodSecurity enforce level "baseline:latest"',
+        "a (and 2 other pods): host namespaces",
+        "d: host namespaces, hostPath volumes",
+    )
+    assert label(api, enforce="privileged") == ()
