@@ -1,79 +1,286 @@
 """The plugins, in the order in which kube-apiserver runs them.
 
 Those that change an object (admit_create, admit_update) run before its kind looks at it, those that only judge it
-(check_create, check_update) afterwards.
+(check_create, check_update) afterwards. Policies and webhooks are the last of each, but for quotas.
 
 Source: kubernetes pkg/kubeapiserver/options/plugins.go (v1.36).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from protocols.admission_plugins import (
+    CERTIFICATE_APPROVAL,
+    CERTIFICATE_SIGNING,
+    CERTIFICATE_SUBJECT_RESTRICTION,
+    DEFAULT_TOLERATION_SECONDS,
+    LIMIT_RANGER,
+    MUTATING_POLICY,
+    NAMESPACE_LIFECYCLE,
+    PRIORITY,
+    RESOURCE_QUOTA,
+    VALIDATING_POLICY,
+)
 from protocols.objects import Key, Object
-from protocols.quota.evaluators import CREATE, UPDATE
 from runtime.apiserver.admission import (
+    always_pull_images,
     certificate_approval,
     certificate_signing,
     certificate_subject_restriction,
+    default_classes,
     default_toleration_seconds,
     limit_ranger,
     namespace_lifecycle,
+    persistent_volume_claim_resize,
     priority,
     resource_quota,
+    runtime_class,
     service_account,
+    storage_object_in_use_protection,
+    taint_nodes_by_condition,
 )
+from runtime.apiserver.admission.attributes import CREATE, DELETE, UPDATE, Attributes, attributes_of
+from runtime.apiserver.admission.pod_security import admitting as pod_security
+from runtime.apiserver.admission.policies import configured as policies
+from runtime.apiserver.admission.policies import mutating, validating
 from runtime.apiserver.admission.resource_quota import Charge, charge
-from runtime.apiserver.core.cluster import Call, Cluster
+from runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, are_configured
+from runtime.apiserver.admission.webhooks.dispatching import have_changed, have_judged
+from runtime.apiserver.core.cluster import Call, Cluster, stored_form
+from runtime.apiserver.core.metadata import settle_namespace
+from runtime.apiserver.core.removal import nobody
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
 __all__ = [
     "Charge",
+    "admit_body",
+    "admit_collection_delete",
     "admit_create",
     "admit_delete",
     "admit_subresource",
     "admit_update",
+    "change_update",
     "charge",
     "check_create",
     "check_update",
 ]
 
-
-def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Changes a new object in place. Raises StatusError (403, 404)."""
-    namespace_lifecycle.admit_create(cluster, definition, obj)
-    limit_ranger.set_defaults(cluster, definition, obj)
-    service_account.admit_create(definition, obj)
-    default_toleration_seconds.admit(definition, obj)
-    priority.admit_create(cluster, definition, obj)
+PODS, SCALE = "pods", "scale"
+_LATER = ("uid", "creationTimestamp", "generation")  # what upstream sets after webhooks have changed a new object
 
 
-def admit_update(definition: ResourceDefinition, new: Object, old: Object) -> None:
-    """Changes new in place."""
-    default_toleration_seconds.admit(definition, new)
-    priority.admit_update(definition, new, old)
+def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None = None) -> Object:
+    """Returns a new object, in stored form, as all that may change it leave it. Raises StatusError.
+
+    call: None for what the server itself creates, about which no policy and no webhook is asked.
+    """
+    _change_new(cluster, definition, obj)
+    if call is None or not _may_change(cluster):
+        return obj
+    meta = obj["metadata"]
+    ours = {field: meta[field] for field in _LATER if field in meta}
+    shown = {**obj, "metadata": {field: value for field, value in meta.items() if field not in ours}}
+    changed = _by_others(call, CREATE, cluster, shown, None, lambda one: _change_new(cluster, definition, one))
+    settle_namespace(call.route, changed)
+    changed["metadata"].update(ours)
+    return changed
+
+
+def admit_update(cluster: Cluster, call: Call, new: Object, old: Object) -> Object:
+    """Returns new, in stored form, as policies and webhooks leave it. Raises StatusError."""
+    if not _may_change(cluster) or call.route.subresource == SCALE:
+        return new
+    definition, whole = call.definition, call.route.subresource == ""
+
+    def change(one: Object) -> None:
+        definition.strategy.set_defaults(one)
+        if whole:
+            change_update(cluster, definition, one, old)
+
+    change(new)
+    return _by_others(call, UPDATE, cluster, new, old, change)
+
+
+def change_update(cluster: Cluster, definition: ResourceDefinition, new: Object, old: Object) -> None:
+    """By the server's own plugins, in place."""
+    if definition.storage != PODS:
+        return
+    always_pull_images.admit(cluster, new, old)
+    if PRIORITY in cluster.plugins:
+        priority.admit_update(definition, new, old)
+    if DEFAULT_TOLERATION_SECONDS in cluster.plugins:
+        default_toleration_seconds.admit(definition, new)
 
 
 def admit_subresource(cluster: Cluster, call: Call, new: Object) -> None:
     """Changes new in place."""
-    if call.route.subresource == limit_ranger.RESIZE:
+    if call.route.subresource == limit_ranger.RESIZE and LIMIT_RANGER in cluster.plugins:
         limit_ranger.set_defaults(cluster, call.definition, new)
 
 
-def check_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> list[Charge]:
+def admit_body(
+    cluster: Cluster,
+    call: Call,
+    kind: ResourceDefinition,
+    body: Object,
+    old: Callable[[], Object] | None = None,
+) -> Object:
+    """Returns the body of a subresource, or what is only reviewed, once all have changed and judged it.
+
+    kind: the body's. old: what it replaces; None of a creation. Raises StatusError.
+    """
+    operation = CREATE if old is None else UPDATE
+    if _may_change(cluster):
+        asked = attributes_of(call, operation, obj=body, old=None if old is None else old())
+        body = _changed(cluster, asked, lambda one: one, kind) or body
+    if _may_judge(cluster):
+        _judge(cluster, attributes_of(call, operation, obj=body, old=None if old is None else old()))
+    return body
+
+
+def check_create(
+    cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None = None
+) -> list[Charge]:
     """Returns what to charge when the object is stored. Raises StatusError (403)."""
-    limit_ranger.admit_create(cluster, definition, obj)
-    certificate_subject_restriction.validate_create(definition, obj)
+    plugins = cluster.plugins
+    if LIMIT_RANGER in plugins:
+        limit_ranger.admit_create(cluster, definition, obj)
+    if definition.storage == PODS:
+        service_account.check_create(cluster, obj)
+        runtime_class.check_create(cluster, obj)
+    elif CERTIFICATE_SUBJECT_RESTRICTION in plugins:
+        certificate_subject_restriction.validate_create(definition, obj)
+    if call is not None:
+        pod_security.check(cluster, call, obj)
+    if call is not None and _may_judge(cluster):
+        _judge(cluster, attributes_of(call, CREATE, obj=_shown(definition, obj)))
+    if RESOURCE_QUOTA not in plugins:
+        return []
     return resource_quota.admit(cluster, resource_quota.Request(definition, CREATE, "", obj))
 
 
 def check_update(cluster: Cluster, call: Call, new: Object, old: Object) -> list[Charge]:
     """Returns what to charge when the object is stored. Raises StatusError (403)."""
     definition, subresource = call.definition, call.route.subresource
-    limit_ranger.admit_update(cluster, definition, subresource, new, old)
-    certificate_approval.validate_update(cluster, call, old)
-    certificate_signing.validate_update(cluster, call, new, old)
+    plugins = cluster.plugins
+    if LIMIT_RANGER in plugins:
+        limit_ranger.admit_update(cluster, definition, subresource, new, old)
+    pod_security.check(cluster, call, new, old)
+    persistent_volume_claim_resize.admit_update(cluster, call, new, old)
+    if CERTIFICATE_APPROVAL in plugins:
+        certificate_approval.validate_update(cluster, call, old)
+    if CERTIFICATE_SIGNING in plugins:
+        certificate_signing.validate_update(cluster, call, new, old)
+    if subresource != SCALE and _may_judge(cluster):
+        obj, before = _shown(definition, new), _shown(definition, old)
+        _judge(cluster, attributes_of(call, UPDATE, obj=obj, old=before))
+    if RESOURCE_QUOTA not in plugins:
+        return []
     return resource_quota.admit(cluster, resource_quota.Request(definition, UPDATE, subresource, new, old))
 
 
-def admit_delete(definition: ResourceDefinition, key: Key) -> None:
-    """Raises StatusError (403)."""
-    namespace_lifecycle.admit_delete(definition, key)
+def admit_delete(cluster: Cluster, call: Call, key: Key, options: Object) -> Callable[[Object], None]:
+    """Returns what else is to be asked about the object, once it is known that it may be deleted. Raises StatusError.
+
+    options: DeleteOptions.
+    """
+    if NAMESPACE_LIFECYCLE in cluster.plugins:
+        namespace_lifecycle.admit_delete(call.definition, key)
+    return admit_collection_delete(cluster, call, options)
+
+
+def admit_collection_delete(cluster: Cluster, call: Call, options: Object) -> Callable[[Object], None]:
+    """As admit_delete, for one of a collection."""
+    if not _may_change(cluster) and not _may_judge(cluster):
+        return nobody
+
+    def ask(old: Object) -> None:
+        asked = attributes_of(call, DELETE, old=_shown(call.definition, old), options=options)
+        if are_configured(cluster, MUTATING):
+            have_changed(cluster, asked, lambda one: one)
+        _judge(cluster, asked)
+
+    return ask
+
+
+def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """By the server's own plugins, in place. Raises StatusError (403, 404)."""
+    plugins, is_pod = cluster.plugins, definition.storage == PODS
+    if NAMESPACE_LIFECYCLE in plugins:
+        namespace_lifecycle.admit_create(cluster, definition, obj)
+    if LIMIT_RANGER in plugins:
+        limit_ranger.set_defaults(cluster, definition, obj)
+    if is_pod:
+        service_account.admit_create(cluster, obj)
+        always_pull_images.admit(cluster, obj)
+        if PRIORITY in plugins:
+            priority.admit_create(cluster, definition, obj)
+        if DEFAULT_TOLERATION_SECONDS in plugins:
+            default_toleration_seconds.admit(definition, obj)
+        runtime_class.admit_create(cluster, obj)
+    else:
+        taint_nodes_by_condition.admit_create(cluster, definition, obj)
+        storage_object_in_use_protection.admit_create(cluster, definition, obj)
+        default_classes.admit_create(cluster, definition, obj)
+
+
+def _by_others(
+    call: Call, operation: str, cluster: Cluster, new: Object, old: Object | None, change: Callable[[Object], None]
+) -> Object:
+    """new as they leave it; both in stored form. change: the server's own plugins. Raises StatusError."""
+    definition = call.definition
+
+    def again(shown: Object) -> Object:
+        stored = stored_form(definition, shown)
+        change(stored)
+        return _shown(definition, stored)
+
+    before = None if old is None else _shown(definition, old)
+    asked = attributes_of(call, operation, obj=_shown(definition, new), old=before)
+    changed = _changed(cluster, asked, again)
+    assert changed is not None
+    return stored_form(definition, changed)
+
+
+def _may_change(cluster: Cluster) -> bool:
+    """Whether policies or webhooks are there that change objects."""
+    return are_configured(cluster, MUTATING) or (
+        MUTATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.MUTATING)
+    )
+
+
+def _may_judge(cluster: Cluster) -> bool:
+    return are_configured(cluster, VALIDATING) or (
+        VALIDATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.VALIDATING)
+    )
+
+
+def _changed(
+    cluster: Cluster,
+    asked: Attributes,
+    plugins: Callable[[Object], Object],
+    body: ResourceDefinition | None = None,
+) -> Object | None:
+    """The object as policies, then webhooks leave it. Policies that want it look again at what webhooks changed."""
+    change = plugins
+    if MUTATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.MUTATING):
+        asked = asked._replace(obj=mutating.have_changed(cluster, asked, plugins))
+
+        def change(obj: Object) -> Object:
+            settled = plugins(obj)
+            return mutating.have_changed_again(cluster, asked._replace(obj=settled)) or settled
+
+    return have_changed(cluster, asked, change, body) if are_configured(cluster, MUTATING) else asked.obj
+
+
+def _judge(cluster: Cluster, asked: Attributes) -> None:
+    if VALIDATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.VALIDATING):
+        validating.have_judged(cluster, asked)
+    if are_configured(cluster, VALIDATING):
+        have_judged(cluster, asked)
+
+
+def _shown(definition: ResourceDefinition, obj: Object) -> Object:
+    """A stored object in the request's version."""
+    return obj if definition.from_storage is None else definition.from_storage(obj)

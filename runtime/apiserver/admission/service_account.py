@@ -1,17 +1,166 @@
-"""ServiceAccount: a pod without a service account gets the default one.
+"""ServiceAccount: a pod runs as an account that exists, and its containers find a token of it.
 
-Upstream also mounts the account's token, and refuses a pod whose account is not there: here pods need none, so that
-clusters without a controller of accounts, as in tests, run pods too.
+Where the plugin is off, a pod without an account is said to have the default one all the same.
 
 Source: kubernetes plugin/pkg/admission/serviceaccount/admission.go (v1.36).
 """
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from protocols.admission_plugins import SERVICE_ACCOUNT
+from protocols.mounted_secrets import secret_names
+from protocols.objects import Object, annotations_of, decode_object, name_of
+from runtime.apiserver.admission.refusal import forbidden
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.questions import Pause
+
+DEFAULT = "default"
+ACCOUNTS = "serviceaccounts"
+VOLUME_PREFIX = "kube-api-access-"
+# Its controller may be about to make the default account of a new namespace.
+PAUSE, PAUSES = 0.15, 9  # seconds; upstream draws 0.1 to 0.2 of them for each request
+MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+TOKEN_SECONDS = 3607  # asked for; upstream's servers give a year, and warn where an older one is shown
+ENFORCE = "kubernetes.io/enforce-mountable-secrets"  # annotation of an account
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")  # Go's strconv.ParseBool
+MIRROR = "kubernetes.io/config.mirror"  # annotation of a static pod's image
 
 
-def admit_create(definition: ResourceDefinition, pod: Object) -> None:
-    if definition.storage == "pods" and not pod["spec"].get("serviceAccountName"):
-        pod["spec"]["serviceAccountName"] = pod["spec"]["serviceAccount"] = "default"
+def admit_create(cluster: Cluster, pod: Object) -> None:
+    """Changes a new pod in place. Raises StatusError (403)."""
+    spec = pod["spec"]
+    if SERVICE_ACCOUNT not in cluster.plugins:
+        if not spec.get("serviceAccountName"):
+            spec["serviceAccountName"] = spec["serviceAccount"] = DEFAULT
+        return
+    if MIRROR in annotations_of(pod):
+        _check_mirror(pod)
+        return
+    if not spec.get("serviceAccountName"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = DEFAULT
+    account = _account(cluster, pod)
+    if _mounts_token(account, spec):
+        _mount_token(cluster, spec)
+    if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = [{"name": name_in(one)} for one in account["imagePullSecrets"]]
+    _check_references(account, pod)
+
+
+def check_create(cluster: Cluster, pod: Object) -> None:
+    """Once more, after all that change it. Raises StatusError (403)."""
+    if SERVICE_ACCOUNT not in cluster.plugins:
+        return
+    if MIRROR in annotations_of(pod):
+        _check_mirror(pod)
+        return
+    if not pod["spec"].get("serviceAccountName"):
+        where = f"{pod['metadata']['namespace']}/{name_of(pod)}"
+        raise forbidden("", "pods", pod, f"no service account specified for pod {where}")
+    _check_references(_account(cluster, pod), pod)
+
+
+def _account(cluster: Cluster, pod: Object) -> Object:
+    """Raises StatusError (403)."""
+    key = f"{pod['metadata']['namespace']}/{pod['spec']['serviceAccountName']}"
+    record, name = cluster.state.get(ACCOUNTS, key), pod["spec"]["serviceAccountName"]
+    if record is None and name == DEFAULT:
+        for number in range(PAUSES):
+            cluster.outside((Pause(PAUSE, number),))
+    if record is None:
+        because = f'error looking up service account {key}: serviceaccount "{name}" not found'
+        raise forbidden("", "pods", pod, because)
+    return _decoded(record.raw)
+
+
+@lru_cache(maxsize=64)
+def _decoded(raw: bytes) -> Object:
+    """Not to be changed. Most pods of a namespace have one account."""
+    return decode_object(raw)
+
+
+def _check_mirror(pod: Object) -> None:
+    if pod["spec"].get("serviceAccountName"):
+        raise forbidden("", "pods", pod, "a mirror pod may not reference service accounts")
+    if secret_names(pod):
+        raise forbidden("", "pods", pod, "a mirror pod may not reference secrets")
+    for volume in pod["spec"].get("volumes") or ():
+        if any("serviceAccountToken" in one for one in (volume.get("projected") or {}).get("sources") or ()):
+            because = "a mirror pod may not use ServiceAccountToken volume projections"
+            raise forbidden("", "pods", pod, because)
+
+
+def _mounts_token(account: Object, spec: Object) -> bool:
+    """The pod's word goes before the account's."""
+    wanted = spec.get("automountServiceAccountToken")
+    return bool(account.get("automountServiceAccountToken", True) if wanted is None else wanted)
+
+
+def _mount_token(cluster: Cluster, spec: Object) -> None:
+    """Into each container that mounts nothing else there; from the pod's own volume of that name, if it has one."""
+    volumes = spec.get("volumes") or []
+    own = next((one["name"] for one in volumes if one.get("name", "").startswith(VOLUME_PREFIX)), "")
+    name = own or VOLUME_PREFIX + cluster.suffix()
+    mounted = False
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        mounts = container.get("volumeMounts") or []
+        if all(one.get("mountPath") != MOUNT_PATH for one in mounts):
+            container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": MOUNT_PATH}]
+            mounted = True
+    if mounted and not own:
+        spec["volumes"] = [*volumes, _token_volume(name)]
+
+
+def _token_volume(name: str) -> Object:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    sources: list[Object] = [
+        {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+        {"configMap": authority},
+        {"downwardAPI": {"items": [namespace]}},
+    ]
+    return {"name": name, "projected": {"sources": sources, "defaultMode": 420}}
+
+
+def _check_references(account: Object, pod: Object) -> None:
+    """An account may have the secrets of its pods kept to those that it lists."""
+    if annotations_of(account).get(ENFORCE) in _TRUE:
+        for because in _stray_secrets(account, pod["spec"]):
+            raise forbidden("", "pods", pod, because)
+
+
+def _stray_secrets(account: Object, spec: Object) -> Iterator[str]:
+    names = {name_in(one) for one in account.get("secrets") or ()}
+    lacking = f"because service account {name_of(account)} does not reference that"
+    for volume in spec.get("volumes") or ():
+        source = volume.get("secret")
+        if source is not None and source.get("secretName", "") not in names:
+            yield f'volume with secret.secretName="{source.get("secretName", "")}" is not allowed {lacking} secret'
+    for field, what in (("initContainers", "init container"), ("containers", "container")):
+        for container in spec.get(field) or ():
+            for how, name in _container_secrets(container):
+                if name not in names:
+                    where = f"{what} {container['name']} with {how}"
+                    yield f'{where} referencing secret.secretName="{name}" is not allowed {lacking} secret'
+    pulled_with = {name_in(one) for one in account.get("imagePullSecrets") or ()}
+    for index, one in enumerate(spec.get("imagePullSecrets") or ()):
+        if name_in(one) not in pulled_with:
+            yield f'imagePullSecrets[{index}].name="{name_in(one)}" is not allowed {lacking} imagePullSecret'
+
+
+def _container_secrets(container: Object) -> Iterator[tuple[str, str]]:
+    """(how, name) of each Secret that a container's environment comes from."""
+    for variable in container.get("env") or ():
+        reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
+        if reference is not None:
+            yield f"envVar {variable['name']}", name_in(reference)
+    for source in container.get("envFrom") or ():
+        if source.get("secretRef") is not None:
+            yield "envFrom", name_in(source["secretRef"])
+
+
+def name_in(reference: dict[str, Any]) -> str:
+    return reference.get("name") or ""

@@ -249,6 +249,9 @@ def test_the_storage_of_a_claim_is_bounded(api: Api, bounds: Object, storage: st
 def test_a_claim_that_grows_is_bounded_too_unless_it_is_being_deleted(api: Api) -> None:
     stored = claim("1Gi")
     stored["metadata"]["finalizers"] = ["example.com/x"]
+    stored["spec"]["storageClassName"] = "grows"
+    grows = {"metadata": {"name": "grows"}, "provisioner": "p", "allowVolumeExpansion": True}
+    api.send("POST", "/apis/storage.k8s.io/v1/storageclasses", grows)
     api.create("persistentvolumeclaims", stored)
     limit(api, "PersistentVolumeClaim", max={"storage": "2Gi"})
     bigger = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}

@@ -1,0 +1,34 @@
+"""AlwaysPullImages: each container's image is pulled anew, so that the registry says who may have it.
+
+Source: kubernetes plugin/pkg/admission/alwayspullimages/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.admission_plugins import ALWAYS_PULL_IMAGES
+from protocols.objects import Object
+from runtime.apiserver.core.cluster import Cluster
+
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def admit(cluster: Cluster, pod: Object, old: Object | None = None) -> None:
+    """Changes a new pod, or one whose images change, in place."""
+    if ALWAYS_PULL_IMAGES not in cluster.plugins:
+        return
+    if old is not None and _images(pod) <= _images(old):
+        return
+    for field in _CONTAINERS:
+        for container in pod["spec"].get(field) or ():
+            container["imagePullPolicy"] = "Always"
+    for volume in pod["spec"].get("volumes") or ():
+        if volume.get("image") is not None:
+            volume["image"]["pullPolicy"] = "Always"
+
+
+def _images(pod: Object) -> set[str]:
+    spec = pod["spec"]
+    images = {one.get("image") or "" for field in _CONTAINERS for one in spec.get(field) or ()}
+    return images | {
+        one["image"].get("reference") or "" for one in spec.get("volumes") or () if one.get("image") is not None
+    }

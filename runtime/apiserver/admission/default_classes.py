@@ -1,0 +1,38 @@
+"""DefaultStorageClass and DefaultIngressClass: a claim or Ingress that names no class gets the newest default one.
+
+Source: kubernetes plugin/pkg/admission/storage/storageclass/setdefault/admission.go,
+plugin/pkg/admission/network/defaultingressclass/admission.go, pkg/volume/util/storageclass.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.admission_plugins import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
+from protocols.objects import Object, annotations_of, name_of
+from protocols.times import parse_time
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+CLAIMS, STORAGE_CLASSES = "persistentvolumeclaims", "storageclasses.storage.k8s.io"
+INGRESSES, INGRESS_CLASSES = "ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io"
+_STORAGE = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+_INGRESS = ("ingressclass.kubernetes.io/is-default-class",)
+
+
+def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """Changes a new object in place."""
+    if definition.storage == CLAIMS and DEFAULT_STORAGE_CLASS in cluster.plugins:
+        _set(cluster, obj, "storageClassName", "volume.beta.kubernetes.io/storage-class", STORAGE_CLASSES, _STORAGE)
+    elif definition.storage == INGRESSES and DEFAULT_INGRESS_CLASS in cluster.plugins:
+        _set(cluster, obj, "ingressClassName", "kubernetes.io/ingress.class", INGRESS_CLASSES, _INGRESS)
+
+
+def _set(cluster: Cluster, obj: Object, field: str, annotation: str, classes: str, marks: tuple[str, ...]) -> None:
+    """A class may be named by the annotation, too. marks: the annotations of a default class."""
+    if obj["spec"].get(field) is not None or annotation in annotations_of(obj):
+        return
+    defaults = [
+        one for one in cluster.objects(classes) if any(annotations_of(one).get(mark) == "true" for mark in marks)
+    ]
+    if defaults:
+        newest = min(defaults, key=lambda one: (-parse_time(one["metadata"]["creationTimestamp"]), name_of(one)))
+        obj["spec"][field] = name_of(newest)

@@ -1,0 +1,27 @@
+"""StorageObjectInUseProtection: volumes and claims stay until nobody uses them, by a finalizer of their controllers.
+
+Source: kubernetes plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.admission_plugins import STORAGE_OBJECT_IN_USE_PROTECTION
+from protocols.objects import Object
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+FINALIZERS = {
+    "persistentvolumes": "kubernetes.io/pv-protection",
+    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
+    "volumeattributesclasses.storage.k8s.io": "kubernetes.io/vac-protection",
+}
+
+
+def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """Changes a new object in place."""
+    finalizer = FINALIZERS.get(definition.storage)
+    if finalizer is None or STORAGE_OBJECT_IN_USE_PROTECTION not in cluster.plugins:
+        return
+    finalizers = obj["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        obj["metadata"]["finalizers"] = [*finalizers, finalizer]

@@ -1,0 +1,22 @@
+"""TaintNodesByCondition: a new node takes no pods until the node lifecycle controller has seen it ready.
+
+Source: kubernetes plugin/pkg/admission/nodetaint/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.admission_plugins import TAINT_NODES
+from protocols.objects import Object
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def admit_create(cluster: Cluster, definition: ResourceDefinition, node: Object) -> None:
+    """Changes a new node in place."""
+    if definition.storage != "nodes" or TAINT_NODES not in cluster.plugins:
+        return
+    taints = node["spec"].get("taints") or []
+    if not any(all(one.get(field) == value for field, value in NOT_READY.items()) for one in taints):
+        node["spec"]["taints"] = [*taints, dict(NOT_READY)]

@@ -1,0 +1,20 @@
+"""TaintNodesByCondition: new nodes take no pods yet."""
+
+from __future__ import annotations
+
+from protocols.admission_plugins import ON_BY_DEFAULT
+from tests.runtime.apiserver.conftest import Api
+
+
+def test_a_new_node_takes_no_pods_yet(make_api: type[Api]) -> None:
+    api = make_api(plugins=ON_BY_DEFAULT)
+    taint, other = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}
+
+    assert api.create("nodes", {"metadata": {"name": "n"}}).obj["spec"]["taints"] == [taint]
+    for given, kept in ([other], [other, taint]), ([taint], [taint]):
+        node = {"metadata": {"name": f"n{len(kept)}-{given[0]['key'][0]}"}, "spec": {"taints": given}}
+        assert api.create("nodes", node).obj["spec"]["taints"] == kept
+
+
+def test_a_world_without_the_controller_leaves_nodes_alone(api: Api) -> None:
+    assert "taints" not in api.create("nodes", {"metadata": {"name": "n"}}).obj["spec"]
