@@ -57,7 +57,13 @@ class Sqlite(Side):
         super().__init__()
 
     def open(self, post: Callable[[Callable[[], None]], None]) -> Store:
-        return SqliteStore(self._path, post=post, soon=lambda hand_over: hand_over(), failed=self.failures.append)
+        return SqliteStore(
+            self._path,
+            post=post,
+            soon=lambda hand_over: hand_over(),
+            refused=self.failures.append,
+            failed=self.failures.append,
+        )
 
     def crash(self) -> None:
         # The files as they are now, whatever the store's thread is doing: what a kill leaves behind.

@@ -22,13 +22,18 @@ from runtime.apiserver.storage.store import Change
 
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. "
-    "You can start a new list without the continue parameter."
+    "You can start a new list without the continue parameter, or use the continue token in this response to retrieve "
+    "the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that "
+    "were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
 LIST_EXPIRED = "The resourceVersion for the provided list is too old."
 
 
+NEWEST = -1  # in the place of a revision that is forgotten
+
+
 class Position(NamedTuple):
-    """Where a list goes on. revision: of the first page; start: the first key that may come next."""
+    """Where a list goes on. revision: of the first page, or NEWEST; start: the first key that may come next."""
 
     revision: int
     start: Key
@@ -46,9 +51,10 @@ def decode_position(text: str) -> Position:
         revision, start = token["rv"], token["start"]
     except (binascii.Error, ValueError, TypeError, KeyError) as err:
         raise status_errors.bad_request(f"invalid continue token: continue key is not valid: {err}") from err
-    if type(revision) is not int or revision <= 0 or not isinstance(start, str) or not start:
+    if type(revision) is not int or revision < NEWEST or not revision or not isinstance(start, str) or not start:
         raise status_errors.bad_request(
-            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion"
+            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion "
+            "(version meta.k8s.io/v1)"
         )
     return Position(revision, start)
 

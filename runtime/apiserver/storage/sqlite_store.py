@@ -3,10 +3,14 @@
 A change whose on_durable was called survives kill -9 and, if the disk honours fsync, a power cut. Files that were
 deleted while they are open take writes without an error, so each commit looks whether they are still there before it is
 acknowledged. The file holds secrets, so its mode is 0600.
+
+Where there is no room for a commit, nothing of it is written, nor of those behind it, and the owner takes them back;
+the next one may succeed. Free pages are given back to the file system bit by bit, and the write-ahead log is bounded.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import sqlite3
@@ -14,8 +18,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from runtime.apiserver.storage.calling import call_all
+from runtime.apiserver.storage.snapshots import copy_store
 from runtime.apiserver.storage.store import DELETED, Change, Stored, StoreLostError, StoreUnusableError
 from runtime.process.files import identity
 
@@ -31,7 +37,20 @@ CREATE TABLE newest (revision INTEGER NOT NULL);
 INSERT INTO newest VALUES (0);
 """
 
+WAL_KEPT = 16 * 1024 * 1024  # bytes of the log that stay once they are in the file
+# Pages of 4 kB. Some stay free for what comes next; more are given back, a few with each commit, as that takes time.
+FEWEST_FREE, FREE_PART, GIVEN_BACK = 1024, 4, 256
+IDLE = 5.0  # seconds between two gifts where nothing is committed
+
 _Commit = tuple[Sequence[Change], Callable[[], None]]
+_HandedOver = tuple[int, list[_Commit]]  # with the era, which ends when commits are refused
+
+
+class _Copy(NamedTuple):
+    """done: is called on the server's thread, with what went wrong."""
+
+    to: Path
+    done: Callable[[Exception | None], None]
 
 
 class SqliteStore:
@@ -40,9 +59,12 @@ class SqliteStore:
     soon: the same, from the server's thread. What it commits until then is handed over together: the store's thread is
     woken once, and does not compete with the server's for the interpreter in the middle of its work.
 
-    failed: a commit did not succeed. It is called on the store's thread, nothing after that commit is written, and its
-    on_durable never comes: the process has to end, and to start again from what is on disk. A StoreLostError says that
-    this is gone.
+    refused: there was no room. It is called on the server's thread: the on_durable of all commits that are under way
+    never comes, nothing of them is written, and the server has to take them back before it commits anything else.
+
+    failed: a commit did not succeed for another reason. It is called on the store's thread, nothing after that commit
+    is written, and its on_durable never comes: the process has to end, and to start again from what is on disk. A
+    StoreLostError says that this is gone.
     """
 
     def __init__(
@@ -51,13 +73,22 @@ class SqliteStore:
         *,
         post: Callable[[Callable[[], None]], None],
         soon: Callable[[Callable[[], None]], None],
+        refused: Callable[[Exception], None],
         failed: Callable[[Exception], None],
+        synced: bool = True,
     ) -> None:
-        """Raises StoreUnusableError."""
-        self._path, self._post, self._soon, self._failed = path, post, soon, failed
-        self._gathered: list[_Commit] = []  # on the server's thread
-        self._commits: queue.SimpleQueue[list[_Commit] | None] = queue.SimpleQueue()
-        self._connection = _open(path)
+        """synced: False acknowledges what the system has and the disk may not: it survives kill -9, and no power cut.
+
+        Raises StoreUnusableError.
+        """
+        self._path, self._post, self._soon = path, post, soon
+        self._refused, self._failed = refused, failed
+        self._gathered: list[_Commit] = []  # on the server's thread, as the era
+        self._era = 0
+        self._refused_era = -1  # on the store's thread: what comes of it was built on what is not there
+        self._is_shrinking = False  # likewise: there are pages to be given back
+        self._commits: queue.SimpleQueue[_HandedOver | _Copy | None] = queue.SimpleQueue()
+        self._connection = _open(path, synced=synced)
         # The write-ahead log is there from the first transaction until the store is closed.
         self._files = {file: identity(file) for file in (path, path.with_name(f"{path.name}-wal"))}
         self._thread = threading.Thread(target=self._write, name="sqlite-store", daemon=True)
@@ -90,7 +121,20 @@ class SqliteStore:
     def _hand_over(self) -> None:
         if self._gathered:
             commits, self._gathered = self._gathered, []
-            self._commits.put(commits)
+            self._commits.put((self._era, commits))
+
+    def copy(self, to: Path, done: Callable[[Exception | None], None]) -> None:
+        """Write all that was committed until now into a new file. Later commits wait meanwhile.
+
+        done: is called on the server's thread, with what went wrong or None.
+        """
+        self._hand_over()
+        self._commits.put(_Copy(to, done))
+
+    def _take_back(self, error: Exception) -> None:
+        self._gathered.clear()
+        self._era += 1
+        self._refused(error)
 
     def lost(self) -> StoreLostError | None:
         """None while its files are where they were opened. May be called from any thread."""
@@ -108,22 +152,72 @@ class SqliteStore:
     def _write(self) -> None:
         last = False
         while not last:
-            waiting = [self._commits.get()]
-            while not self._commits.empty():
-                waiting.append(self._commits.get())
+            waiting = self._waiting()
             last = None in waiting
-            commits = [commit for handed_over in waiting if handed_over is not None for commit in handed_over]
-            if not commits:
-                return
+            copies = [one for one in waiting if isinstance(one, _Copy)]
+            handed_over = [
+                one for one in waiting if one is not None and not isinstance(one, _Copy) and one[0] != self._refused_era
+            ]
+            commits = [commit for _, these in handed_over for commit in these]
             try:
-                self._write_batch(commits)
-                lost = self.lost()
-                if lost is not None:
-                    raise lost
-                self._post(partial(_tell, commits))
+                if commits:
+                    self._write_or_refuse(handed_over[-1][0], commits)
+                for copy in copies:
+                    self._post(partial(copy.done, self._copied(copy.to)))
+                self._give_back()
             except Exception as err:  # whatever it is, nothing after it would be durable
                 self._failed(err)
                 return
+
+    def _copied(self, to: Path) -> Exception | None:
+        try:
+            copy_store(self._connection, to)
+        except (sqlite3.Error, OSError) as err:
+            return err
+        return None
+
+    def _waiting(self) -> list[_HandedOver | _Copy | None]:
+        """What is to be done, at least one; nothing if there are pages to be given back meanwhile."""
+        waiting: list[_HandedOver | _Copy | None] = []
+        with contextlib.suppress(queue.Empty):
+            waiting.append(self._commits.get(timeout=IDLE if self._is_shrinking else None))
+            while True:
+                waiting.append(self._commits.get_nowait())
+        return waiting
+
+    def _write_or_refuse(self, era: int, commits: Sequence[_Commit]) -> None:
+        try:
+            self._write_batch(commits)
+        except sqlite3.Error as err:
+            if not _is_want_of_room(err):
+                raise
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):  # the log's own room can be used again then, by deletions
+                self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+            self._refused_era = era
+            self._post(partial(self._take_back, err))
+            return
+        lost = self.lost()
+        if lost is not None:
+            raise lost
+        self._post(partial(_tell, commits))
+
+    def _free_pages(self) -> int:
+        """How many are to be given back."""
+        (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+        if free <= FEWEST_FREE:
+            return 0
+        (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+        return int(max(0, free - max(FEWEST_FREE, pages // FREE_PART)))
+
+    def _give_back(self) -> None:
+        free = self._free_pages()
+        self._is_shrinking = free > GIVEN_BACK
+        if free:
+            with contextlib.suppress(sqlite3.OperationalError):  # moving pages takes room, too
+                # One page a step, without a row: `execute` would make only the first.
+                self._connection.executescript(f"PRAGMA incremental_vacuum({GIVEN_BACK})")
 
     def _write_batch(self, commits: Sequence[_Commit]) -> None:
         # Only the last state of each object matters: the order inside a commit is not observable.
@@ -139,19 +233,26 @@ class SqliteStore:
         connection.execute("COMMIT")
 
 
+def _is_want_of_room(err: sqlite3.Error) -> bool:
+    """The disk, or what the user may have of it: a write was refused, and nothing was synced that failed."""
+    return getattr(err, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+
+
 def _tell(commits: Sequence[_Commit]) -> None:
     call_all(on_durable for _, on_durable in commits)
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, *, synced: bool) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         # Used by two threads, one after the other: loading is over before the first commit.
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         # Exclusive: a second server on this file fails to open it, and the WAL needs no shared memory.
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA synchronous={'FULL' if synced else 'OFF'}")
+        connection.execute(f"PRAGMA journal_size_limit={WAL_KEPT}")
         connection.execute("BEGIN IMMEDIATE")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         connection.execute("COMMIT")
@@ -159,9 +260,19 @@ def _open(path: Path) -> sqlite3.Connection:
             connection.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={FORMAT};COMMIT;")
         elif version != FORMAT:
             raise StoreUnusableError(f"{path}: written in format {version}, this version reads format {FORMAT}")
+        _make_shrinkable(connection)
     except sqlite3.OperationalError as err:
         why = "another process has it open" if err.sqlite_errorcode == sqlite3.SQLITE_BUSY else str(err)
         raise StoreUnusableError(f"{path}: {why}") from err
     except (OSError, sqlite3.Error) as err:
         raise StoreUnusableError(f"{path}: {err}") from err
     return connection
+
+
+def _make_shrinkable(connection: sqlite3.Connection) -> None:
+    """Files of earlier versions only grew. This writes such a one anew, once."""
+    (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+    if mode == 0:
+        with contextlib.suppress(sqlite3.OperationalError):  # no room for that now
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            connection.execute("VACUUM")

@@ -142,6 +142,13 @@ class State:
             self._waiting.pop()
         return changes
 
+    def take_back(self) -> list[Change]:
+        """Undo all changes that are not durable and never will be; returns them, newest first. Who waits for them to be
+        durable is not called back. Not within a request."""
+        self.staged = list(self._unpublished)
+        self._unpublished.clear()
+        return self.roll_back()
+
     def commit(self) -> None:
         """Hand all changes that were staged since the last call to the store, as one commit."""
         changes, self.staged = self.staged, []

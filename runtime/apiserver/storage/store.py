@@ -61,7 +61,8 @@ class Store(Protocol):
         """Make these changes durable, all or none, after those of earlier calls; then call on_durable.
 
         on_durable runs on the server's thread, in the order of the commits, at once or later. It is never called for
-        changes that could not be made durable: the store then reports to its owner, and the server must end.
+        changes that could not be made durable: the store then reports to its owner, and the server must end, or take
+        back all changes that are not durable (ApiServer.take_back) before it commits others.
         """
 
     def close(self) -> None:

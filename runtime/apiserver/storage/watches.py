@@ -164,6 +164,10 @@ class Watch:
         elif batch := b"".join(lines):
             self._deliver(batch)
 
+    @property
+    def has_begun(self) -> bool:
+        return self._begun
+
     def feed(self, changes: Sequence[_DecodedChange]) -> None:
         lines = [
             line for one in changes if one.change.revision > self._revision and (line := self._line(one)) is not None
@@ -201,7 +205,7 @@ class Watch:
         return raw if convert is None else encode_object(convert(stored))
 
     def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
-        meta: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+        meta: Object = {"resourceVersion": str(revision)}
         if annotations:
             meta["annotations"] = annotations
         bookmark = {"kind": self.definition.kind, "apiVersion": self.definition.api_version, "metadata": meta}
@@ -244,10 +248,16 @@ class Watch:
 
 
 class WatchCache:
-    """History and watches of every resource. floor: the revision at start; earlier changes are not in any history."""
+    """History and watches of every resource. floor: the revision at start; earlier changes are not in any history.
+
+    compacted: the revision of five minutes ago. Lists at earlier ones are refused even where nothing has changed since,
+    as by an etcd that is compacted every five minutes.
+    """
 
     def __init__(self, floor: int) -> None:
         self._floor = floor
+        self._newest = self.compacted = floor
+        self._noted: deque[tuple[float, int]] = deque()  # (when, newest revision then)
         self._histories: dict[str, History] = {}
         self._watches: dict[str, list[Watch]] = {}
         self._tick_at = 0.0  # no watch is due before that; unix seconds, as the next
@@ -262,6 +272,8 @@ class WatchCache:
     def publish(self, changes: Sequence[Change]) -> None:
         """Deliver durable changes, in their order, to all watches."""
         batches: dict[str, list[_DecodedChange]] = {}
+        if changes:
+            self._newest = changes[-1].revision
         for change in changes:
             self.history(change.storage).append(change)
             if self._watches.get(change.storage):
@@ -309,6 +321,10 @@ class WatchCache:
     def age(self, now: float) -> None:
         """Forget changes that are older than HISTORY_AGE, in all histories."""
         self._age_at = now + AGE_EVERY
+        if not self._noted or self._noted[-1][1] != self._newest:
+            self._noted.append((now, self._newest))
+        while self._noted and self._noted[0][0] <= now - HISTORY_AGE:
+            self.compacted = self._noted.popleft()[1]
         for history in self._histories.values():
             history.age(now)
 

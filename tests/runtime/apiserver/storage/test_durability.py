@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.apiserver.errors import status_errors
 from runtime.apiserver.storage.sqlite_store import SqliteStore
 from runtime.apiserver.storage.store import Change, MemoryStore, StoreLostError, StoreUnusableError
 from tests.runtime.apiserver.stores import HeldStore
@@ -88,9 +89,9 @@ def test_a_watch_begins_once_what_it_begins_with_is_durable(slow, store):
     slow.advance(61)
     assert listener.seen == []
     store.release(1)
-    assert listener.seen == [("ADDED", "a")]
+    assert listener.seen == [("ADDED", "a"), ("BOOKMARK", "")]
     store.release(1)
-    assert listener.seen == [("ADDED", "a"), ("ADDED", "b")]
+    assert listener.seen == [("ADDED", "a"), ("BOOKMARK", ""), ("ADDED", "b")]
 
 
 def test_a_list_at_an_earlier_revision_takes_back_what_is_not_durable_yet(slow, store):
@@ -128,7 +129,7 @@ def test_what_is_committed_in_one_turn_is_handed_over_and_acknowledged_together(
     posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     turn: list[Callable[[], None]] = []
     durable: list[int] = []
-    store = SqliteStore(tmp_path / "db", post=posted.put, soon=turn.append, failed=print)
+    store = SqliteStore(tmp_path / "db", post=posted.put, soon=turn.append, refused=print, failed=print)
     for revision in (1, 2, 3):
         change = Change("ADDED", "pods", f"d/{revision}", revision, b"{}", b"")
         store.commit((change,), lambda revision=revision: durable.append(revision))
@@ -139,7 +140,7 @@ def test_what_is_committed_in_one_turn_is_handed_over_and_acknowledged_together(
     store.commit((Change("ADDED", "pods", "d/4", 4, b"{}", b""),), lambda: None)
     assert len(turn) == 1
     store.close()  # takes along what was not handed over
-    reopened = SqliteStore(tmp_path / "db", post=posted.put, soon=at_once, failed=print)
+    reopened = SqliteStore(tmp_path / "db", post=posted.put, soon=at_once, refused=print, failed=print)
     assert (reopened.revision(), len(list(reopened.load()))) == (4, 4)
     reopened.close()
 
@@ -151,11 +152,32 @@ class Disk:
         self._make_api, self.path = make_api, path
         self._posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+        self.refusals: list[Exception] = []
         self._stores: list[SqliteStore] = []
 
     def open(self):
-        self._stores.append(SqliteStore(self.path, post=self._posted.put, soon=at_once, failed=self.failures.put))
-        return self._make_api(self._stores[-1])
+        store = SqliteStore(
+            self.path, post=self._posted.put, soon=at_once, refused=self._refuse, failed=self.failures.put
+        )
+        self._stores.append(store)
+        self._api = self._make_api(store)
+        return self._api
+
+    def _refuse(self, error: Exception) -> None:
+        self.refusals.append(error)
+        self._api.server.take_back(status_errors.no_room())
+
+    def leave_room(self, pages: int | None) -> None:
+        """So many more pages for the file; None: as many as it likes."""
+        connection = self._stores[-1]._connection
+        (there,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count={2**30 if pages is None else there + pages}").fetchall()
+
+    def settle_refused(self) -> None:
+        """Until commits are refused."""
+        while not self.refusals:
+            self._posted.get(timeout=10)()
+        self.refusals.clear()
 
     def settle(self, api) -> None:
         durable = answered(api)
@@ -212,7 +234,14 @@ def test_a_watch_cannot_go_on_from_before_the_start(disk):
 def test_owners_and_custom_resources_and_ending_namespaces_are_known_again(disk):
     api = disk.open()
     names = {"plural": "things", "kind": "Thing"}
-    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
+    versions = [
+        {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+        }
+    ]
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
     api.create("customresourcedefinitions", {"metadata": {"name": "things.example.com"}, "spec": spec})
     owner = api.create("replicasets", api.replicaset("rs")).obj
@@ -274,6 +303,130 @@ def test_a_failed_commit_is_reported_and_never_acknowledged(disk):
     assert not answered(api)
 
 
+BIG = {"blob": "x" * 200_000}
+
+
+def config_map(name: str, **data: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+def test_without_room_all_that_is_under_way_is_taken_back_and_it_goes_on_when_there_is_room_again(disk):
+    api = disk.open()
+    kept = api.create("configmaps", config_map("kept", **BIG)).obj
+    disk.settle(api)
+    revision, listener = api.server.revision, api.watch("configmaps")
+    disk.leave_room(20)
+    api.create("configmaps", config_map("large", **BIG))
+    api.create("configmaps", config_map("behind"))  # has room, and builds on what has none
+    api.delete("configmaps", "kept")
+    waiting, late = answered(api), api.watch("configmaps")
+    disk.settle_refused()
+
+    assert (waiting, api.server.revision) == ([], revision)
+    assert api.list("configmaps").obj["items"] == [kept]
+    (error,) = late.events
+    assert (error["type"], error["object"]["code"]) == ("ERROR", 500)
+    assert error["object"]["message"] == "etcdserver: mvcc: database space exceeded"
+
+    api.create("configmaps", config_map("small"))
+    disk.settle(api)
+    disk.leave_room(None)
+    api.create("configmaps", config_map("large", **BIG))
+    disk.settle(api)
+    assert listener.seen == [("ADDED", "kept"), ("ADDED", "small"), ("ADDED", "large")]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in listener.events]
+    assert versions == [revision, revision + 1, revision + 2]
+    disk.close()
+    assert disk.open().list("configmaps").names == ["kept", "large", "small"]
+    assert disk.failures.empty()
+
+
+def test_room_can_be_made_by_deletions(disk):
+    api = disk.open()
+    for i in range(5):
+        api.create("configmaps", config_map(f"c{i}", **BIG))
+    disk.settle(api)
+    disk.leave_room(0)
+    api.create("configmaps", config_map("more", **BIG))
+    disk.settle_refused()
+    api.delete("configmaps", "c0")
+    disk.settle(api)
+    api.create("configmaps", config_map("more", **BIG))
+    disk.settle(api)
+    assert api.list("configmaps").names == ["c1", "c2", "c3", "c4", "more"]
+
+
+def test_what_is_taken_back_is_forgotten_by_all_who_remember_changes(disk):
+    """Kinds of CustomResourceDefinitions, namespaces that end, owners, events whose time is over."""
+    api = disk.open()
+    names = {"plural": "things", "kind": "Thing"}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
+    owner = api.create("replicasets", api.replicaset("rs")).obj
+    api.create("namespaces", {"metadata": {"name": "team"}})
+    about = {"kind": "Pod", "namespace": "default", "name": "p"}
+    api.create("events", {"metadata": {"name": "e"}, "involvedObject": about, "reason": "R", "type": "Normal"})
+    disk.settle(api)
+    disk.leave_room(0)
+    api.create("configmaps", config_map("large", **BIG))
+    api.create("customresourcedefinitions", {"metadata": {"name": "things.example.com"}, "spec": spec})
+    api.delete("namespaces", "team")
+    api.create("pods", api.owned(api.pod("owned"), owner))
+    api.advance(3601)
+    assert not api.exists("events", "e")
+    disk.settle_refused()
+    disk.leave_room(None)
+
+    assert api.send("GET", "/apis/example.com/v1/things").status == 404
+    assert api.create("pods", api.pod("p"), namespace="team").status == 201
+    api.delete("replicasets", "rs", {"propagationPolicy": "Background"})
+    assert api.list("pods").names == []
+    assert api.exists("events", "e")
+    api.advance(1)
+    assert not api.exists("events", "e")
+    disk.settle(api)
+
+
+def test_a_file_shrinks_when_most_of_it_was_deleted(disk):
+    api = disk.open()
+    for i in range(60):
+        api.create("configmaps", config_map(f"c{i}", **BIG))
+    disk.settle(api)
+    api.send("DELETE", "/api/v1/namespaces/default/configmaps")
+    for _ in range(12):  # some pages with each commit
+        api.create("configmaps", config_map("small"))
+        api.delete("configmaps", "small")
+        disk.settle(api)
+    (pages,) = disk._stores[0]._connection.execute("PRAGMA page_count").fetchone()
+    assert pages < 1500  # it were more than 3000
+    disk.close()
+    assert disk.path.stat().st_size < 1500 * 4096
+    assert disk.open().list("configmaps").names == []
+
+
+def test_a_file_of_an_earlier_version_can_shrink_too(disk):
+    api = disk.open()
+    api.create("configmaps", config_map("kept"))
+    disk.settle(api)
+    disk.close()
+    with sqlite3.connect(disk.path, isolation_level=None) as connection:
+        connection.executescript("PRAGMA journal_mode=DELETE; PRAGMA auto_vacuum=NONE; VACUUM;")
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+    connection.close()
+    again = disk.open()
+    assert disk._stores[0]._connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    assert again.list("configmaps").names == ["kept"]
+
+
+def test_the_log_is_put_into_the_file_and_does_not_grow_with_what_is_written(disk):
+    api = disk.open()
+    for i in range(100):
+        api.create("configmaps", config_map("c", n=str(i), **BIG))
+        api.delete("configmaps", "c")
+        disk.settle(api)
+    assert disk.path.with_name("cluster.db-wal").stat().st_size < 16 * 1024 * 1024  # of 20 MB that were written
+
+
 # How the store may go, given its file.
 LOSSES: dict[str, Callable[[Path], object]] = {
     "its directory is deleted": lambda path: shutil.rmtree(path.parent),
@@ -326,7 +479,7 @@ class Clock:
         return 1e9
 
 posted = queue.SimpleQueue()
-store = SqliteStore(Path(sys.argv[1]), post=posted.put, soon=lambda hand_over: hand_over(), failed=print)
+store = SqliteStore(Path(sys.argv[1]), post=posted.put, soon=lambda hand_over: hand_over(), refused=print, failed=print)
 server = ApiServer(store=store, clock=Clock())
 body = orjson.dumps({"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
 while True:
@@ -363,7 +516,7 @@ def test_in_memory_everything_is_durable_at_once(make_api):
 
 def test_any_failure_of_the_writer_is_reported(tmp_path):
     failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-    store = SqliteStore(tmp_path / "db", post=at_once, soon=at_once, failed=failures.put)
+    store = SqliteStore(tmp_path / "db", post=at_once, soon=at_once, refused=print, failed=failures.put)
     store.commit([Change("ADDED", "pods", "default/a", 2**70, b"{}", b"")], lambda: None)
     assert isinstance(failures.get(timeout=10), OverflowError)
     store.close()
