@@ -67,4 +67,4 @@ class NamespaceCleanup:
             store(self._cluster, definition, namespace, obj)
 
     def _namespaced(self) -> list[ResourceDefinition]:
-        return [one for one in self._cluster.registry if one.namespaced and one.from_storage is None]
+        return [one for one in self._cluster.registry if one.namespaced and one.is_stored]

@@ -12,12 +12,14 @@ from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
 from runtime.apiserver.core.cluster import Call, Cluster, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
+from runtime.apiserver.core.field_managers import SERVER as SELF
+from runtime.apiserver.core.field_managers import record_new, updater
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.shared.object_meta import validate_metadata
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.users import ADMIN as SERVER
-from runtime.apiserver.registry.users import AccessControl, User
+from runtime.apiserver.verbs.options import check_create_options
 from runtime.client.api import Response
 
 GENERATE_ATTEMPTS = 8
@@ -25,22 +27,30 @@ GENERATE_ATTEMPTS = 8
 
 def create(cluster: Cluster, call: Call) -> Response:
     definition = call.definition
+    check_create_options(call.query)
     obj = decode_body(cluster, definition, call.request.body)
     metadata.settle_namespace(call.route, obj)
     if definition.strategy.review is not None:
         return _reviewed(cluster, call, obj, definition.strategy.review)
-    return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run, requester=call.user))
+    return Response(status=201, body=create_object(cluster, definition, obj, call))
 
 
 def create_object(
     cluster: Cluster,
     definition: ResourceDefinition,
     obj: Object,
+    call: Call | None = None,
     *,
-    dry_run: bool = False,
-    requester: User = SERVER,
+    manager: str | None = None,
 ) -> bytes:
-    """Stores a new object in this definition's version; returns the bytes of the response. Raises StatusError."""
+    """Stores a new object in this definition's version; returns the bytes of the response. Raises StatusError.
+
+    call: what asks for it; None: the server itself. manager: of its fields; "" if its managedFields say that already,
+    None: who asks.
+    """
+    requester = SERVER if call is None else call.user
+    if manager is None:
+        manager = SELF if call is None else updater(call).name
     meta = obj["metadata"]
     given_version = meta.get("resourceVersion")
     metadata.begin(cluster, definition, obj)
@@ -48,7 +58,12 @@ def create_object(
     generated = not meta.get("name") and bool(meta.get("generateName"))
     strategy = definition.strategy
     strategy.set_defaults(obj)
-    chain.admit_create(cluster, definition, obj)
+    if manager:
+        record_new(cluster, definition, obj, manager=manager)
+    obj = chain.admit_create(cluster, definition, obj, call)
+    meta = obj["metadata"]
+    if strategy.confirm is not None:
+        strategy.confirm(obj, None, requester, cluster.access())
     if generated:  # as late as that: what these plugins refuse has no name yet
         meta["name"] = _generated_name(cluster, definition, meta)
     meta.setdefault("name", "")  # refused below, together with what else is wrong
@@ -59,14 +74,15 @@ def create_object(
         obj["status"] = {**strategy.empty_status, **(obj.get("status") or {})}
     strategy.prepare_for_create(obj)
     strategy.set_requester(obj, requester)
-    errors = [*validate_metadata(definition, meta), *strategy.validate(obj)]
+    errors = [*validate_metadata(definition, meta), *strategy.validate(obj), *strategy.validate_create(obj)]
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)
     if given_version:
         raise status_errors.version_on_create()
-    charges = chain.check_create(cluster, definition, obj)
+    strategy.canonicalize(obj)
+    charges = chain.check_create(cluster, definition, obj, call)
     key = _free_key(cluster, definition, obj, generated=generated)
-    if dry_run:
+    if call is not None and call.dry_run:
         return served(definition, encode_object(obj))
     chain.charge(cluster, charges)
     return served(definition, cluster.state.put(definition.storage, key, obj))
@@ -75,7 +91,8 @@ def create_object(
 def _reviewed(cluster: Cluster, call: Call, obj: Object, review: Callable[..., list[FieldError]]) -> Response:
     """The object with the server's answer; nothing is stored. Raises StatusError (422)."""
     definition = call.definition
-    errors = review(obj, call.user, AccessControl(cluster.authenticate, cluster.authorize))
+    obj = chain.admit_body(cluster, call, definition, obj)
+    errors = review(obj, call.user, cluster.access())
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, "", errors)
     return Response(status=201, body=encode_object(obj))

@@ -10,10 +10,11 @@ from typing import Any
 import orjson
 
 from protocols.integers import INT64
-from protocols.objects import decode_object, encode_object, key_of
+from protocols.objects import Object, decode_object, encode_object, key_of
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core.cluster import Call, Cluster, served
 from runtime.apiserver.core.decoding import parse_json
+from runtime.apiserver.core.questions import Question, Unanswered
 from runtime.apiserver.core.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid, not_supported
@@ -21,14 +22,16 @@ from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.schema.scalars import json_type
 from runtime.apiserver.storage.watches import WatchCache
 from runtime.apiserver.verbs.integers import parse_int
+from runtime.apiserver.verbs.options import dry_run_errors
 from runtime.apiserver.verbs.read import asked_page
 from runtime.client.api import Response
 
 
 def delete(cluster: Cluster, call: Call) -> Response:
     definition = call.definition
-    chain.admit_delete(definition, call.key)
-    obj, gone = delete_object(cluster, definition, call.key, parse_options(call))
+    options = parse_options(call)
+    admit = chain.admit_delete(cluster, call, call.key, options_object(options))
+    obj, gone = delete_object(cluster, definition, call.key, options, admit)
     if not gone or definition.strategy.return_deleted_object:
         return Response(status=200, body=served(definition, encode_object(obj)))
     meta = obj["metadata"]
@@ -43,12 +46,21 @@ def delete_collection(cluster: Cluster, cache: WatchCache, call: Call) -> Respon
     """Deletes one after the other, until one is refused. Returns the list of the objects as they were."""
     definition, options = call.definition, parse_options(call)
     page, _ = asked_page(cluster, cache, call)
+    asked: list[Question] = []
     for raw in page.items:
+        key = key_of(decode_object(raw))
         try:
-            delete_object(cluster, definition, key_of(decode_object(raw)), options)
+            admit = chain.admit_collection_delete(cluster, call, options_object(options))
+            delete_object(cluster, definition, key, options, admit)
+        except Unanswered as err:  # all of them ask at once
+            asked += err.questions
         except StatusError as err:
+            if asked:
+                break
             if err.code != 404:
                 raise
+    if asked:
+        raise Unanswered(asked)
     head = {
         "kind": definition.list_kind,
         "apiVersion": definition.api_version,
@@ -56,6 +68,21 @@ def delete_collection(cluster: Cluster, cache: WatchCache, call: Call) -> Respon
     }
     items = b",".join(served(definition, raw) for raw in page.items)
     return Response(status=200, body=b"".join((orjson.dumps(head)[:-1], b',"items":[', items, b"]}")))
+
+
+def options_object(options: DeleteOptions) -> Object:
+    """As webhooks are shown them."""
+    shown: Object = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+    if options.grace is not None:
+        shown["gracePeriodSeconds"] = options.grace
+    conditions = {"uid": options.uid, "resourceVersion": options.resource_version}
+    if any(value is not None for value in conditions.values()):
+        shown["preconditions"] = {field: value for field, value in conditions.items() if value is not None}
+    if options.propagation is not None:
+        shown["propagationPolicy"] = options.propagation
+    if options.dry_run:
+        shown["dryRun"] = ["All"]
+    return shown
 
 
 def parse_options(call: Call) -> DeleteOptions:
@@ -84,7 +111,7 @@ def options_in(given: dict[str, Any], *, dry_run: bool) -> DeleteOptions:
         uid=_text(preconditions, "uid"),
         resource_version=_text(preconditions, "resourceVersion"),
         propagation=_propagation(given),
-        dry_run=dry_run or given.get("dryRun") == ["All"],
+        dry_run=_dry_run(given) or dry_run,
     )
 
 
@@ -99,6 +126,21 @@ def _propagation(given: dict[str, Any]) -> str | None:
         unknown = not_supported("propagationPolicy", policy, (FOREGROUND, BACKGROUND, ORPHAN, "nil"))
         raise status_errors.invalid("meta.k8s.io", "DeleteOptions", "", [unknown])
     return policy
+
+
+def _dry_run(given: dict[str, Any]) -> bool:
+    asked = given.get("dryRun") or []
+    if isinstance(asked, str):
+        asked = [asked]
+    if not isinstance(asked, list):
+        raise _mistyped(asked, "DeleteOptions.dryRun", "[]string")
+    for one in asked:
+        if not isinstance(one, str):
+            raise _mistyped(one, "DeleteOptions.dryRun", "string")
+    errors = dry_run_errors(asked)
+    if errors:
+        raise status_errors.invalid("meta.k8s.io", "DeleteOptions", "", errors)
+    return bool(asked)
 
 
 def _seconds(value: Any) -> int | None:

@@ -16,6 +16,7 @@ import orjson
 from protocols.budgets import ALWAYS_ALLOW, DISRUPTION_ALLOWED, SYNC_FAILED, with_disruption_allowed
 from protocols.conditions import changed_condition, find_condition, is_true
 from protocols.objects import Object, decode_object, key_of, labels_of, name_of, namespace_of
+from runtime.apiserver.admission import chain
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.core.decoding import decode_body, parse_json
 from runtime.apiserver.core.removal import DeleteOptions, check_preconditions, delete_object
@@ -42,6 +43,7 @@ def evict(cluster: Cluster, call: Call) -> Response:
     eviction = decode_body(cluster, eviction_kind.RESOURCE, _current_version(call.request.body))
     if eviction["metadata"].get("name") != call.route.name:
         raise status_errors.bad_request("name in URL does not match name in Eviction object")
+    eviction = chain.admit_body(cluster, call, eviction_kind.RESOURCE, eviction)
     options = _options_of(call, eviction)
     pod = decode_object(cluster.record(call.definition, call.key).raw)
     spent: Object | None = None

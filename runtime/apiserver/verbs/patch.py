@@ -1,8 +1,5 @@
 """PATCH of an object or of its status, in its four forms.
 
-What is applied on the server's side is merged in as a strategic merge patch is (lists by their keys); then what its
-manager applied before and leaves out now is removed. Who manages what: core/field_managers.py.
-
 Source: apiserver pkg/endpoints/handlers/patch.go (v1.36).
 """
 
@@ -13,20 +10,23 @@ from typing import Any
 import orjson
 
 from protocols.messages.commands import PatchType
-from protocols.objects import Object, decode_object
+from protocols.objects import Object
 from runtime.apiserver.core import metadata
-from runtime.apiserver.core.cluster import Call, Cluster, stored_form
+from runtime.apiserver.core.applying import apply as server_side_apply
+from runtime.apiserver.core.cluster import Call, Cluster, read_stored, stored_form
 from runtime.apiserver.core.decoding import UnfitError, parse_json, settle_types
-from runtime.apiserver.core.field_managers import MANAGED_FIELDS, applied
+from runtime.apiserver.core.field_managers import MANAGED_FIELDS
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid, required
+from runtime.apiserver.errors.field_errors import invalid
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.field_sets import without_fields
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
 from runtime.apiserver.schema.patches import MOST_OPERATIONS, apply_json_patch, apply_merge_patch
 from runtime.apiserver.schema.scalars import json_type
 from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 from runtime.apiserver.verbs.create import create_object
+from runtime.apiserver.verbs.options import check_patch_options
 from runtime.apiserver.verbs.update import replace
 from runtime.client.api import Response
 
@@ -41,15 +41,43 @@ def patch(cluster: Cluster, call: Call) -> Response:
     if record is None and patch_type == PatchType.APPLY and not call.route.subresource:
         return Response(status=201, body=_create_applied(cluster, call, body))
     record = cluster.record(definition, call.key)
-    old = decode_object(record.raw)
+    old = read_stored(definition, record.raw)
     live = old if definition.from_storage is None else definition.from_storage(old)
-    patched, managers = apply(definition, live, body, patch_type), None
-    if patch_type == PatchType.APPLY:
-        gone, managers = applied(cluster, call, live, body, patched)
-        patched = without_fields(patched, gone) if gone else patched
+    applied = patch_type == PatchType.APPLY
+    if applied:
+        patched = server_side_apply(cluster, call, live, body)
+    else:
+        patched = apply(definition, _unmanaged(live, call.request.body), body, patch_type)
+    strays = cluster.shapes.strays
     new = _settled(cluster, call, patched)
-    shown = replace(cluster, call, record, old, stored_form(definition, new), managers=managers)
+    if patch_type == PatchType.JSON and cluster.shapes.strays != strays:
+        _check_fields(call, patched)
+    shown = replace(cluster, call, record, old, stored_form(definition, new), applied=applied)
     return Response(status=200, body=shown)
+
+
+def _check_fields(call: Call, patched: Object) -> None:
+    """Of the other patches the bodies are looked at, where they come in. Raises StatusError (422)."""
+    definition, directive = call.definition, call.query.get("fieldValidation") or WARN
+    if directive not in (STRICT, WARN):
+        return
+    found = FieldValidator(built_in_types()).check(
+        orjson.dumps(patched),
+        group=definition.group,
+        version=definition.version,
+        kind=definition.kind,
+        directive=directive,
+        patch=True,
+    )
+    for text in found:
+        call.warn(text)
+
+
+def _unmanaged(live: Object, patch: bytes) -> Object:
+    """Without managedFields, which are long, unless the patch may be about them. Without, they are kept."""
+    if MANAGED_FIELDS not in live["metadata"] or MANAGED_FIELDS.encode() in patch:
+        return live
+    return {**live, "metadata": {name: value for name, value in live["metadata"].items() if name != MANAGED_FIELDS}}
 
 
 def decode_patch(call: Call) -> tuple[str, Any]:
@@ -59,9 +87,7 @@ def decode_patch(call: Call) -> tuple[str, Any]:
         raise status_errors.unsupported_patch_type()
     if call.definition.dynamic and patch_type == PatchType.STRATEGIC:
         raise status_errors.unsupported_media_type(patch_type, (PatchType.JSON, PatchType.MERGE, PatchType.APPLY))
-    if patch_type == PatchType.APPLY and not call.query.get("fieldManager"):
-        missing = required("fieldManager", "is required for apply patch")
-        raise status_errors.invalid("meta.k8s.io", "PatchOptions", "", [missing])
+    check_patch_options(call.query, patch_type)
     try:
         body = parse_json(call.request.body)
     except ValueError as err:
@@ -119,12 +145,11 @@ def _settled(cluster: Cluster, call: Call, patched: Object) -> Object:
 
 def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
     definition = call.definition
-    made = settle_patched(cluster, definition, apply(definition, {}, body, PatchType.MERGE))
+    made = settle_patched(cluster, definition, server_side_apply(cluster, call, {}, body))
     made["metadata"].setdefault("name", call.route.name)
     obj = _settled(cluster, call, made)
     uid = obj["metadata"].get("uid")
     if uid:
         because = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise status_errors.conflict(definition.group, definition.plural, call.route.name, because)
-    obj["metadata"][MANAGED_FIELDS] = applied(cluster, call, {}, body, obj).entries
-    return create_object(cluster, call.definition, obj, dry_run=call.dry_run, requester=call.user)
+    return create_object(cluster, call.definition, obj, call, manager="")

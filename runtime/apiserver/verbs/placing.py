@@ -1,20 +1,23 @@
-"""pods/binding, for schedulers.
+"""pods/binding and bindings, for schedulers.
 
 Source: kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST (v1.36).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from protocols.objects import Object, decode_object
+from runtime.apiserver.admission import chain
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import not_supported, required
 from runtime.apiserver.kinds.core import binding as binding_kind
+from runtime.apiserver.registry.routing import Route
 from runtime.client.api import Response
 
 
@@ -23,6 +26,7 @@ def bind(cluster: Cluster, call: Call) -> Response:
     binding = decode_body(cluster, binding_kind.RESOURCE, call.request.body)
     if (binding["metadata"].get("name") or call.route.name) != call.route.name:
         raise status_errors.bad_request("name in URL does not match name in Binding object")
+    binding = chain.admit_body(cluster, call, binding_kind.RESOURCE, binding)
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
         wrong = not_supported("target.kind", target["kind"], ("Node", "<empty>"))
@@ -42,6 +46,16 @@ def bind(cluster: Cluster, call: Call) -> Response:
         cluster.state.put(call.definition.storage, call.key, pod)
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Response(status=201, body=orjson.dumps(status))
+
+
+def of_the_pod(cluster: Cluster, call: Call) -> Call:
+    """A request to bindings as one to pods/binding of the pod that the body names. Raises StatusError (400)."""
+    definition = cluster.registry.find("", "v1", "pods")
+    binding = decode_body(cluster, binding_kind.RESOURCE, call.request.body)
+    name = binding["metadata"].get("name")
+    if not name or definition is None:
+        raise status_errors.bad_request("name is required")
+    return replace(call, route=Route(definition, call.route.namespace, name, "binding"))
 
 
 def _check_bindable(call: Call, pod: Object, expected: Object) -> None:

@@ -16,6 +16,7 @@ from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.storage.listing import (
     CONTINUE_EXPIRED,
     LIST_EXPIRED,
+    NEWEST,
     Page,
     Position,
     decode_position,
@@ -42,8 +43,10 @@ def asked_page(cluster: Cluster, cache: WatchCache, call: Call) -> tuple[Page, P
     """What the query of a list, or of a deletion of a collection, selects, and the position of its beginning."""
     query = call.query
     check_list_options(query)
+    parse_timeout(query)
     selection = parse_selection(call.definition, query)
-    limit = parse_limit(query)
+    # Upstream's cache of watches, which lists of any version come from, knows no pages.
+    limit = 0 if query.get("resourceVersion") == "0" else parse_limit(query)
     position = _position(cluster, query, limit)
     return _page(cluster, cache, selection, call.route.namespace, position, limit), position
 
@@ -70,10 +73,16 @@ def _page(
     storage = selection.definition.storage
     undone: list[Change] = []
     if position.revision < cluster.state.revision:
+        expired = status_errors.expired(LIST_EXPIRED)
+        if position.start:
+            newest = encode_position(position._replace(revision=NEWEST))
+            expired = status_errors.expired(CONTINUE_EXPIRED, next=newest)
+        if position.revision < cache.compacted:
+            raise expired
         try:
             undone = cache.history(storage).since(position.revision)
         except StatusError as err:
-            raise status_errors.expired(CONTINUE_EXPIRED if position.start else LIST_EXPIRED) from err
+            raise expired from err
         unpublished = cluster.state.unpublished(storage)
         undone += [change for change in unpublished if change.revision > position.revision]
     collection = cluster.state.collection(storage)
@@ -87,6 +96,8 @@ def _position(cluster: Cluster, query: Mapping[str, str], limit: int) -> Positio
         if asked:
             raise status_errors.bad_request("specifying resource version is not allowed when using continue")
         position = decode_position(text)
+        if position.revision == NEWEST:
+            return position._replace(revision=cluster.state.revision)
         _check_not_future(cluster, position.revision)
         return position
     _check_not_future(cluster, asked)
@@ -121,6 +132,14 @@ def parse_limit(query: Mapping[str, str]) -> int:
     return max(limit, 0)
 
 
+def parse_timeout(query: Mapping[str, str]) -> int:
+    """Seconds; 0 for none. Raises StatusError (400)."""
+    try:
+        return max(parse_int(query.get("timeoutSeconds") or "0"), 0)
+    except ValueError as err:
+        raise status_errors.bad_request(str(err)) from err
+
+
 def check_list_options(query: Mapping[str, str]) -> None:
     """Raises StatusError (422) on options that do not go together."""
     errors: list[FieldError] = []
@@ -135,7 +154,7 @@ def check_list_options(query: Mapping[str, str]) -> None:
             errors.append(not_supported(field, match, (EXACT, NOT_OLDER_THAN, "")))
         if match == EXACT and query.get("resourceVersion") == "0":
             errors.append(forbidden(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
-    if query.get("sendInitialEvents"):
+    if "sendInitialEvents" in query:
         errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if errors:
         raise status_errors.invalid("meta.k8s.io", "ListOptions", "", errors)

@@ -5,14 +5,20 @@ Source: kubernetes pkg/registry/apps/replicaset/storage/storage.go, ScaleREST (v
 
 from __future__ import annotations
 
+from protocols.messages.commands import PatchType
 from protocols.objects import Object, decode_object, encode_object
+from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
-from runtime.apiserver.core.cluster import Call, Cluster
+from runtime.apiserver.core.applying import apply as server_side_apply
+from runtime.apiserver.core.cluster import Call, Cluster, read_stored
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid
+from runtime.apiserver.errors.field_errors import invalid, quoted
 from runtime.apiserver.kinds.autoscaling import scale as scale_kind
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.storage.state import Record
+from runtime.apiserver.verbs.custom_scale import custom_scale_of, has_replicas, set_replicas
+from runtime.apiserver.verbs.options import check_update_options
 from runtime.apiserver.verbs.patch import apply, decode_patch, settle_patched
 from runtime.apiserver.verbs.update import replace
 from runtime.client.api import Response
@@ -22,10 +28,15 @@ _SCALES = scale_kind.RESOURCE
 
 def get_scale(cluster: Cluster, call: Call) -> Response:
     record = cluster.record(call.definition, call.key)
-    return Response(status=200, body=encode_object(scale_of(call.definition, decode_object(record.raw))))
+    workload = read_stored(call.definition, record.raw)
+    paths = call.definition.strategy.scale_paths
+    if paths is not None and not has_replicas(paths, workload):
+        raise status_errors.internal(f"the spec replicas field {quoted(paths.replicas)} does not exist")
+    return Response(status=200, body=encode_object(scale_of(call.definition, workload)))
 
 
 def update_scale(cluster: Cluster, call: Call) -> Response:
+    check_update_options(call.query)
     scale = decode_body(cluster, _SCALES, call.request.body)
     metadata.check_name(call.route, scale)
     return _store(cluster, call, scale)
@@ -34,11 +45,19 @@ def update_scale(cluster: Cluster, call: Call) -> Response:
 def patch_scale(cluster: Cluster, call: Call) -> Response:
     patch_type, body = decode_patch(call)
     record = cluster.record(call.definition, call.key)
-    patched = apply(_SCALES, scale_of(call.definition, decode_object(record.raw)), body, patch_type)
-    return _store(cluster, call, settle_patched(cluster, _SCALES, patched))
+    if patch_type == PatchType.APPLY:
+        return _apply(cluster, call, record, body)
+    workload, paths = read_stored(call.definition, record.raw), call.definition.strategy.scale_paths
+    patched = apply(_SCALES, scale_of(call.definition, workload), body, patch_type)
+    scale = settle_patched(cluster, _SCALES, patched)
+    if paths is not None and not has_replicas(paths, workload) and "replicas" not in (scale.get("spec") or {}):
+        raise status_errors.bad_request(f"the spec replicas field {quoted(paths.replicas)} cannot be empty")
+    return _store(cluster, call, scale)
 
 
 def scale_of(definition: ResourceDefinition, workload: Object) -> Object:
+    if definition.strategy.scale_paths is not None:
+        return custom_scale_of(definition.strategy.scale_paths, workload)
     meta, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
     shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     scale: Object = {
@@ -54,19 +73,39 @@ def scale_of(definition: ResourceDefinition, workload: Object) -> Object:
     return scale
 
 
+def _apply(cluster: Cluster, call: Call, record: Record, body: Object) -> Response:
+    """Of what is applied only the replicas count; they are a field of the workload."""
+    definition = call.definition
+    wanted = settle_patched(cluster, _SCALES, apply(_SCALES, {}, body, PatchType.MERGE))
+    metadata.check_name(call.route, wanted)
+    replicas = (wanted.get("spec") or {}).get("replicas")
+    said: Object = {}
+    if replicas is not None:
+        set_replicas(definition.strategy.scale_paths, said, replicas)
+    applied = {"apiVersion": definition.api_version, "kind": definition.kind, **said}
+    old = read_stored(definition, record.raw)
+    new = settle_patched(cluster, definition, server_side_apply(cluster, call, old, applied))
+    stored = replace(cluster, call, record, old, new, applied=True)
+    return Response(status=200, body=encode_object(scale_of(definition, decode_object(stored))))
+
+
 def _store(cluster: Cluster, call: Call, scale: Object) -> Response:
     definition, name = call.definition, call.route.name
+    record = cluster.record(definition, call.key)
+    old, new = read_stored(definition, record.raw), read_stored(definition, record.raw)
+    scale = chain.admit_body(cluster, call, _SCALES, scale, lambda: scale_of(definition, old))
     replicas = (scale.get("spec") or {}).get("replicas") or 0
-    if replicas < 0:
+    paths = definition.strategy.scale_paths
+    if replicas < 0 and paths is None:
         wrong = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise status_errors.invalid("autoscaling", "Scale", name, [wrong])
-    record = cluster.record(definition, call.key)
-    old, new = decode_object(record.raw), decode_object(record.raw)
     uid = scale["metadata"].get("uid")
     if uid and uid != old["metadata"]["uid"]:
         because = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
         raise status_errors.conflict(definition.group, f"{definition.plural}/scale", name, because)
-    new["spec"]["replicas"] = replicas
-    new["metadata"]["resourceVersion"] = scale["metadata"].get("resourceVersion") or ""
+    set_replicas(paths, new, replicas)
+    given = scale["metadata"].get("resourceVersion") or ""
+    if given or paths is None:  # of a custom kind the newest version is meant where none is given
+        new["metadata"]["resourceVersion"] = given
     stored = replace(cluster, call, record, old, new)
     return Response(status=200, body=encode_object(scale_of(definition, decode_object(stored))))

@@ -9,6 +9,7 @@ from typing import Any
 
 from protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
 from protocols.times import format_time
+from runtime.apiserver.admission import chain
 from runtime.apiserver.core.account_tokens import BOUND, ISSUER, Bound
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.core.decoding import decode_body
@@ -25,6 +26,7 @@ def create_token(cluster: Cluster, call: Call) -> Response:
     if cluster.tokens is None:
         raise status_errors.method_not_allowed()
     request = decode_body(cluster, token_request.RESOURCE, call.request.body)
+    request = chain.admit_body(cluster, call, token_request.RESOURCE, request)
     account = decode_object(cluster.record(call.definition, call.key).raw)
     meta, now = _settled_metadata(call, request, account), cluster.clock.now()
     token_request.set_defaults(request)

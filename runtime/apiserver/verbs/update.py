@@ -6,12 +6,12 @@ pkg/registry/rest/update.go, BeforeUpdate (v1.36).
 
 from __future__ import annotations
 
-from protocols.objects import Object, decode_object, encode_object
+from protocols.objects import Object, encode_object
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
-from runtime.apiserver.core.cluster import Call, Cluster, served, stored_form
+from runtime.apiserver.core.cluster import Call, Cluster, read_stored, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
-from runtime.apiserver.core.field_managers import MANAGED_FIELDS, settle_managers
+from runtime.apiserver.core.field_managers import keep_times, record_update
 from runtime.apiserver.core.removal import nothing_keeps
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
@@ -20,6 +20,7 @@ from runtime.apiserver.kinds.shared.object_meta import validate_metadata, valida
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.storage.state import Record
 from runtime.apiserver.verbs.create import create_object
+from runtime.apiserver.verbs.options import check_update_options
 from runtime.client.api import Response
 
 STATUS = "status"
@@ -27,6 +28,7 @@ STATUS = "status"
 
 def update(cluster: Cluster, call: Call) -> Response:
     definition = call.definition
+    check_update_options(call.query)
     obj = decode_body(cluster, definition, call.request.body)
     metadata.settle_namespace(call.route, obj)
     metadata.check_name(call.route, obj)
@@ -35,10 +37,10 @@ def update(cluster: Cluster, call: Call) -> Response:
         if obj["metadata"].get("uid"):
             raise _another_uid(definition, call.key, obj["metadata"]["uid"], "")
         obj["metadata"].pop("resourceVersion", None)
-        made = create_object(cluster, definition, obj, dry_run=call.dry_run, requester=call.user)
+        made = create_object(cluster, definition, obj, call)
         return Response(status=201, body=made)
     record = cluster.record(definition, call.key)
-    old = decode_object(record.raw)
+    old = read_stored(definition, record.raw)
     uid = obj["metadata"].get("uid")
     if uid and uid != old["metadata"]["uid"]:
         raise _another_uid(definition, call.key, uid, old["metadata"]["uid"])
@@ -46,23 +48,25 @@ def update(cluster: Cluster, call: Call) -> Response:
     return Response(status=200, body=body)
 
 
-def replace(
-    cluster: Cluster, call: Call, record: Record, old: Object, new: Object, *, managers: list[Object] | None = None
-) -> bytes:
+def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Object, *, applied: bool = False) -> bytes:
     """Replaces old by new, both in stored form; returns the bytes of the response. Raises StatusError.
 
-    managers: the managedFields of what was applied; None where nothing was. old is not changed.
+    applied: new has the managedFields to be stored; else those that the client sent. old is not changed.
     new may share parts with it: a part that is changed here is copied.
     """
-    definition = call.definition
+    definition, strategy = call.definition, call.definition.strategy
+    new = chain.admit_update(cluster, call, new, old)
+    if strategy.confirm is not None:
+        strategy.confirm(new, old, call.user, cluster.access())
     _check_version(definition, call.key, record, new)
     metadata.carry_over(new, old)
-    strategy = definition.strategy
     errors = validate_metadata(definition, new["metadata"])
     # Upstream validates it twice, in general and for the kind, and reports each cause twice.
     errors += 2 * validate_metadata_update(new["metadata"], old["metadata"])
     part = strategy.subresource_updates.get(call.route.subresource)
     if part is not None:
+        if not applied:
+            record_update(cluster, call, new, old)
         chain.admit_subresource(cluster, call, new)
         part.prepare(new, old, cluster.timestamp())
         errors += part.validate(new, old)
@@ -72,20 +76,25 @@ def replace(
             new["status"] = {**strategy.empty_status, **(new.get("status") or {})}
         strategy.set_defaults(new)
         strategy.prepare_for_status_update(new, old)
+        if not applied:
+            record_update(cluster, call, new, old)
         errors += strategy.validate_status_update(new, old)
     else:
         _keep_status(definition, new, old, finalizing=call.route.subresource == "finalize")
         strategy.set_defaults(new)
-        chain.admit_update(definition, new, old)
+        if not applied:
+            record_update(cluster, call, new, old)
+        chain.change_update(cluster, definition, new, old)
         strategy.reallocate(cluster, new, old)
         if strategy.has_generation and _counts_as_generation(definition, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        of_object, of_change = strategy.validate(new), strategy.validate_update(new, old)
+        of_object = [] if strategy.update_is_judged_whole else strategy.validate(new)
+        of_change = strategy.validate_update(new, old)
         errors += of_change + of_object if strategy.change_is_judged_first else of_object + of_change
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
-    if managers is not None or MANAGED_FIELDS in old["metadata"]:
-        settle_managers(cluster, call, new, old, managers)
+    strategy.canonicalize(new)
+    keep_times(new, old)
     charges = chain.check_update(cluster, call, new, old)
     return _store(cluster, call, record, old, new, charges)
 
@@ -154,7 +163,7 @@ def _take(new: Object, old: Object, part: str) -> None:
 
 
 def _counts_as_generation(definition: ResourceDefinition, new: Object, old: Object) -> bool:
-    parts = {*new, *old} - {STATUS, "metadata"}
+    parts = {*new, *old} - {"metadata", *((STATUS,) if definition.strategy.has_status else ())}
     if any(new.get(part) != old.get(part) for part in parts):
         return True
     annotations, before = new["metadata"].get("annotations"), old["metadata"].get("annotations")

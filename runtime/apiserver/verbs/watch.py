@@ -11,12 +11,12 @@ from runtime.apiserver.core.cluster import Call, Cluster, served
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported
 from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.registry.routing import is_set
 from runtime.apiserver.storage.listing import read_page
 from runtime.apiserver.storage.selecting import parse_selection
 from runtime.apiserver.storage.store import ADDED
 from runtime.apiserver.storage.watches import Watch, WatchCache, event_line
-from runtime.apiserver.verbs.integers import parse_int
-from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_resource_version
+from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_resource_version, parse_timeout
 from runtime.client.api import Response
 
 # The default time-out. Upstream draws from 30 to 60 minutes; here consecutive watches differ by a fixed step, so that
@@ -43,13 +43,12 @@ def watch(
     selection = parse_selection(call.definition, query)
     asked = parse_resource_version(query)
     namespace = call.route.namespace
-    initial_events = query.get("sendInitialEvents")
-    from_now = asked == 0 and initial_events != "false"
-    from_state = from_now or initial_events == "true"
+    # Without a resourceVersion a watch is one with its initial events, if it does not say otherwise.
+    from_state = is_set(query, "sendInitialEvents") or _is_legacy(query)
     state = cluster.state
     if from_state and asked > state.revision:
         raise status_errors.too_large_resource_version(asked, state.revision)
-    bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+    bookmarks = is_set(query, "allowWatchBookmarks")
     one = Watch(
         selection=selection,
         prefix=f"{namespace}/" if namespace else "",
@@ -77,26 +76,28 @@ def watch(
             one.fail(err)
             return one
     state.when_durable(
-        lambda: one.begin(lines, initial_events_end=bookmarks and initial_events == "true"),
+        lambda: one.begin(lines, initial_events_end=bookmarks and from_state),
     )
     return one
 
 
 def _timeout(query: Mapping[str, str], number: int) -> float:
-    try:
-        seconds = parse_int(query.get("timeoutSeconds") or "0")
-    except ValueError as err:
-        raise status_errors.bad_request(str(err)) from err
-    return float(max(seconds, 0)) or SHORTEST + number * STEP % SPREAD
+    return float(parse_timeout(query)) or SHORTEST + number * STEP % SPREAD
+
+
+def _is_legacy(query: Mapping[str, str]) -> bool:
+    return query.get("resourceVersion", "") in ("", "0") and "sendInitialEvents" not in query
 
 
 def check_watch_options(query: Mapping[str, str]) -> None:
     """Raises StatusError (422) on options that do not go together."""
     errors: list[FieldError] = []
-    match, initial = query.get("resourceVersionMatch"), query.get("sendInitialEvents")
+    match, initial = query.get("resourceVersionMatch"), "sendInitialEvents" in query
     field = "resourceVersionMatch"
     if initial and match != NOT_OLDER_THAN:
         errors.append(forbidden(field, f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"))
+    if _is_legacy(query) and query.get("continue"):
+        errors.append(forbidden(field, f"{field} is forbidden when continue is provided"))
     if match:
         if not initial:
             errors.append(forbidden(field, f"{field} is forbidden for watch unless sendInitialEvents is provided"))

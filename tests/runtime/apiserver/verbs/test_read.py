@@ -74,6 +74,7 @@ def test_selectors_choose(filled: Api, query: Object, names: Sequence[str]) -> N
         ("nodes", {"fieldSelector": "metadata.namespace=x"}, "field label not supported: metadata.namespace"),
         ("pods", {"labelSelector": "a=("}, "unable to parse requirement: "),
         ("pods", {"fieldSelector": "nonsense"}, "invalid selector: "),
+        ("pods", {"timeoutSeconds": "x"}, 'strconv.ParseInt: parsing "x": invalid syntax'),
         ("pods", {"limit": "few"}, 'strconv.ParseInt: parsing "few": invalid syntax'),
         ("pods", {"resourceVersion": "new"}, 'strconv.ParseUint: parsing "new": invalid syntax'),
         ("pods", {"continue": "???"}, "continue key is not valid"),
@@ -86,6 +87,12 @@ def test_a_question_that_cannot_be_understood_is_a_bad_request(
     refused = api.list(resource, **query)
     assert (refused.status, refused.reason) == (400, "BadRequest")
     assert text in refused.message
+
+
+def test_a_list_of_any_version_has_no_pages(filled: Api) -> None:
+    whole = filled.list("pods", limit="2", resourceVersion="0")
+    assert whole.names == ["a", "b", "c", "d", "e"]
+    assert "continue" not in whole.meta
 
 
 def test_pages_show_one_state_despite_later_writes(filled: Api) -> None:
@@ -136,8 +143,28 @@ def test_a_forgotten_past_is_gone(api: Api, monkeypatch: pytest.MonkeyPatch) -> 
     expired = api.list("pods", **{"continue": page.meta["continue"]})
     assert (expired.status, expired.reason) == (410, "Expired")
     assert expired.message.startswith("The provided continue parameter is too old to display a consistent list result.")
+    rest = api.list("pods", limit="3", **{"continue": expired.meta["continue"]})
+    assert (rest.names, rest.meta["resourceVersion"]) == (["p1", "p2", "q0"], str(api.server.revision))
+    assert api.list("pods", **{"continue": rest.meta["continue"]}).names == [f"q{i}" for i in range(1, 9)]
     exact = api.list("pods", resourceVersion=page.meta["resourceVersion"], resourceVersionMatch="Exact")
     assert (exact.status, exact.message) == (410, "The resourceVersion for the provided list is too old.")
+
+
+def test_the_past_of_what_never_changes_is_gone_after_five_minutes_too(filled: Api) -> None:
+    """As where etcd is compacted."""
+    page = filled.list("pods", limit="1")
+    then = page.meta["resourceVersion"]
+    filled.advance(10)
+    filled.create("configmaps", {"metadata": {"name": "other"}})
+    for _ in range(5):
+        filled.advance(10)
+    assert filled.list("pods", **{"continue": page.meta["continue"]}).names == ["b", "c", "d", "e"]
+    filled.advance(300)
+    expired = filled.list("pods", **{"continue": page.meta["continue"]})
+    assert (expired.status, expired.reason) == (410, "Expired")
+    assert filled.list("pods", resourceVersion=then, resourceVersionMatch="Exact").status == 410
+    assert filled.list("pods", resourceVersion=str(filled.server.revision), resourceVersionMatch="Exact").status == 200
+    assert filled.watch("pods", resourceVersion=then).seen == []  # nothing is missing
 
 
 def test_the_future_cannot_be_read_yet(api: Api) -> None:

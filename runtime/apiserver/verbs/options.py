@@ -1,0 +1,72 @@
+"""The options that every write has: dryRun, fieldManager, fieldValidation; and force of an apply.
+
+Source: apimachinery pkg/apis/meta/v1/validation/validation.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from protocols.messages.commands import PatchType
+from runtime.apiserver.core.field_managers import LONGEST_NAME
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
+
+ALL = "All"
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_CHECKED = frozenset({"dryRun", "fieldManager", "fieldValidation"})
+
+
+def check_create_options(query: Mapping[str, str]) -> None:
+    """Raises StatusError (422)."""
+    _check("CreateOptions", query, [])
+
+
+def check_update_options(query: Mapping[str, str]) -> None:
+    """Raises StatusError (422)."""
+    _check("UpdateOptions", query, [])
+
+
+def check_patch_options(query: Mapping[str, str], patch_type: str) -> None:
+    """Raises StatusError (422)."""
+    errors: list[FieldError] = []
+    if patch_type == PatchType.APPLY:
+        if not query.get("fieldManager"):
+            errors.append(required("fieldManager", "is required for apply patch"))
+    elif "force" in query:
+        errors.append(forbidden("force", "may not be specified for non-apply patch"))
+    _check("PatchOptions", query, errors)
+
+
+def _check(kind: str, query: Mapping[str, str], errors: list[FieldError]) -> None:
+    if not errors and _CHECKED.isdisjoint(query):
+        return
+    errors += [*manager_errors(query.get("fieldManager", ""), "fieldManager"), *dry_run_errors(_dry_run(query))]
+    validation = query.get("fieldValidation", "")
+    if validation not in _VALIDATIONS:
+        errors.append(not_supported("fieldValidation", validation, _VALIDATIONS))
+    if errors:
+        raise status_errors.invalid("meta.k8s.io", kind, "", errors)
+
+
+def _dry_run(query: Mapping[str, str]) -> list[str]:
+    return [query["dryRun"]] if "dryRun" in query else []
+
+
+def dry_run_errors(asked: list[str]) -> list[FieldError]:
+    return [not_supported("dryRun", asked, (ALL,))] if any(one != ALL for one in asked) else []
+
+
+def manager_errors(name: str, field: str) -> list[FieldError]:
+    errors = [too_long(field, LONGEST_NAME)] if len(name.encode()) > LONGEST_NAME else []
+    position = 0  # in bytes
+    for char in name:
+        if not char.isprintable():
+            errors.append(invalid(field, name, f"invalid character {_described(char)} (at position {position})"))
+        position += len(char.encode())
+    return errors
+
+
+def _described(char: str) -> str:
+    """As Go's %#U writes it, which shows no character that cannot be printed."""
+    return f"U+{ord(char):04X}"
