@@ -23,28 +23,39 @@ from typing import TypeVar
 
 import orjson
 
+from protocols.admission_plugins import WITHOUT_CONTROLLERS
 from protocols.messages.commands import PatchType
 from protocols.objects import name_of, namespace_of, uid_of
 from protocols.resources import SECRETS, resource_path
+from runtime.apiserver.access.authorizer import Authorizer
 from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
+from runtime.apiserver.bootstrap.policy import node_rules
+from runtime.apiserver.bootstrap.roles import reconcile_roles
+from runtime.apiserver.bootstrap.system_objects import create_system_objects
 from runtime.apiserver.core.account_tokens import ISSUER, AccountTokens
-from runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, Reaction
+from runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, Reaction, Remarks
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
 from runtime.apiserver.core.legacy_tokens import LAST_USED, LegacyTokens, Use
+from runtime.apiserver.core.outside import Suspended
+from runtime.apiserver.core.questions import Ask, Unanswered, nobody_there
 from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from runtime.apiserver.registry.attributes import Attributes
+from runtime.apiserver.registry.definitions import VERBS, Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route, route
 from runtime.apiserver.registry.users import (
     ADMIN,
+    ALLOWED,
+    EVERYTHING,
     NOBODY,
     Authenticated,
     Authorize,
+    Decision,
     StaticTokens,
     Unauthenticated,
     User,
@@ -60,7 +71,7 @@ from runtime.apiserver.verbs.create import create
 from runtime.apiserver.verbs.delete import delete, delete_collection
 from runtime.apiserver.verbs.evicting import evict
 from runtime.apiserver.verbs.patch import patch
-from runtime.apiserver.verbs.placing import bind
+from runtime.apiserver.verbs.placing import bind, of_the_pod
 from runtime.apiserver.verbs.read import get, list_
 from runtime.apiserver.verbs.scale import get_scale, patch_scale, update_scale
 from runtime.apiserver.verbs.token import create_token
@@ -90,24 +101,32 @@ class ApiServer:
         collect_garbage: bool = True,
         empty_namespaces: bool = True,
         authorize: Authorize = allow_all,
+        role_based: bool = False,
         tokens: AccountTokens | None = None,
         legacy_tokens: LegacyTokens | None = None,
         users: Mapping[str, User] | None = None,
         service_ranges: tuple[str, ...] = SERVICE_RANGES,
+        plugins: frozenset[str] = WITHOUT_CONTROLLERS,
+        ask: Ask = nobody_there,
+        record_managers: bool = True,
     ) -> None:
         """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
         default.
 
         collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
-        stand_ins/. authorize: what access reviews say and admission asks; requests themselves are not checked.
-        tokens: issues tokens of service accounts; None: none are. legacy_tokens: those of Secrets that are taken.
+        stand_ins/. role_based: roles and bindings say what users may do. authorize: where they do not, what access
+        reviews say and admission asks. tokens: issues tokens of service accounts; None: none are. legacy_tokens: those
+        of Secrets that are taken.
         users: whom other tokens are of, for ever. service_ranges: CIDRs of cluster IPs, one for each IP family, the
-        default family first.
+        default family first. plugins: the admission plugins that are on; by default upstream's, but for those that rest
+        on controllers. ask: answers at once, in `handle`, what requests ask of webhooks; see core/outside.py.
+        record_managers: whether objects that nobody applies have managedFields.
         """
         self.registry = Registry(resources)
         self._users = StaticTokens(users or {})
         self._cache = WatchCache(store.revision())
         self._state = State(store, self._cache.publish)
+        self._authorizer = Authorizer(self._state, node_rules=node_rules()) if role_based else None
         self._cluster = Cluster(
             state=self._state,
             registry=self.registry,
@@ -115,15 +134,20 @@ class ApiServer:
             clock=clock,
             uid=RandomUids() if uid is None else uid,
             suffix=suffix,
-            authorize=authorize,
+            authorize=authorize if self._authorizer is None else self._authorizer.authorize,
             authenticate=self._reviewed,
+            resolver=EVERYTHING if self._authorizer is None else self._authorizer,
             tokens=tokens,
             service_ranges=service_ranges,
+            plugins=plugins,
+            records_managers=record_managers,
         )
-        self._legacy_tokens = legacy_tokens
+        self._legacy_tokens, self._ask = legacy_tokens, ask
         self._watches = 0
         self._expiry = Expiry(self._cluster)
         self._reactions: list[Reaction] = [CustomResources(self._cluster, self._cache), self._expiry]
+        if self._authorizer is not None:
+            self._reactions.append(self._authorizer)
         if collect_garbage:
             self._reactions.append(GarbageCollector(self._cluster))
         if empty_namespaces:
@@ -149,6 +173,11 @@ class ApiServer:
         self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)
         self._transact(self._kubernetes_service.reconcile)
         self._transact(partial(note_tracking, self._cluster))
+        self._transact(partial(create_system_objects, self._cluster))
+
+    def ensure_roles(self) -> None:
+        """Have upstream's bootstrap roles and bindings."""
+        self._transact(partial(reconcile_roles, self._cluster))
 
     def user_of(self, token: str) -> User | None:
         """Whom a token is of: a user or a service account. None for a token that is not known, or is good no more."""
@@ -190,13 +219,37 @@ class ApiServer:
         path = resource_path(SECRETS.id, namespace_of(use.secret), name_of(use.secret))
         self.handle(Request(method="PATCH", path=path, body=orjson.dumps(patch), content_type=str(PatchType.MERGE)))
 
+    def decide(self, user: User, asked: Attributes) -> Decision:
+        """Whether a user may make such a request; `handle` and `watch` do not ask."""
+        return ALLOWED if self._authorizer is None else self._authorizer.decide(user, asked)
+
     def handle(self, request: Request, *, user: User = ADMIN) -> Response:
         """Carry out any request except a watch. A refusal is a response too.
 
         Any other exception is raised, after everything that the request changed is undone. A collection whose
         deletion is refused in the middle stays half deleted, as upstream's.
         """
-        return self._transact(partial(self._respond, request, user))
+        try:
+            return self._transact(partial(self._respond, self._cluster, request, user))
+        except Unanswered:
+            outcome = self._suspended(request, user)
+        while isinstance(outcome, Suspended):
+            outcome = outcome.resume(map(self._ask, outcome.questions))
+        return outcome
+
+    def begin(self, request: Request, *, user: User = ADMIN) -> Response | Suspended:
+        """As handle, for callers that have its questions answered in their own time."""
+        try:
+            return self._transact(partial(self._respond, self._cluster, request, user))
+        except Unanswered:
+            return self._suspended(request, user)
+
+    def _suspended(self, request: Request, user: User) -> Response | Suspended:
+        """Begins again, and keeps from now on what is drawn."""
+        attempt = Suspended(
+            self._cluster, lambda cluster: self._transact(partial(self._respond, cluster, request, user))
+        )
+        return attempt.resume(())
 
     def watch(
         self,
@@ -230,6 +283,19 @@ class ApiServer:
     def when_durable(self, callback: Callable[[], None]) -> None:
         """Call back once all requests handled until now are durable and published to watches: at once if they are."""
         self._state.when_durable(callback)
+
+    def take_back(self, because: StatusError) -> None:
+        """Undo all that is not durable, as the store had no room for it. Not within a request.
+
+        The callbacks of `when_durable` that wait for it never come: their requests have to be refused, or to be carried
+        out again. Watches that would have begun with it end with this error.
+        """
+        for change in self._state.take_back():
+            for reaction in self._reactions:
+                reaction.undo(change)
+        for one in list(self._cache.watches()):
+            if not one.has_begun:
+                one.fail(because)
 
     def tick(self, now: float) -> None:
         """Carry out what is due: bookmarks, time-outs of watches, expiry of objects. now: unix seconds.
@@ -282,11 +348,18 @@ class ApiServer:
             self._state.commit()
         return result
 
-    def _respond(self, request: Request, user: User) -> Response:
+    def _respond(self, cluster: Cluster, request: Request, user: User) -> Response:
+        if request.method == "GET":
+            try:
+                return self._carry_out(cluster, Call(route(self.registry, request.path), request, user))
+            except StatusError as err:
+                return err.response()
+        remarks = Remarks()
         try:
-            return self._carry_out(Call(route(self.registry, request.path), request, user))
+            response = self._carry_out(cluster, Call(route(self.registry, request.path), request, user, remarks))
         except StatusError as err:
-            return err.response()
+            response = err.response()
+        return replace(response, warnings=tuple(remarks.warnings)) if remarks.warnings else response
 
     def _react(self) -> None:
         """Run the reactions to this request's changes, and to the changes that they make, as part of its commit."""
@@ -297,22 +370,24 @@ class ApiServer:
                 reaction.react(change)
             done += 1
 
-    def _carry_out(self, call: Call) -> Response:
-        cluster, found = self._cluster, call.route
+    def _carry_out(self, cluster: Cluster, call: Call) -> Response:
+        found = call.route
         if found.definition.namespaced and not found.namespace and call.request.method != "GET":
             raise status_errors.method_not_allowed()  # over all namespaces there are only lists
         match call.request.method, bool(found.name), found.subresource:
-            case "GET", _, "" if "get" not in found.definition.verbs:
-                pass  # what is only reviewed
-            case "GET", True, "" | "status" | "approval" | "resize":
+            case method, _, "" if found.definition.verbs is not VERBS and not _is_verb(found, method):
+                pass  # what is only read, or only reviewed
+            case "GET", True, "" | "status" | "approval" | "resize" | "ephemeralcontainers":
                 return get(cluster, call)
             case "GET", False, "":
                 return list_(cluster, self._cache, call)
+            case "POST", False, "" if found.definition.name == "bindings":
+                return bind(cluster, of_the_pod(cluster, call))
             case "POST", False, "":
                 return create(cluster, call)
-            case "PUT", True, "" | "status" | "finalize" | "approval" | "resize":
+            case "PUT", True, "" | "status" | "finalize" | "approval" | "resize" | "ephemeralcontainers":
                 return update(cluster, call)
-            case "PATCH", True, "" | "status" | "approval" | "resize":
+            case "PATCH", True, "" | "status" | "approval" | "resize" | "ephemeralcontainers":
                 return patch(cluster, call)
             case "DELETE", True, "":
                 return delete(cluster, call)
@@ -331,3 +406,14 @@ class ApiServer:
             case "POST", True, "token":
                 return create_token(cluster, call)
         raise status_errors.method_not_allowed()
+
+
+def _is_verb(found: Route, method: str) -> bool:
+    """Whether a resource, or its collection, has the method."""
+    match method:
+        case "GET":
+            return ("get" if found.name else "list") in found.definition.verbs
+        case "DELETE":
+            return ("delete" if found.name else "deletecollection") in found.definition.verbs
+    verb = {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method)
+    return verb in found.definition.verbs

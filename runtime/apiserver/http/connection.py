@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -26,6 +28,8 @@ from runtime.client.api import Response
 from runtime.process.bounded_connections import BoundedConnections
 
 LARGEST_HEAD = 1024 * 1024  # bytes, as upstream
+COMPRESSED_FROM = 128 * 1024  # bytes of a body, as upstream, which compresses little and fast, too
+_GZIP = 31  # zlib's largest window, with gzip's head and end
 IN_ONE_WRITE = 64 * 1024  # bytes of a body that are copied to stand behind their head
 _BAD_REQUEST, _HEAD_TOO_LARGE = "400 Bad Request", "431 Request Header Fields Too Large"
 _BEFORE_ITS_BODY = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -61,20 +65,53 @@ class Handler(Protocol):
         """To a request with too large a body."""
 
 
+class Observer(Protocol):
+    """What becomes of one request. id: for its response's head."""
+
+    id: bytes
+
+    def impersonated(self, user: User, constraint: str) -> None: ...
+
+    def decided(self, *, allowed: bool, reason: str) -> None: ...
+
+    def requested(self, body: bytes) -> None: ...
+
+    def responded(self, response: Response) -> None: ...
+
+    def started(self) -> None: ...
+
+    def finished(self) -> None: ...
+
+
 class HttpRequest:
     """method: in capitals. target: as it was sent. headers: by name in lower case; of several of one name the first.
 
-    user: for the handler, None for nobody.
+    observer: is told what becomes of it. repeated: further headers of a name. user: for the handler, None for nobody.
     """
 
-    __slots__ = ("_connection", "body", "headers", "is_last", "method", "refusal", "size", "target", "user", "version")
+    __slots__ = (
+        "_connection",
+        "body",
+        "headers",
+        "is_last",
+        "method",
+        "observer",
+        "refusal",
+        "repeated",
+        "size",
+        "target",
+        "user",
+        "version",
+    )
 
     def __init__(self, connection: HttpConnection) -> None:
         self._connection = connection
         self.method, self.target, self.body, self.version = "", b"", b"", "1.1"
         self.user: User | None = None
         self.headers: dict[bytes, bytes] = {}
+        self.repeated: tuple[tuple[bytes, bytes], ...] = ()
         self.refusal: Response | None = None
+        self.observer: Observer | None = None
         self.is_last = False  # the connection is closed after the response
         self.size = 0  # bytes of the body that have come
 
@@ -82,17 +119,30 @@ class HttpRequest:
     def connection(self) -> HttpConnection:
         return self._connection
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether its client is still there, and has no response yet."""
+        return self._connection.awaits(self)
+
     def respond(self, response: Response, *, warnings: Sequence[str] = ()) -> None:
         """warnings: kubectl prints them. Once for each request. Does nothing if the client is gone."""
         lines = b""
+        if self.observer is not None:
+            self.observer.responded(response)
+            lines = b"Audit-Id: %b\r\n" % self.observer.id
         if response.retry_after:
-            lines = b"Retry-After: %d\r\n" % math.ceil(response.retry_after)
+            lines += b"Retry-After: %d\r\n" % math.ceil(response.retry_after)
         for warning in warnings:
             lines += b"Warning: 299 - %b\r\n" % quoted(warning).encode()
+        if len(response.body) > COMPRESSED_FROM and b"gzip" in self.headers.get(b"accept-encoding", b""):
+            response = replace(response, body=zlib.compress(response.body, 1, wbits=_GZIP))
+            lines += b"Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"
         self._connection.respond(self, response, lines)
 
     def stream(self, content_type: str, body: Streamed) -> None:
         """Begin a response whose body comes by `write`, until `finish`. Does nothing if the client is gone."""
+        if self.observer is not None:
+            self.observer.started()
         self._connection.stream(self, content_type, body)
 
     def write(self, data: bytes) -> None:
@@ -106,6 +156,8 @@ class HttpRequest:
 
     def finish(self) -> None:
         """The end of a streamed body."""
+        if self.observer is not None:
+            self.observer.finished()
         self._connection.finish(self)
 
     def abort(self) -> None:
@@ -210,7 +262,9 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         self._is_closing = True
         self._waiting.clear()
-        self._current = None
+        current, self._current = self._current, None
+        if current is not None and current.observer is not None and self._stream is not None:
+            current.observer.finished()
         del self._parser, self._request  # they refer to us, and the collector comes seldom
         self._server.lost(self)
         stream, self._stream = self._stream, None
@@ -254,7 +308,9 @@ class HttpConnection(asyncio.Protocol):
         self._request.target += part
 
     def on_header(self, name: bytes, value: bytes | None) -> None:
-        self._request.headers.setdefault(name.lower(), value or b"")
+        request, name, value = self._request, name.lower(), value or b""
+        if request.headers.setdefault(name, value) is not value:
+            request.repeated += ((name, value),)
 
     def on_headers_complete(self) -> None:
         if self._is_closing:
@@ -341,6 +397,9 @@ class HttpConnection(asyncio.Protocol):
         elif self._unanswered == 0 and self._server.bounded is not None:
             self._server.bounded.ended(self)
 
+    def awaits(self, request: HttpRequest) -> bool:
+        return self._current is request and not self._is_closing
+
     # What is sent.
 
     def respond(self, request: HttpRequest, response: Response, lines: bytes) -> None:
@@ -349,7 +408,7 @@ class HttpConnection(asyncio.Protocol):
             return
         transport = self._transport
         body = response.body
-        head = b"%b%bContent-Length: %d\r\nDate: %b\r\nServer: kcm\r\n%b\r\n" % (
+        head = b"%b%bCache-Control: no-cache, private\r\nContent-Length: %d\r\nDate: %b\r\nServer: kcm\r\n%b\r\n" % (
             _status_and_type(request.version, response.status, response.content_type),
             lines,
             len(body),
@@ -370,7 +429,9 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         self._stream = body
         head = _status_and_type(request.version, 200, content_type)
-        end = b"Date: %b\r\nServer: kcm\r\n" % self._server.date()
+        end = b"Cache-Control: no-cache, private\r\nDate: %b\r\nServer: kcm\r\n" % self._server.date()
+        if request.observer is not None:
+            end += b"Audit-Id: %b\r\n" % request.observer.id
         if request.version == "1.1":
             end = b"Transfer-Encoding: chunked\r\n" + end
         else:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from runtime.apiserver.registry.subresources import subresource_of
+from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS, Subresource, subresource_of
 
 _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
@@ -116,8 +116,7 @@ def _resource_list(definitions: Iterable[ResourceDefinition]) -> dict[str, Any]:
                 **_names(definition),
             }
         )
-        for name in sorted(definition.subresources):
-            subresource = subresource_of(name)
+        for name, subresource in _subresources(definition):
             kind = subresource.kind
             resources.append(
                 {
@@ -129,11 +128,12 @@ def _resource_list(definitions: Iterable[ResourceDefinition]) -> dict[str, Any]:
                     "verbs": subresource.verbs,
                 }
             )
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}
+    head = {"kind": "APIResourceList"} if api_version == "v1" else {"kind": "APIResourceList", "apiVersion": "v1"}
+    return {**head, "groupVersion": api_version, "resources": resources}
 
 
 def _aggregated(definition: ResourceDefinition) -> dict[str, Any]:
-    own = {"group": definition.group, "version": definition.version, "kind": definition.kind}
+    own = {"group": "", "version": "", "kind": definition.kind}  # those that the resource has itself
     found: dict[str, Any] = {
         "resource": definition.plural,
         "responseKind": own,
@@ -142,12 +142,19 @@ def _aggregated(definition: ResourceDefinition) -> dict[str, Any]:
         "verbs": definition.verbs,
         **_names(definition),
     }
-    if definition.subresources:
-        found["subresources"] = [_aggregated_subresource(name, own) for name in sorted(definition.subresources)]
+    if subresources := _subresources(definition):
+        found["subresources"] = [_aggregated_subresource(name, one, own) for name, one in subresources]
     return found
 
 
-def _aggregated_subresource(name: str, own: Mapping[str, str]) -> dict[str, Any]:
-    subresource = subresource_of(name)
+def _subresources(definition: ResourceDefinition) -> list[tuple[str, Subresource]]:
+    """By name. Those of what only seems to run here, too."""
+    served = {name: subresource_of(name) for name in definition.subresources}
+    return sorted({**served, **OF_RUNNING_CONTAINERS.get(definition.name, {})}.items())
+
+
+def _aggregated_subresource(name: str, subresource: Subresource, own: Mapping[str, str]) -> dict[str, Any]:
     kind = own if subresource.kind is None else subresource.kind._asdict()
+    if not kind["group"]:
+        kind = {**kind, "version": ""}
     return {"subresource": name, "responseKind": kind, "verbs": subresource.verbs}

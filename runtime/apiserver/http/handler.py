@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -22,29 +23,39 @@ from urllib.parse import parse_qsl, unquote
 import orjson
 
 from protocols.messages.commands import PatchType
-from runtime.apiserver.core.account_tokens import PREFIX
+from runtime.apiserver.access.impersonation import PREFIX as IMPERSONATE
+from runtime.apiserver.access.impersonation import Impersonation, wanted_user
 from runtime.apiserver.core.cluster import Now
+from runtime.apiserver.core.field_managers import agent_prefix
+from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import invalid
 from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.connection import HttpRequest, HttpServer
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.http.health import Health
 from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
+from runtime.apiserver.http.outside_calls import OutsideCalls
 from runtime.apiserver.http.representations import INCLUDES, Representation
 from runtime.apiserver.http.request_bodies import is_yaml, json_body
 from runtime.apiserver.http.streams import WatchStream
 from runtime.apiserver.http.tables import printer_of
+from runtime.apiserver.http.turns import Turns, is_heartbeat, level_of
+from runtime.apiserver.registry.attributes import attributes_of, forbidden
 from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
-from runtime.apiserver.registry.users import NOBODY
+from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, NOBODY
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.descriptions import installed_descriptions
 from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
 from runtime.apiserver.schema.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
+from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.server import ApiServer
+from runtime.apiserver.storage.snapshots import SNAPSHOT_PATH
 from runtime.apiserver.storage.watches import Watch
 from runtime.client.api import Request, Response
 from runtime.process.bounded_connections import BoundedConnections
@@ -60,21 +71,34 @@ TEXT = "text/plain; charset=utf-8"
 
 STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
 
+_CORE_RESOURCE = re.compile("/api/v1/(?:namespaces/[^/]+/)?(?P<resource>[^/]+)")
+# What upstream has an APILifecycle for, of all that it serves by default.
+_DEPRECATED = {
+    "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
+    "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _WITHOUT_USER = {*_HEALTH, "/version"}
-_IMPERSONATE = b"impersonate-"
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized").response()
 _TOO_LARGE = StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}").response()
 # Of these patches the body has the fields of the object.
 _PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
 
 
+# Writes a snapshot into the server's directory, and calls back with its name there, or what went wrong.
+TakeSnapshot = Callable[[Callable[[str | Exception], None]], None]
+
+
 class _Target(NamedTuple):
-    """What a request is for. path: unescaped. is_resource: it leads below a group's version."""
+    """What a request is for. path: unescaped. is_resource: it leads below a group's version. is_heartbeat: to a
+    lease, or the status of a node. deprecation: what its clients are warned of.
+    """
 
     path: str
     query: Mapping[str, str]
     is_resource: bool
+    is_heartbeat: bool
+    deprecation: str
 
 
 class ApiHttp:
@@ -88,13 +112,21 @@ class ApiHttp:
         version: Version,
         clock: Now,
         log: FilteringBoundLogger,
+        snapshot: TakeSnapshot | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
+        """snapshot: None where nothing is stored. audit: None where nothing is noted."""
+        self._snapshot, self._audit = snapshot, audit
         self._api, self._authenticator, self._clock, self._log = api, authenticator, clock, log
         types = built_in_types()
         self._validator, self._protobuf = FieldValidator(types), ProtobufDecoder(types)
+        self._shapes = built_in_shapes()
         self._openapi, self._version = OpenApi(api.registry, types, installed_descriptions()), version
+        self._impersonation = Impersonation(api.decide)
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
+        self._outside = OutsideCalls()
         self._streams: set[WatchStream] = set()
+        self._turns: Turns[HttpRequest] | None = None  # once there is an event loop
         self._waiting: dict[HttpRequest, float] = {}  # for what they did to be durable, since when
         self._health = Health({"ping": lambda: "", "store": self._store_check})
         self._readiness = Health(
@@ -115,6 +147,10 @@ class ApiHttp:
         for stream in self._streams:
             stream.end()
 
+    async def close(self) -> None:
+        """Abandon requests that wait for others than the server, after it has stopped."""
+        await self._outside.close()
+
     def fail(self, failure: StatusError) -> None:
         """Writes can no longer be made durable: fail all requests that wait for it and all later ones, end watches."""
         self._failure = failure
@@ -123,6 +159,16 @@ class ApiHttp:
         waiting, self._waiting = self._waiting, {}
         for request in waiting:
             request.respond(failure.response())
+
+    def take_back(self, because: StatusError) -> None:
+        """The store had no room for what is not durable yet: undo it, refuse the writers, and read again for others."""
+        self._api.take_back(because)
+        waiting, self._waiting = self._waiting, {}
+        for request in waiting:
+            if request.method == "GET":
+                self._handle(request)
+            else:
+                request.respond(because.response())
 
     # --- what a connection calls
 
@@ -134,35 +180,79 @@ class ApiHttp:
             user = connection.known_as
         else:
             user = self._authenticator.user(authorization.decode(errors="replace"), None)
-            if user is None or not user.name.startswith(PREFIX):  # the token of an account is not good for ever
+            if user is None or not user.name.startswith(ACCOUNTS):  # the token of an account is not good for ever
                 connection.authorization, connection.known_as = authorization, user
         if user is None:
             path = _target(request.target).path.rstrip("/")
             if authorization or path not in _WITHOUT_USER:
+                if self._audit is not None:
+                    target = _target(request.target)
+                    self._audit.not_let_in(request, attributes_of(request.method, target.path, target.query))
                 return _UNAUTHORIZED
         else:
             request.user = user
             if self._connections is not None:
                 self._connections.mark_known(connection)
-        for name in request.headers:
-            if name.startswith(_IMPERSONATE):
-                return status_errors.no_impersonation(user.name if user is not None else "system:anonymous").response()
         return None
 
     def too_large(self) -> Response:
         return _TOO_LARGE
 
     def handle(self, request: HttpRequest) -> None:
+        if self._turns is None:
+            loop = asyncio.get_running_loop()
+            self._turns = Turns(self._handle, now=loop.time, soon=loop.call_soon)
+        target = _target(request.target)
+        is_probe = target.path in _HEALTH
+        self._turns.take(request, level_of(request.user, request.method, target.is_heartbeat, is_probe=is_probe))
+
+    def _handle(self, request: HttpRequest) -> None:
+        if not request.is_awaited:
+            return
         target = _target(request.target)
         try:
+            self._let_in(request, target)
             if target.is_resource:
                 self._resource(request, target)
+            elif target.path == SNAPSHOT_PATH:
+                self._take_snapshot(request)
             elif request.method != "GET":
                 raise status_errors.method_not_allowed()
             else:
                 request.respond(self._about_the_server(request, target.path.rstrip("/"), target.query))
         except Exception as error:
             self._refuse(request, error)
+
+    def _let_in(self, request: HttpRequest, target: _Target) -> None:
+        """Settles who acts. Raises StatusError: 403 where that user may not do this."""
+        if self._audit is not None and request.observer is None:  # else it is carried out again
+            asked = attributes_of(request.method, target.path, target.query)
+            self._audit.begin(request, request.user or ANONYMOUS, asked)
+        for name in request.headers:
+            if name.startswith(IMPERSONATE):
+                self._impersonate(request, target)
+                break
+        user = request.user or ANONYMOUS
+        if request.observer is None and (MASTERS in user.groups or target.path in _HEALTH):
+            return
+        asked = attributes_of(request.method, target.path, target.query)
+        decision = ALLOWED if target.path in _HEALTH else self._api.decide(user, asked)
+        if request.observer is not None:
+            request.observer.decided(allowed=decision.allowed, reason=decision.reason)
+        if not decision.allowed:
+            raise forbidden(user.name, asked, decision.reason)
+
+    def _impersonate(self, request: HttpRequest, target: _Target) -> None:
+        wanted = wanted_user((*request.headers.items(), *request.repeated))
+        if wanted is None:
+            return
+        asked = attributes_of(request.method, target.path, target.query)
+        found = self._impersonation.impersonate(request.user or ANONYMOUS, wanted, asked)
+        request.user = found.user
+        # Once: it may be carried out again.
+        request.headers = {name: value for name, value in request.headers.items() if not name.startswith(IMPERSONATE)}
+        if request.observer is not None:
+            request.observer.impersonated(found.user, found.constraint)
 
     def _refuse(self, request: HttpRequest, error: Exception) -> None:
         if isinstance(error, StatusError):
@@ -185,7 +275,13 @@ class ApiHttp:
         if is_watch(target.query):
             self._watch(request, asked, self._representation(asked, form))
             return
-        response = self._api.handle(asked, user=request.user or NOBODY)
+        outcome = self._api.begin(asked, user=request.user or NOBODY)
+        if isinstance(outcome, Suspended):
+            self._outside.go_on(outcome, partial(self._show, request, asked, form), partial(self._refuse, request))
+        else:
+            self._show(request, asked, form, outcome)
+
+    def _show(self, request: HttpRequest, asked: Request, form: Form, response: Response) -> None:
         if form.kind:
             representation = self._representation(asked, form)
             if representation is not None and response.status == 200:
@@ -222,11 +318,24 @@ class ApiHttp:
 
     def _write(self, request: HttpRequest, target: _Target, media_type: str, body: bytes) -> None:
         method, query = request.method, target.query
-        asked = Request(method=method, path=target.path, query=query, body=body, content_type=media_type or JSON)
-        # Upstream's default is to warn of stray fields. It is skipped for creations without ?fieldValidation, whose
-        # clients hardly show warnings, to save the time; a patch is small.
-        warnings = self._stray_fields(asked) if "fieldValidation" in query or method == "PATCH" else ()
-        self._respond_when_durable(request, self._api.handle(asked, user=request.user or NOBODY), warnings)
+        if request.observer is not None:
+            request.observer.requested(body)
+        agent = agent_prefix(request.headers.get(b"user-agent", b"").decode(errors="replace"))
+        type_ = media_type or JSON
+        asked = Request(method=method, path=target.path, query=query, body=body, content_type=type_, agent=agent)
+        # The default is to warn of stray fields. Where the server found none, a body is not read again to look for
+        # those that are there twice, as upstream does: it costs as much as the write.
+        is_asked = "fieldValidation" in query or method == "PATCH"
+        warnings = self._stray_fields(asked) if is_asked else []
+        before = self._shapes.strays
+        outcome = self._api.begin(asked, user=request.user or NOBODY)
+        if not is_asked and self._shapes.strays != before:
+            warnings = self._stray_fields(asked)
+        if isinstance(outcome, Suspended):
+            then = partial(self._respond_when_durable, request, warnings=warnings)
+            self._outside.go_on(outcome, then, partial(self._refuse, request))
+        else:
+            self._respond_when_durable(request, outcome, warnings)
 
     def _respond_when_durable(self, request: HttpRequest, response: Response, warnings: Sequence[str] = ()) -> None:
         """After the last request that was handled is durable; with a refusal (5xx) if it never will be."""
@@ -237,7 +346,9 @@ class ApiHttp:
 
     def _respond(self, request: HttpRequest, response: Response, warnings: Sequence[str]) -> None:
         if self._waiting.pop(request, None) is not None:  # else it was told that the store has failed
-            request.respond(response, warnings=warnings)
+            deprecation = _target(request.target).deprecation
+            first = (deprecation,) if deprecation else ()
+            request.respond(response, warnings=(*first, *warnings, *response.warnings))
 
     def _stray_fields(self, asked: Request) -> list[str]:
         """Returns warnings. Raises StatusError where stray fields are an error."""
@@ -256,6 +367,7 @@ class ApiHttp:
             kind=kind,
             directive=directive,
             patch=asked.method == "PATCH" and asked.content_type != PatchType.APPLY,
+            settle=definition.settle if other is None else None,
         )
 
     def _representation(self, asked: Request, form: Form) -> Representation | None:
@@ -263,8 +375,10 @@ class ApiHttp:
         if not form.kind:
             return None
         include = asked.query.get("includeObject") or "Metadata"
-        if include not in INCLUDES:
-            raise status_errors.bad_request(f'unrecognized includeObject value: "{include}"')
+        if include not in INCLUDES and form.kind == "Table":
+            detail = "must be 'Metadata', 'Object', 'None', or empty"
+            wrong = invalid("includeObject", include, detail)
+            raise status_errors.bad_request(f"Unable to convert to Table as requested: {wrong}")
         route = self._api.route(asked.path)
         printer = NAME_AND_CREATION_TIME if route is None else printer_of(route.definition, route.subresource)
         return Representation(form, include=include, now=self._clock.now, printer=printer)
@@ -292,6 +406,24 @@ class ApiHttp:
         request.abort()
 
     # --- everything else
+
+    def _take_snapshot(self, request: HttpRequest) -> None:
+        """All secrets are in it: for administrators alone."""
+        user = request.user or NOBODY
+        if request.method != "POST":
+            raise status_errors.method_not_allowed()
+        if MASTERS not in user.groups:
+            raise status_errors.forbidden_path(user.name, "post", SNAPSHOT_PATH)
+        if self._snapshot is None:
+            raise status_errors.no_such_path("this server keeps all in memory")
+        self._snapshot(partial(self._respond_with_snapshot, request))
+
+    def _respond_with_snapshot(self, request: HttpRequest, made: str | Exception) -> None:
+        if isinstance(made, Exception):
+            self._log.error("no snapshot", error=str(made))
+            request.respond(status_errors.internal(str(made)).response())
+        else:
+            request.respond(_json({"snapshot": made}))
 
     def _about_the_server(self, request: HttpRequest, path: str, query: Mapping[str, str]) -> Response:
         kind, _, only = path[1:].partition("/")
@@ -355,6 +487,11 @@ def _is_resource(path: str) -> bool:
     return path.startswith("/api/") and path.count("/", 0, -1) >= 3
 
 
+def _deprecation_of(path: str) -> str:
+    place = _CORE_RESOURCE.match(path)
+    return "" if place is None else _DEPRECATED.get(place["resource"], "")
+
+
 @lru_cache(maxsize=1024)
 def _target(raw: bytes) -> _Target:
     """raw: as it stands in the request."""
@@ -362,7 +499,7 @@ def _target(raw: bytes) -> _Target:
     if "%" in path:
         path = unquote(path)
     parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
-    return _Target(path, MappingProxyType(parameters), _is_resource(path))
+    return _Target(path, MappingProxyType(parameters), _is_resource(path), is_heartbeat(path), _deprecation_of(path))
 
 
 @lru_cache(maxsize=256)

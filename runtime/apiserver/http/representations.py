@@ -51,10 +51,7 @@ class Representation:
             return line + b"\n"
         kind, api_version = str(obj.get("kind", "")), str(obj.get("apiVersion", ""))
         meta = {"resourceVersion": metadata(obj).get("resourceVersion", "")}
-        if event["type"] == "BOOKMARK" and self._form.kind == "Table":
-            shown = self._table([], meta)
-        else:
-            shown = self._one(obj, api_version, kind, meta)
+        shown = self._one(obj, api_version, kind, meta)
         return orjson.dumps({"type": event["type"], "object": shown}) + b"\n"
 
     def _one(self, obj: Object, api_version: str, kind: str, meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def table(
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": list_meta,
-        "columnDefinitions": _column_definitions(printer) if with_columns else [],
+        "columnDefinitions": _column_definitions(printer) if with_columns else None,
         "rows": rows,
     }
 
@@ -61,7 +61,7 @@ def _column_definitions(printer: Printer) -> list[dict[str, Any]]:
             "name": column.name,
             "type": column.type,
             "format": column.format,
-            "description": "",
+            "description": column.description,
             "priority": column.priority,
         }
         for column in printer.columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ import orjson
 import structlog
 from structlog.testing import LogCapture
 
+from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.kinds.core import pod as pod_kind
@@ -24,6 +25,7 @@ from runtime.process.version import Version
 from tests.support.objects import pod
 
 TOKEN = "secret"
+ADMIN_ALONE = {TOKEN: User("admin")}
 NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -81,15 +83,24 @@ def posted_pod(name: str, **fields: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def serving(store: Store, resources: Iterable[ResourceDefinition] = RESOURCES) -> AsyncIterator[Served]:
+async def serving(
+    store: Store,
+    resources: Iterable[ResourceDefinition] = RESOURCES,
+    *,
+    users: Mapping[str, User] = ADMIN_ALONE,
+    audit: AuditLog | None = None,
+    **arguments: Any,
+) -> AsyncIterator[Served]:
+    """arguments: of ApiServer."""
     clock, logs = SetClock(), LogCapture()
-    api = ApiServer(store=store, clock=clock, resources=resources, users={TOKEN: User("admin")})
+    api = ApiServer(store=store, clock=clock, resources=resources, users=users, **arguments)
     front = ApiHttp(
         api,
         authenticator=Authenticator(api.user_of),
         version=Version(kubernetes="1.36.2", kcm="1"),
         clock=clock,
         log=structlog.wrap_logger(None, processors=[logs]),
+        audit=audit,
     )
     server = front.server()
     listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
@@ -103,6 +114,7 @@ async def serving(store: Store, resources: Iterable[ResourceDefinition] = RESOUR
         front.end_watches()
         listening.close()
         await server.end(1.0)
+        await front.close()
 
 
 def run(
@@ -110,9 +122,13 @@ def run(
     *,
     store: Store | None = None,
     resources: Iterable[ResourceDefinition] = RESOURCES,
+    users: Mapping[str, User] = ADMIN_ALONE,
+    role_based: bool = False,
+    audit: AuditLog | None = None,
 ) -> None:
     async def whole() -> None:
-        async with serving(MemoryStore() if store is None else store, resources) as served:
+        kept = MemoryStore() if store is None else store
+        async with serving(kept, resources, users=users, role_based=role_based, audit=audit) as served:
             await scenario(served)
 
     asyncio.run(whole())

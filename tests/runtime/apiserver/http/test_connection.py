@@ -66,10 +66,29 @@ def on_the_wire(scenario: Callable[[Served, Line], Awaitable[None]], **options: 
 def test_a_response_is_these_bytes() -> None:
     async def scenario(_: Served, line: Line) -> None:
         line.writer.write(asked("GET", "/livez"))
-        status = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 2\r\n"
+        status = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        status += b"Cache-Control: no-cache, private\r\nContent-Length: 2\r\n"
         assert await line.response() == (200, status + DATE + b"Server: kcm\r\n\r\n", b"ok")
 
     on_the_wire(scenario)
+
+
+def test_a_large_response_is_compressed_for_who_takes_it() -> None:
+    async def scenario(served: Served) -> None:
+        await served.create("small")
+        await served.create("large", metadata={"name": "large", "annotations": {"a": "x" * 140_000}})
+        for name, accepted, encoding in (
+            ("large", "gzip, deflate", "gzip"),
+            ("large", "identity", None),
+            ("small", "gzip", None),
+        ):
+            answer = await served.get(f"{PODS}/{name}", headers={"Accept-Encoding": accepted})
+            assert answer.headers.get("Content-Encoding") == encoding
+            assert answer.headers.get("Vary") == (encoding and "Accept-Encoding")
+            assert int(answer.headers["Content-Length"]) < 5_000 or encoding is None
+            assert answer.json["metadata"]["name"] == name  # its client has unpacked it
+
+    run(scenario)
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])

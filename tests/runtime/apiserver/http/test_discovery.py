@@ -58,14 +58,18 @@ def test_named_groups_have_a_preferred_version() -> None:
 def test_resources_of_a_version_with_their_subresources() -> None:
     document = found("/api/v1")
     assert document["groupVersion"] == "v1"
-    assert [resource["name"] for resource in document["resources"]] == [
+    shown = {resource["name"]: resource for resource in document["resources"]}
+    assert list(shown) == [
         "nodes",
+        "nodes/proxy",
         "pods",
-        "pods/binding",
-        "pods/eviction",
-        "pods/status",
+        *(
+            f"pods/{name}"
+            for name in ("attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status")
+        ),
     ]
-    nodes, pods, binding, eviction, status = document["resources"]
+    served = ("nodes", "pods", "pods/binding", "pods/eviction", "pods/status")
+    nodes, pods, binding, eviction, status = (shown[name] for name in served)
     assert (nodes["namespaced"], nodes["verbs"]) == (False, ("get", "list"))
     assert (pods["shortNames"], pods["categories"], pods["singularName"]) == (("po",), ("all",), "pod")
     assert (binding["kind"], binding["verbs"], "group" in binding) == ("Binding", ("create",), False)

@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from runtime.apiserver.errors import status_errors
+from runtime.apiserver.kinds.built_in import BUILT_IN
 from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, Served, posted_pod, run, until
 from tests.runtime.apiserver.stores import HeldStore
 
@@ -222,6 +223,10 @@ def test_stray_fields_are_refused_or_warned_of() -> None:
         ignored = await served.ask("POST", f"{PODS}?fieldValidation=Ignore", json=body | {"metadata": {"name": "b"}})
         assert ignored.status == 201
         assert "Warning" not in ignored.headers
+        by_default = await served.ask("POST", PODS, json=body | {"metadata": {"name": "c"}})
+        assert (by_default.status, by_default.headers["Warning"]) == (201, r'299 - "unknown field \"spek\""')
+        none = await served.ask("POST", PODS, json=posted_pod("d"))
+        assert (none.status, none.headers.get("Warning")) == (201, None)
 
     run(scenario)
 
@@ -249,6 +254,32 @@ def test_patches_are_looked_at_too(media_type: str, body: Any, status: int) -> N
     run(scenario)
 
 
+def test_what_a_json_patch_adds_is_looked_at() -> None:
+    async def scenario(served: Served) -> None:
+        await served.create("a")
+        patch = b'[{"op": "add", "path": "/spec/imag", "value": 1}]'
+        headers = {"Content-Type": "application/json-patch+json"}
+        strict = await served.ask("PATCH", f"{PODS}/a?fieldValidation=Strict", data=patch, headers=headers)
+        assert strict.status == 422
+        assert strict.json["message"].endswith('strict decoding error: unknown field "spec.imag"')
+        warned = await served.ask("PATCH", f"{PODS}/a", data=patch, headers=headers)
+        assert (warned.status, warned.headers["Warning"]) == (200, r'299 - "unknown field \"spec.imag\""')
+        ignored = await served.ask("PATCH", f"{PODS}/a?fieldValidation=Ignore", data=patch, headers=headers)
+        assert (ignored.status, ignored.headers.get("Warning")) == (200, None)
+
+    run(scenario)
+
+
+def test_deprecated_resources_say_so() -> None:
+    async def scenario(served: Served) -> None:
+        answer = await served.get("/api/v1/namespaces/default/endpoints")
+        assert answer.headers["Warning"] == (
+            '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
+        )
+
+    run(scenario, resources=BUILT_IN)
+
+
 def test_a_patch_that_asks_for_nothing_is_warned_of_stray_fields() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
@@ -265,7 +296,7 @@ def test_a_fault_of_ours_is_answered_and_logged(monkeypatch: pytest.MonkeyPatch)
         def broken(*_: Any, **__: Any) -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(served.api, "handle", broken)
+        monkeypatch.setattr(served.api, "begin", broken)
         answer = await served.get(DEPLOYMENTS)
         assert (answer.status, answer.json["reason"]) == (500, "InternalError")
         (entry,) = served.logs.entries
@@ -340,17 +371,6 @@ def test_a_server_that_ends_is_alive_but_not_ready() -> None:
         served.front.end_watches()
         assert (await served.get("/readyz")).status == 500
         assert (await served.get("/livez")).status == 200
-
-    run(scenario)
-
-
-@pytest.mark.parametrize("header", ["Impersonate-User", "impersonate-group", "Impersonate-Extra-scopes"])
-def test_impersonation_is_refused_as_it_does_not_work(header: str) -> None:
-    async def scenario(served: Served) -> None:
-        for path in (PODS, "/version"):
-            refused = await served.get(path, headers={header: "somebody"})
-            assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
-            assert "cannot impersonate" in refused.json["message"]
 
     run(scenario)
 

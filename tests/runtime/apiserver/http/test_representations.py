@@ -74,16 +74,18 @@ def test_a_watched_table_names_its_columns_once() -> None:
     first, second = events(one, {"type": "ADDED", "object": whole("a")}, {"type": "DELETED", "object": whole("b")})
     assert (first["type"], second["type"]) == ("ADDED", "DELETED")
     assert first["object"]["columnDefinitions"]
-    assert second["object"]["columnDefinitions"] == []
+    assert second["object"]["columnDefinitions"] is None
     (third,) = events(one, {"type": "ADDED", "object": whole("c")})
-    assert third["object"]["columnDefinitions"] == []
+    assert third["object"]["columnDefinitions"] is None
     assert third["object"]["rows"][0]["cells"][0] == "c"
 
 
-def test_a_bookmark_is_a_table_without_rows() -> None:
+def test_a_bookmark_is_a_row_without_a_name() -> None:
     bookmark = {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}
     (event,) = events(representation(TABLE), {"type": "BOOKMARK", "object": bookmark})
-    assert (event["object"]["rows"], event["object"]["metadata"]) == ([], {"resourceVersion": "7"})
+    (row,) = event["object"]["rows"]
+    assert (row["cells"][0], row["object"]["metadata"]) == ("", {"resourceVersion": "7"})
+    assert event["object"]["metadata"] == {"resourceVersion": "7"}
 
 
 def test_a_bookmark_keeps_its_annotations_as_partial_metadata() -> None:

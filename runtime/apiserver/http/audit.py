@@ -1,0 +1,222 @@
+"""The audit log: a line of JSON for each stage of a request that the policy wants noted.
+
+Source: apiserver pkg/endpoints/filters/{audit,authn_audit,authorization}.go, pkg/audit/request.go,
+pkg/apis/audit/v1/types.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from protocols.times import format_micro_time
+from runtime.apiserver.access.audit_policy import (
+    COMPLETE,
+    NONE,
+    RECEIVED,
+    REQUEST,
+    REQUEST_RESPONSE,
+    STARTED,
+    AuditPolicy,
+    Extent,
+)
+from runtime.apiserver.http.connection import HttpRequest
+from runtime.apiserver.kinds.shared.user_info import user_info
+from runtime.apiserver.registry.attributes import Attributes
+from runtime.apiserver.registry.users import User
+from runtime.client.api import Response
+
+DECISION, REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
+AUDIT_ID = b"audit-id"
+UNAUTHENTICATED = 401
+_LONG = ("attach", "exec", "log", "portforward", "proxy")  # subresources whose requests may last
+
+
+class AuditLog:
+    def __init__(
+        self,
+        policy: AuditPolicy,
+        *,
+        write: Callable[[bytes], None],
+        now: Callable[[], float],
+        number: Callable[[], str],
+    ) -> None:
+        """write: takes one line. now: unix seconds. number: draws the id of a request that brings none."""
+        self._policy, self._write, self._now, self._number = policy, write, now, number
+
+    def begin(self, request: HttpRequest, user: User, asked: Attributes) -> None:
+        """Has all that follows from a request noted."""
+        extent = self._policy.extent(user, asked)
+        if extent.level != NONE:
+            request.observer = Entry(self, request, extent, user, asked)
+
+    def not_let_in(self, request: HttpRequest, asked: Attributes) -> None:
+        """A request whose user is not known; it is refused."""
+        extent = self._policy.extent(None, asked)
+        if extent.level != NONE:
+            entry = Entry(self, request, extent, None, asked)
+            entry.refuse(attempted=bool(request.headers.get(b"authorization")))
+
+    def put(self, event: Mapping[str, Any]) -> None:
+        self._write(orjson.dumps(event) + b"\n")
+
+    def stamp(self) -> str:
+        return format_micro_time(self._now())
+
+    def id_of(self, request: HttpRequest) -> str:
+        return request.headers.get(AUDIT_ID, b"").decode(errors="replace") or self._number()
+
+
+class Entry:
+    """What is noted of one request. Implements Observer."""
+
+    def __init__(
+        self, log: AuditLog, request: HttpRequest, extent: Extent, user: User | None, asked: Attributes
+    ) -> None:
+        self._log, self._extent = log, extent
+        self._received = log.stamp()
+        self._annotations: dict[str, str] = {}
+        self._is_long = asked.verb == "watch" or asked.subresource in _LONG
+        id_ = log.id_of(request)
+        self.id = id_.encode()
+        self._event: dict[str, Any] = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": extent.level,
+            "auditID": id_,
+            "stage": "",
+            "requestURI": request.target.decode(errors="replace"),
+            "verb": asked.verb,
+            "user": {} if user is None else user_info(user),
+        }
+        self._more: dict[str, Any] = {"sourceIPs": _sources(request)}
+        agent = request.headers.get(b"user-agent")
+        if agent:
+            self._more["userAgent"] = agent.decode(errors="replace")[:1024]
+        if asked.is_resource:
+            self._more["objectRef"] = _reference(asked)
+        if user is not None:
+            self._put(RECEIVED)
+
+    def impersonated(self, user: User, constraint: str) -> None:
+        """constraint: see access.impersonation.Impersonated."""
+        self._event["impersonatedUser"] = user_info(user)
+        if constraint:
+            self._event["authenticationMetadata"] = {"impersonationConstraint": constraint}
+
+    def decided(self, *, allowed: bool, reason: str) -> None:
+        self._annotations = {DECISION: "allow" if allowed else "forbid", REASON: reason}
+
+    def requested(self, body: bytes) -> None:
+        """body: the request's, as JSON."""
+        found = _decoded(body)
+        if found is None:
+            return
+        if isinstance(found, dict) and "objectRef" in self._more:
+            self._more["objectRef"] = _completed(self._more["objectRef"], found)
+        if self._extent.level in (REQUEST, REQUEST_RESPONSE):
+            self._more["requestObject"] = self._shown(found)
+
+    def refuse(self, *, attempted: bool) -> None:
+        """As nobody that is known. attempted: with credentials."""
+        credentials = "attempted: bearer" if attempted else "no credentials provided"
+        status = {"metadata": {}, "status": "Failure", "message": f"Authentication failed, {credentials}"}
+        self._more["responseStatus"] = {**status, "code": UNAUTHENTICATED}
+        self._put(STARTED)
+
+    def responded(self, response: Response) -> None:
+        found = _decoded(response.body) if response.status >= 400 or self._extent.level == REQUEST_RESPONSE else None
+        self._more["responseStatus"] = _status(response, found)
+        if found is not None and self._extent.level == REQUEST_RESPONSE:
+            self._more["responseObject"] = self._shown(found)
+        if self._is_long:
+            self._put(STARTED)
+        self._put(COMPLETE)
+
+    def started(self) -> None:
+        self._more["responseStatus"] = {"metadata": {}, "code": 200}
+        self._put(STARTED)
+
+    def finished(self) -> None:
+        self._put(COMPLETE)
+
+    def _put(self, stage: str) -> None:
+        if stage in self._extent.omitted:
+            return
+        self._event["stage"] = stage
+        event = {**self._event, **_in_order(self._more)}
+        event["requestReceivedTimestamp"], event["stageTimestamp"] = self._received, self._log.stamp()
+        if self._annotations:
+            event["annotations"] = self._annotations
+        self._log.put(event)
+
+    def _shown(self, found: Any) -> Any:
+        return _without_managed_fields(found) if self._extent.without_managed_fields else found
+
+
+_ORDER = ("sourceIPs", "userAgent", "objectRef", "responseStatus", "requestObject", "responseObject")
+
+
+def _in_order(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: fields[name] for name in _ORDER if name in fields}
+
+
+def _decoded(body: bytes) -> Any:
+    """None for what is no JSON."""
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        return None
+
+
+def _sources(request: HttpRequest) -> list[str]:
+    said = request.headers.get(b"x-forwarded-for", b"").decode(errors="replace")
+    found = [one.strip() for one in said.split(",") if one.strip()]
+    real, peer = request.headers.get(b"x-real-ip", b"").decode(errors="replace").strip(), request.connection.peer
+    if real and real not in found:
+        found.append(real)
+    if peer and (not found or found[-1] != peer):
+        found.append(peer)
+    return found
+
+
+def _reference(asked: Attributes) -> dict[str, str]:
+    fields = {
+        "resource": asked.resource,
+        "namespace": asked.namespace,
+        "name": asked.name,
+        "apiGroup": asked.group,
+        "apiVersion": asked.version,
+        "subresource": asked.subresource,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _completed(reference: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str]:
+    """With what the body says of the object, where the path does not."""
+    meta = obj.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    names = ("resource", "namespace", "name", "uid", "apiGroup", "apiVersion", "resourceVersion", "subresource")
+    own = ("namespace", "name", "uid", "resourceVersion")
+    said = {name: meta[name] for name in own if isinstance(meta.get(name), str) and meta[name]}
+    return {name: value for name in names if (value := reference.get(name) or said.get(name))}
+
+
+def _status(response: Response, found: Any) -> dict[str, Any]:
+    status: dict[str, Any] = {"metadata": {}}
+    if isinstance(found, dict) and found.get("kind") == "Status":
+        status |= {name: found[name] for name in ("status", "message", "reason", "details") if name in found}
+    return {**status, "code": response.status}
+
+
+def _without_managed_fields(obj: Any) -> Any:
+    if not isinstance(obj, dict):
+        return obj
+    shown = dict(obj)
+    if isinstance(obj.get("metadata"), dict):
+        shown["metadata"] = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    if isinstance(obj.get("items"), list):
+        shown["items"] = [_without_managed_fields(item) for item in obj["items"]]
+    return shown

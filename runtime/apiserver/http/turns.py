@@ -1,0 +1,106 @@
+"""In which order requests are handled when they are more than can be handled at once.
+
+Everything happens on one thread, so a request waits for those before it. Here it waits for those of its level and of
+the levels before: what comes in one turn of the event loop is handled as it comes for SLICE seconds, the rest in later
+turns, and between two turns the loop reads what else has come. So a heartbeat waits for a slice and for the request
+that is being handled, however many others there are.
+
+Source for who goes first: apiserver pkg/apis/flowcontrol/bootstrap/default.go (exempt, node-high, leader-election,
+system, workload-high; v1.36). Differs from upstream: nothing is refused (429), as the connections are bounded, and
+nobody's queue is shuffled: all others have one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Generic, TypeVar
+
+from runtime.apiserver.registry.users import ACCOUNTS, MASTERS, NODES, User
+
+SLICE = 0.005  # seconds
+TURNS_OF_ALL = 8  # one turn in so many is of whoever waits longest at the last level, so that nobody starves
+
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/"
+_CONTROL_PLANE = frozenset(f"system:{name}" for name in ("kube-controller-manager", "kube-scheduler", "hollow-nodes"))
+_CONTROLLERS = f"{ACCOUNTS}kube-system:"  # with --use-service-account-credentials
+
+R = TypeVar("R")
+
+
+class Level(IntEnum):
+    """At once: leases, the status of nodes, probes. Control plane: its other requests. Others: everybody's."""
+
+    AT_ONCE = 0
+    CONTROL_PLANE = 1
+    OTHERS = 2
+
+
+def is_heartbeat(path: str) -> bool:
+    """Whether it leads to leases, or to the status of a node."""
+    if path.startswith("/api/v1/nodes/"):
+        return path.endswith("/status")
+    return path.startswith(_LEASES) and "/leases" in path
+
+
+def level_of(user: User | None, method: str, heartbeat: bool, *, is_probe: bool = False) -> Level:
+    """heartbeat, is_probe: what its path leads to."""
+    if is_probe:
+        return Level.AT_ONCE
+    if user is None:
+        return Level.OTHERS
+    of_control_plane = user.name in _CONTROL_PLANE or user.name.startswith(_CONTROLLERS) or NODES in user.groups
+    if heartbeat and method != "DELETE" and (of_control_plane or MASTERS in user.groups):
+        return Level.AT_ONCE
+    return Level.CONTROL_PLANE if of_control_plane else Level.OTHERS
+
+
+class Turns(Generic[R]):
+    """For one thread. handle: does not raise."""
+
+    def __init__(
+        self, handle: Callable[[R], None], *, now: Callable[[], float], soon: Callable[[Callable[[], None]], object]
+    ) -> None:
+        """now: seconds of any clock. soon: has something called in the next turn, after what has come was read."""
+        self._handle, self._now, self._soon = handle, now, soon
+        self._control_plane: deque[R] = deque()
+        self._others: deque[R] = deque()
+        self._left = SLICE  # seconds of this turn
+        self._is_due = False
+        self._turns = 0
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._control_plane) + len(self._others)
+
+    def take(self, request: R, level: Level) -> None:
+        """Handle it, now or later."""
+        if level is Level.AT_ONCE:
+            self._handle(request)
+        elif self._left > 0 and not self._control_plane and (level is Level.CONTROL_PLANE or not self._others):
+            self._run(request)
+        else:
+            (self._control_plane if level is Level.CONTROL_PLANE else self._others).append(request)
+        if not self._is_due and (self._left < SLICE or len(self)):
+            self._is_due = True
+            self._soon(self._turn)
+
+    def _run(self, request: R) -> None:
+        began = self._now()
+        self._handle(request)
+        self._left -= self._now() - began
+
+    def _turn(self) -> None:
+        self._is_due, self._left = False, SLICE
+        while self._left > 0 and (waiting := self._next()):
+            self._run(waiting.popleft())
+        if len(self):
+            self._is_due = True
+            self._soon(self._turn)
+
+    def _next(self) -> deque[R]:
+        self._turns += 1
+        if self._control_plane and not (self._others and self._turns % TURNS_OF_ALL == 0):
+            return self._control_plane
+        return self._others

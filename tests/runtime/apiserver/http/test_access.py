@@ -1,0 +1,217 @@
+"""Who may in, over HTTP: refusals by roles, impersonation, and what is for everybody.
+
+Cases of kubernetes v1.36 apiserver pkg/endpoints/filters/{authorization,impersonation}*_test.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.registry.users import User
+from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, posted_pod, run
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+GROUP = "rbac.authorization.k8s.io"
+SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+USERS = {
+    TOKEN: User("root", groups=("system:masters",)),
+    "jane": User("jane", groups=("dev",)),
+    "pod": User("system:serviceaccount:default:agent", extra={"authentication.kubernetes.io/node-name": ("n1",)}),
+}
+JANE, POD = ({"Authorization": f"Bearer {token}"} for token in ("jane", "pod"))
+
+
+def served_by_roles(scenario: Callable[[Served], Awaitable[None]]) -> None:
+    async def whole(served: Served) -> None:
+        await served.ask("POST", "/api/v1/namespaces", json={"metadata": {"name": "default"}})
+        served.api.ensure_roles()
+        await scenario(served)
+
+    run(whole, resources=BUILT_IN, users=USERS, role_based=True)
+
+
+async def give(served: Served, name: str, *rules: dict[str, Any], user: str = "jane") -> None:
+    await served.ask("POST", f"{RBAC}/clusterroles", json={"metadata": {"name": name}, "rules": rules})
+    ref = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
+    subjects = [{"kind": "User", "name": user, "apiGroup": GROUP}]
+    body = {"metadata": {"name": name}, "roleRef": ref, "subjects": subjects}
+    assert (await served.ask("POST", f"{RBAC}/clusterrolebindings", json=body)).status == 201
+
+
+def rule(verbs: str, resources: str, names: str = "", group: str = "") -> dict[str, Any]:
+    given = {"verbs": verbs.split(), "apiGroups": [group], "resources": resources.split()}
+    return {**given, "resourceNames": names.split()} if names else given
+
+
+async def refusal(served: Served, path: str = PODS, *, method: str = "GET", **headers: str) -> str:
+    answer = await served.ask(method, path, headers={**JANE, **headers})
+    assert answer.status == 403
+    return str(answer.json["message"])
+
+
+def test_what_no_role_allows_is_refused() -> None:
+    async def scenario(served: Served) -> None:
+        where = 'in API group "" in the namespace "default"'
+        assert await refusal(served) == f'pods is forbidden: User "jane" cannot list resource "pods" {where}'
+        assert await refusal(served, f"{PODS}/x?watch=1") == (
+            f'pods "x" is forbidden: User "jane" cannot get resource "pods" {where}'
+        )
+        assert await refusal(served, f"{PODS}?watch=1") == (
+            f'pods is forbidden: User "jane" cannot watch resource "pods" {where}'
+        )
+        assert await refusal(served, "/api/v1/nodes") == (
+            'nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope'
+        )
+        assert await refusal(served, "/metrics") == 'forbidden: User "jane" cannot get path "/metrics"'
+        created = await served.ask("POST", PODS, headers=JANE, data=b"no pod")
+        assert created.status == 403  # before anybody looks at what it is
+        assert (await served.get("/apis", headers=JANE)).status == 200
+
+    served_by_roles(scenario)
+
+
+def test_a_role_allows_it_from_the_next_request_on() -> None:
+    async def scenario(served: Served) -> None:
+        await give(served, "read", rule("get list watch create", "pods"))
+        assert (await served.get(PODS, headers=JANE)).status == 200
+        assert (await served.ask("POST", PODS, headers=JANE, json=posted_pod("x"))).status == 201
+        await served.ask("DELETE", f"{RBAC}/clusterrolebindings/read")
+        assert (await served.get(PODS, headers=JANE)).status == 403
+
+    served_by_roles(scenario)
+
+
+def test_without_credentials_there_are_only_health_and_version() -> None:
+    async def scenario(served: Served) -> None:
+        nobody = {"Authorization": ""}
+        for path in ("/healthz", "/livez", "/readyz", "/version"):
+            assert (await served.get(path, headers=nobody)).status == 200
+        for path in (PODS, "/api", "/metrics"):
+            answer = await served.get(path, headers=nobody)
+            assert (answer.status, answer.json["message"]) == (401, "Unauthorized")
+        await served.ask("DELETE", f"{RBAC}/clusterrolebindings/system:public-info-viewer")
+        assert (await served.get("/healthz", headers=nobody)).status == 200
+        assert (await served.get("/version", headers=nobody)).json["message"] == (
+            'forbidden: User "system:anonymous" cannot get path "/version"'
+        )
+
+    served_by_roles(scenario)
+
+
+def test_masters_act_as_anybody() -> None:
+    async def scenario(served: Served) -> None:
+        answer = await served.ask("POST", SELF, headers={"Impersonate-User": "system:node:n"}, json={})
+        assert answer.json["status"]["userInfo"]["groups"] == ["system:nodes", "system:authenticated"]
+        said = [("Impersonate-User", "joe"), ("Impersonate-Group", "a"), ("Impersonate-Group", "system:masters")]
+        said += [("Impersonate-Uid", "7"), ("Impersonate-Extra-example.com%2fscopes", "x")]
+        answer = await served.ask("POST", SELF, headers=said, json={})
+        assert answer.json["status"]["userInfo"] == {
+            "username": "joe",
+            "uid": "7",
+            "groups": ["a", "system:masters", "system:authenticated"],
+            "extra": {"example.com/scopes": ["x"]},
+        }
+        account = {"Impersonate-User": "system:serviceaccount:x:y"}
+        answer = await served.ask("POST", SELF, headers=account, json={})
+        groups = ["system:serviceaccounts", "system:serviceaccounts:x", "system:authenticated"]
+        assert answer.json["status"]["userInfo"]["groups"] == groups
+        answer = await served.ask("POST", SELF, headers={"Impersonate-User": "system:anonymous"}, json={})
+        assert answer.status == 403  # as it may not review itself
+        assert (await served.get(PODS, headers={"Impersonate-User": "joe"})).json["message"] == (
+            'pods is forbidden: User "joe" cannot list resource "pods" in API group "" in the namespace "default"'
+        )
+
+    served_by_roles(scenario)
+
+
+def test_who_may_not_impersonate() -> None:
+    async def scenario(served: Served) -> None:
+        assert await refusal(served, **{"Impersonate-User": "joe"}) == (
+            'pods is forbidden: User "jane" cannot impersonate-on:user-info:list resource "pods" in API group "" in '
+            'the namespace "default"'
+        )
+        answer = await served.get(PODS, headers={"Impersonate-Group": "a"})
+        assert answer.status == 400
+        assert answer.json["message"] == (
+            'requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"a"}, Extra:map[string][]string(nil)} '
+            "without impersonating a user name"
+        )
+
+    served_by_roles(scenario)
+
+
+def test_who_may_impersonate_as_ever() -> None:
+    async def scenario(served: Served) -> None:
+        await give(served, "as", rule("impersonate", "users", "joe"), rule("impersonate", "groups", "a"))
+        answer = await served.ask("POST", SELF, headers={**JANE, "Impersonate-User": "joe"}, json={})
+        assert answer.json["status"]["userInfo"]["username"] == "joe"
+        # What worked last for her is tried first.
+        assert await refusal(served, **{"Impersonate-User": "jim"}) == (
+            'users "jim" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster '
+            "scope"
+        )
+        assert 'groups "b" is forbidden' in await refusal(
+            served, **{"Impersonate-User": "joe", "Impersonate-Group": "b"}
+        )
+        assert 'uids.authentication.k8s.io "7" is forbidden' in await refusal(
+            served, **{"Impersonate-User": "joe", "Impersonate-Uid": "7"}
+        )
+        assert 'userextras.authentication.k8s.io "v" is forbidden' in await refusal(
+            served, **{"Impersonate-User": "joe", "Impersonate-Extra-k": "v"}
+        )
+
+    served_by_roles(scenario)
+
+
+def test_who_may_impersonate_for_one_thing() -> None:
+    async def scenario(served: Served) -> None:
+        group = "authentication.k8s.io"
+        await give(
+            served,
+            "one",
+            rule("impersonate:user-info", "users", "joe", group),
+            rule("impersonate-on:user-info:list", "pods"),
+        )
+        await give(served, "read", rule("list", "pods nodes"), user="joe")
+        as_joe = {**JANE, "Impersonate-User": "joe"}
+        assert (await served.get(PODS, headers=as_joe)).status == 200
+        assert "impersonate-on:user-info:list" in await refusal(served, "/api/v1/nodes", **{"Impersonate-User": "joe"})
+
+    served_by_roles(scenario)
+
+
+@pytest.mark.parametrize(("node", "allowed"), [("n1", True), ("n2", False)])
+def test_an_agent_acts_as_its_own_node(node: str, allowed: bool) -> None:
+    async def scenario(served: Served) -> None:
+        group, agent = "authentication.k8s.io", "system:serviceaccount:default:agent"
+        await give(
+            served,
+            "agent",
+            rule("impersonate:associated-node", "nodes", "", group),
+            rule("impersonate-on:associated-node:create", "selfsubjectreviews", "", group),
+            user=agent,
+        )
+        headers = {**POD, "Impersonate-User": f"system:node:{node}"}
+        assert ((await served.ask("POST", SELF, headers=headers, json={})).status == 201) == allowed
+
+    served_by_roles(scenario)
+
+
+def test_what_one_may_do() -> None:
+    async def scenario(served: Served) -> None:
+        path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+        await give(served, "read", rule("list", "pods", "x"))
+        answer = await served.ask("POST", path, headers=JANE, json={"spec": {"namespace": "default"}})
+        status = answer.json["status"]
+        assert {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["x"]} in (
+            status["resourceRules"]
+        )
+        assert any("/apis" in one["nonResourceURLs"] for one in status["nonResourceRules"])
+        assert (status["incomplete"], answer.json["spec"]) == (False, {})
+        assert (await served.ask("POST", path, headers=JANE, json={})).json["message"] == "no namespace on request"
+
+    served_by_roles(scenario)
