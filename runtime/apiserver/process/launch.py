@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from select import select
 
+from protocols.admission_plugins import NEED_CONTROLLERS
 from protocols.late_methods import dataclass
+from runtime.apiserver.process.access_settings import BY_ROLES, AccessSettings
 from runtime.process.children import Child, start_module
 from runtime.process.files import identity
 
 MODULE = "runtime.apiserver.process"
 CONTEXT = "kcm"  # the name of the cluster, the user and the context in the kubeconfig
+MANAGER, SCHEDULER, HOLLOW_NODES = "kube-controller-manager", "kube-scheduler", "hollow-nodes"
+KUBECONFIGS = "kubeconfigs"  # in the directory: those of the control plane's users
 STORE = "cluster.db"  # in the directory
+FULL, RELAXED = "full", "relaxed"  # durability: on disk when it is acknowledged; handed to the system by then
 READY_WITHIN = 30.0  # seconds
 STOPPED_WITHIN = 15.0  # seconds
 
@@ -24,16 +29,21 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedServer:
-    """A running server. It ends with this process, or earlier by stop(). store: the file's identity at the start."""
+    """A running server. It ends with this process, or earlier by stop(). store: the file's identity at the start, None
+    for one in memory."""
 
     url: str
     kubeconfig: Path
     child: Child
     store: tuple[int, int] | None
 
+    def kubeconfig_of(self, user: str) -> Path:
+        """user: MANAGER, SCHEDULER or HOLLOW_NODES."""
+        return self.kubeconfig.parent / KUBECONFIGS / user
+
     def is_lost(self) -> bool:
         """The directory was deleted, moved or replaced: the server refuses all requests, and will not recover."""
-        return identity(self.kubeconfig.parent / STORE) != self.store
+        return self.store is not None and identity(self.kubeconfig.parent / STORE) != self.store
 
     def stop(self) -> None:
         """Shuts it down gracefully and waits; kills a server that does not end in time."""
@@ -44,6 +54,8 @@ def launch(
     directory: Path,
     *,
     port: int = 0,
+    in_memory: bool = False,
+    durability: str = FULL,
     log_format: str = "text",
     quiet: bool = False,
     patience: float = 0.0,
@@ -51,16 +63,26 @@ def launch(
     empty_namespaces: bool = True,
     service_ranges: Sequence[str] = (),
     account_key_file: str = "",
+    access: AccessSettings = BY_ROLES,
+    enable_plugins: Collection[str] = (),
+    disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
     ready_within: float = READY_WITHIN,
 ) -> EmbeddedServer:
     """Starts a server on a directory and waits until it serves. Raises LaunchError.
 
-    port 0: the one of the last time if it is free, else any. log_format: "text" or "json"; quiet: no information.
-    patience: seconds for another server to leave the directory. collect_garbage, empty_namespaces: as in ApiServer.
-    service_ranges: CIDRs of cluster IPs, one for each IP family; none: the server's own. account_key_file: of who signs
-    tokens of service accounts' Secrets; "" for none.
+    port 0: the one of the last time if it is free, else any. in_memory: nothing is stored, and what was is not looked
+    at. durability: FULL or RELAXED, which a power cut may take back. log_format: "text" or "json"; quiet: no
+    information. patience: seconds for another server to leave the directory. collect_garbage, empty_namespaces: as in
+    ApiServer. service_ranges: CIDRs of cluster IPs, one for each IP family; none: the server's own. account_key_file:
+    of who signs tokens of service accounts' Secrets; "" for none. access: who may in. enable_plugins,
+    disable_plugins: admission plugins that are on beside upstream's default ones, or off; by default those are off that
+    rest on controllers.
     """
     arguments = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}", f"--patience={patience}"]
+    if in_memory:
+        arguments.append("--in-memory")
+    if durability != FULL:
+        arguments.append(f"--durability={durability}")
     if quiet:
         arguments.append("--quiet")
     if not collect_garbage:
@@ -71,11 +93,16 @@ def launch(
         arguments.append(f"--service-cluster-ip-range={','.join(service_ranges)}")
     if account_key_file:
         arguments.append(f"--service-account-key-file={Path(account_key_file).resolve()}")
+    if enable_plugins:
+        arguments.append(f"--enable-admission-plugins={','.join(enable_plugins)}")
+    arguments.extend(access.arguments())
+    if disable_plugins:
+        arguments.append(f"--disable-admission-plugins={','.join(disable_plugins)}")
     child = start_module(MODULE, ["--until-stdin-closes", *arguments], read=True)
     words = _first_line(child, ready_within)
     if "url" in words:
         kubeconfig = Path(words["kubeconfig"])
-        store = identity(kubeconfig.parent / STORE)
+        store = None if in_memory else identity(kubeconfig.parent / STORE)
         return EmbeddedServer(url=words["url"], kubeconfig=kubeconfig, child=child, store=store)
     child.kill()
     raise LaunchError(f"the embedded API server did not start: {words['error']}")

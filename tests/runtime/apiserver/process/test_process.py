@@ -134,21 +134,25 @@ def test_one_that_has_patience_waits_for_the_directory(mortal: EmbeddedServer) -
         again.stop()
 
 
-def test_a_full_disk_fails_the_waiting_requests_and_ends_the_server(mortal: EmbeddedServer) -> None:
-    with socket.create_connection(("127.0.0.1", int(mortal.url.rpartition(":")[2]))):  # one that stays open
-        written = max(path.stat().st_size for path in mortal.kubeconfig.parent.iterdir())
-        resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE, (written, written))
-        status, refused = ask(
-            mortal.kubeconfig,
-            "POST",
-            PODS,
-            json=posted_pod("a", metadata={"name": "a", "annotations": {"a": "b" * written}}),
-        )
-        assert status == 500
-        assert "the store cannot be written: " in refused["message"]
-        started = time.monotonic()
-        assert mortal.child.wait() == 1
-        assert time.monotonic() - started < 5.0
+def test_a_full_disk_is_an_error_to_writers_and_nothing_more(mortal: EmbeddedServer) -> None:
+    written = max(path.stat().st_size for path in mortal.kubeconfig.parent.iterdir())
+    _, hard = resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE, (written, hard))
+    maps = "/api/v1/namespaces/default/configmaps"
+    large = {"metadata": {"name": "a"}, "data": {"a": "b" * 900_000}}  # more than what the store begins with
+    for _ in range(2):
+        status, refused = ask(mortal.kubeconfig, "POST", maps, json=large)
+        assert (status, refused["message"]) == (500, "etcdserver: mvcc: database space exceeded")
+        assert "reason" not in refused
+        assert ask(mortal.kubeconfig, "GET", f"{maps}/a")[0] == 404
+    resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE, (hard, hard))
+    assert ask(mortal.kubeconfig, "POST", maps, json=large)[0] == 201
+    mortal.child.kill()
+    again = launch(mortal.kubeconfig.parent)
+    try:
+        assert ask(again.kubeconfig, "GET", f"{maps}/a")[0] == 200
+    finally:
+        again.stop()
 
 
 def test_a_directory_that_is_deleted_ends_acknowledgements_within_seconds(

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from runtime.apiserver.process.certificates import LEAF_LIFE, RENEW_BEFORE, ensure_certificates
-from runtime.apiserver.process.main import CannotServeError, _bounds, _listening, _tls, serve_with
+from runtime.apiserver.process.failures import CannotServeError
+from runtime.apiserver.process.listening import bounds_of, listen, serve_with, tls_context
 from tests.support.certificates import client_context, handshake
 
 
 def test_a_renewed_certificate_is_for_those_that_connect_from_then_on(tmp_path: Path) -> None:
     begun = time.time() - (LEAF_LIFE - RENEW_BEFORE).total_seconds() + 60
     certificates = ensure_certificates(tmp_path, now=begun)
-    tls, client = _tls(certificates), client_context(trusts=certificates.authority.certificate)
+    tls, client = tls_context(certificates), client_context(trusts=certificates.authority.certificate)
     first = handshake(tls, client)[0].getpeercert(binary_form=True)
     serve_with(tls, ensure_certificates(tmp_path, now=time.time()))
     assert handshake(tls, client)[0].getpeercert(binary_form=True) == first
@@ -26,15 +27,15 @@ def test_a_renewed_certificate_is_for_those_that_connect_from_then_on(tmp_path: 
 
 @pytest.mark.parametrize("descriptors, most", [(65_536, 2048), (1024, 896), (256, 128), (100, 16)])
 def test_some_descriptors_are_kept_back(descriptors: int, most: int) -> None:
-    assert _bounds(descriptors).most == most
+    assert bounds_of(descriptors).most == most
 
 
 def test_the_port_of_before_is_taken_where_it_is_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with _listening(0, rather=port) as other:
+        with listen(0, rather=port) as other:
             assert other.getsockname()[1] != port
         with pytest.raises(CannotServeError, match=r"Address already in use \(--embedded-port=0 takes a free one\)"):
-            _listening(port, rather=0)
-    with _listening(0, rather=port) as again:
+            listen(port, rather=0)
+    with listen(0, rather=port) as again:
         assert again.getsockname()[1] == port

@@ -1,0 +1,59 @@
+"""The file that the audit log goes to, and the ones before it.
+
+A file that has grown too large is put aside under the time at which it was: audit-2026-01-02T03-04-05.678.log. Those
+put aside are deleted when they are too old, or too many.
+
+Source: gopkg.in/natefinch/lumberjack.v2, as kube-apiserver uses it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+MEGABYTE = 1024 * 1024
+
+
+class AuditFile:
+    def __init__(
+        self, path: Path, *, now: Callable[[], float], max_size: int = 100, max_age: int = 0, max_backups: int = 0
+    ) -> None:
+        """max_size: megabytes, 0 for 100. max_age: days; max_backups: files; 0: no limit. now: unix seconds.
+
+        Raises OSError where it cannot be written.
+        """
+        self._path, self._now = path, now
+        self._most, self._age, self._backups = (max_size or 100) * MEGABYTE, max_age, max_backups
+        self._file = self._open()
+
+    def write(self, line: bytes) -> None:
+        """Raises OSError."""
+        if self._size + len(line) > self._most and self._size:
+            self._put_aside()
+        os.write(self._file, line)
+        self._size += len(line)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _open(self) -> int:
+        self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._size = os.fstat(file).st_size
+        return file
+
+    def _put_aside(self) -> None:
+        os.close(self._file)
+        at = datetime.fromtimestamp(self._now(), UTC)
+        stamp = at.strftime("%Y-%m-%dT%H-%M-%S.") + f"{at.microsecond // 1000:03d}"
+        self._path.rename(self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
+        self._file = self._open()
+        aside = sorted(self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}"))
+        limit = at - timedelta(days=self._age)
+        oldest = f"{self._path.stem}-{limit.strftime('%Y-%m-%dT%H-%M-%S')}"
+        keep = aside[-self._backups :] if self._backups else aside
+        for one in aside:
+            if one not in keep or (self._age and one.name < oldest):
+                one.unlink(missing_ok=True)

@@ -1,0 +1,55 @@
+"""The audit log as the settings of the server's process have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from runtime.apiserver.access.audit_policy import AuditPolicy, PolicyError
+from runtime.apiserver.core.uids import RandomUids
+from runtime.apiserver.http.audit import AuditLog
+from runtime.apiserver.process.access_settings import AccessSettings
+from runtime.apiserver.process.audit_file import AuditFile
+from runtime.apiserver.process.failures import CannotServeError
+from runtime.scheduling.clock import SystemClock
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+def audit_log(settings: AccessSettings, *, clock: SystemClock, log: FilteringBoundLogger) -> AuditLog | None:
+    """None without a policy and a path. Raises CannotServeError on a policy that is none, and on a file that cannot be
+    written.
+    """
+    if not settings.audit_policy_file or not settings.audit_log_path:
+        return None
+    path = Path(settings.audit_policy_file)
+    try:
+        policy = AuditPolicy(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, PolicyError) as err:
+        raise CannotServeError(f"--audit-policy-file: {path}: {' '.join(str(err).split())}") from err
+    try:
+        file = AuditFile(
+            Path(settings.audit_log_path),
+            now=clock.now,
+            max_size=settings.audit_log_max_size,
+            max_age=settings.audit_log_max_age,
+            max_backups=settings.audit_log_max_backup,
+        )
+    except OSError as err:
+        raise CannotServeError(f"--audit-log-path: {settings.audit_log_path}: {err.strerror or err}") from err
+    missing = False
+
+    def write(line: bytes) -> None:
+        nonlocal missing
+        try:
+            file.write(line)
+            missing = False
+        except OSError as err:
+            if not missing:  # said once, until it can be written again
+                log.error("audit log cannot be written", path=settings.audit_log_path, error=str(err))
+            missing = True
+
+    return AuditLog(policy, write=write, now=clock.now, number=RandomUids())

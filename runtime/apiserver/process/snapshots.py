@@ -1,0 +1,121 @@
+"""Saves and restores snapshots of an embedded cluster's directory. Certificates, keys and the admin's token are not in
+them.
+
+A running server has its store for itself: it is asked to write the snapshot into its directory, from where it is moved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+
+from runtime.apiserver.process.launch import STORE
+from runtime.apiserver.storage.snapshots import SNAPSHOT_PATH, copy_store, skip_revisions
+from runtime.apiserver.storage.sqlite_store import FORMAT
+from runtime.apiserver.storage.store import StoreUnusableError
+from runtime.client.api import Request, Response
+from runtime.process.files import LOCK, DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use, sync_directory
+
+Ask = Callable[[Request], Response]
+
+
+class SnapshotError(Exception):
+    """It cannot be saved or restored; the text is one line for people."""
+
+
+def save(directory: Path, file: Path, ask: Callable[[], Ask]) -> None:
+    """Write a new file with what the directory's store holds. Raises SnapshotError.
+
+    ask: the way to its server, if it turns out that one runs.
+    """
+    try:
+        if os.path.lexists(file):
+            raise SnapshotError(f"{file} is there already")
+        if not (directory / STORE).exists():
+            raise SnapshotError(f"{directory} holds no cluster")
+        try:
+            with sole_use(directory):
+                made = directory / f"snapshot-{os.getpid()}"
+                made.unlink(missing_ok=True)
+                with contextlib.closing(sqlite3.connect(directory / STORE, isolation_level=None)) as connection:
+                    copy_store(connection, made)
+        except DirectoryInUse:
+            made = directory / _made_by_server(ask())
+        _move(made, file)
+    except sqlite3.Error as err:
+        raise SnapshotError(f"{directory / STORE}: {err}") from err
+    except OSError as err:
+        raise SnapshotError(f"cannot write {file}: {err.strerror or err}") from err
+
+
+def _made_by_server(ask: Ask) -> str:
+    """The name of the file in the server's directory."""
+    response = ask(Request(method="POST", path=SNAPSHOT_PATH))
+    try:
+        words = orjson.loads(response.body)
+        if response.status == 200:
+            return Path(str(words["snapshot"])).name
+        why = words["message"]
+    except (ValueError, KeyError, TypeError):
+        why = response.error or f"status {response.status}"
+    raise SnapshotError(f"the server did not write a snapshot: {why}")
+
+
+def _move(made: Path, file: Path) -> None:
+    """Whole, on disk, and over nothing that is there; else neither of both is left."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        try:
+            os.link(made, beside)
+        except OSError:  # another file system, or one without links
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as to, made.open("rb") as source:
+                shutil.copyfileobj(source, to, 1 << 20)
+        with beside.open("rb+") as written:
+            os.fsync(written.fileno())
+        if os.path.lexists(file):
+            raise SnapshotError(f"{file} is there already")
+        beside.rename(file)
+        sync_directory(file.absolute().parent)
+    finally:
+        beside.unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
+
+
+def restore(file: Path, directory: Path) -> int:
+    """Let a directory hold what the snapshot holds, for the next server; returns the snapshot's revision.
+
+    The directory must be empty, or not be there. Raises SnapshotError.
+    """
+    try:
+        if directory.exists() and any(found.name != LOCK for found in directory.iterdir()):
+            raise SnapshotError(f"{directory} is not empty")
+        with sole_use(directory):
+            refuse_foreign(directory)
+            return _restore(file, directory)
+    except (DirectoryInUse, DirectoryNotOurs) as err:
+        raise SnapshotError(str(err)) from err
+
+
+def _restore(file: Path, directory: Path) -> int:
+    beside = directory / "restored"
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as to, file.open("rb") as source:
+            shutil.copyfileobj(source, to, 1 << 20)
+        revision = skip_revisions(beside, form=FORMAT)
+        beside.rename(directory / STORE)
+        sync_directory(directory)
+    except StoreUnusableError as err:
+        raise SnapshotError(f"{file} is no snapshot: {err}") from err
+    except OSError as err:
+        raise SnapshotError(f"cannot restore {file}: {err.strerror or err}") from err
+    finally:
+        beside.unlink(missing_ok=True)
+    return revision

@@ -1,0 +1,90 @@
+"""The store on disk, and what is done when it cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.http.handler import ApiHttp
+from runtime.apiserver.process.arguments import Arguments
+from runtime.apiserver.process.failures import CannotGoOnError
+from runtime.apiserver.process.launch import FULL, STORE
+from runtime.apiserver.storage.sqlite_store import SqliteStore
+from runtime.apiserver.storage.store import StoreLostError
+from runtime.scheduling.clock import SystemClock
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+SAID_EVERY = 60.0  # seconds between two lines about a full disk
+
+
+class Room:
+    """What to do when the store has none. A server that has not begun to serve ends."""
+
+    def __init__(self, ending: asyncio.Future[None], *, clock: SystemClock, log: FilteringBoundLogger) -> None:
+        self._ending, self._clock, self._log = ending, clock, log
+        self._said = -math.inf
+        self.serving: ApiHttp | None = None
+
+    def missing(self, error: Exception) -> None:
+        if self.serving is None:
+            end(self._ending, CannotGoOnError(str(error)))
+            return
+        if self._clock.monotonic() >= self._said + SAID_EVERY:
+            self._said = self._clock.monotonic()
+            self._log.error("no room in the store, writes are refused", error=str(error))
+        self.serving.take_back(status_errors.no_room())
+
+
+def open_store(
+    arguments: Arguments, room: Room, ending: asyncio.Future[None], lost: asyncio.Future[StoreLostError]
+) -> SqliteStore:
+    """Raises StoreUnusableError. A failed commit ends the server: later commits would not be durable either."""
+    loop, path = asyncio.get_running_loop(), arguments.directory / STORE
+
+    def post(callback: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(callback)
+
+    def soon(callback: Callable[[], None]) -> None:
+        loop.call_soon(callback)
+
+    def failed(err: Exception) -> None:
+        if isinstance(err, StoreLostError):
+            loop.call_soon_threadsafe(settle, lost, err)
+        else:
+            loop.call_soon_threadsafe(end, ending, CannotGoOnError(f"{path}: {err}"))
+
+    return SqliteStore(
+        path,
+        post=post,
+        soon=soon,
+        refused=room.missing,
+        failed=failed,
+        synced=arguments.durability == FULL,
+    )
+
+
+def snapshot(store: SqliteStore, directory: Path, done: Callable[[str | Exception], None]) -> None:
+    """As handler.TakeSnapshot. Who asked for it moves the file away; what is left is removed at the next start."""
+    name = f"snapshot-{secrets.token_hex(8)}"
+    store.copy(directory / name, lambda err: done(name if err is None else err))
+
+
+def end(ending: asyncio.Future[None], error: Exception | None) -> None:
+    if ending.done():
+        return
+    if error is None:
+        ending.set_result(None)
+    else:
+        ending.set_exception(error)
+
+
+def settle(lost: asyncio.Future[StoreLostError], error: StoreLostError) -> None:
+    if not lost.done():
+        lost.set_result(error)

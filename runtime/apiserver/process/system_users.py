@@ -1,0 +1,30 @@
+"""Users of the control plane: each has a token, and a kubeconfig that holds it, in the server's directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from runtime.apiserver.process.kubeconfig import admin_token, update_kubeconfig
+from runtime.apiserver.process.launch import HOLLOW_NODES, KUBECONFIGS, MANAGER, SCHEDULER
+from runtime.apiserver.registry.users import User
+
+TOKENS = "tokens"  # in the directory
+_USERS = {name: User(f"system:{name}") for name in (MANAGER, SCHEDULER, HOLLOW_NODES)}
+
+
+def system_users(directory: Path) -> Mapping[str, User]:
+    """By their tokens, which are made on first use. Raises OSError."""
+    held = directory / TOKENS
+    held.mkdir(mode=0o700, exist_ok=True)
+    return {admin_token(held / name): user for name, user in _USERS.items()}
+
+
+def write_system_kubeconfigs(directory: Path, *, url: str, authority: bytes) -> None:
+    """authority: PEM of the CA that signed the server's certificate. Raises OSError."""
+    held = directory / KUBECONFIGS
+    held.mkdir(mode=0o700, exist_ok=True)
+    for name in _USERS:
+        path = held / name
+        path.unlink(missing_ok=True)  # nothing in it is anybody else's
+        update_kubeconfig(path, url=url, authority=authority, token=admin_token(directory / TOKENS / name))

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from runtime.apiserver.process.audit_file import MEGABYTE, AuditFile
+
+START = 1_767_322_800.0  # 2026-01-02T03:00:00Z
+DAY = 86400.0
+HALF = b"x" * (MEGABYTE // 2) + b"\n"
+
+
+class Clock:
+    time = START
+
+    def now(self) -> float:
+        return self.time
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_lines_are_appended_to_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "audit.log"
+    for line in (b"a\n", b"b\n"):
+        file = AuditFile(path, now=Clock().now)
+        file.write(line)
+        file.close()
+    assert path.read_bytes() == b"a\nb\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_full_is_put_aside_and_the_oldest_go(tmp_path: Path) -> None:
+    clock = Clock()
+    file = AuditFile(tmp_path / "audit.log", now=clock.now, max_size=1, max_backups=2)
+    for _ in range(4):
+        file.write(HALF)
+        clock.time += 60
+    assert names(tmp_path) == [
+        "audit-2026-01-02T03-02-00.000.log",
+        "audit-2026-01-02T03-03-00.000.log",
+        "audit.log",
+    ]
+    assert (tmp_path / "audit.log").read_bytes() == HALF
+    file.close()
+
+
+def test_those_that_are_too_old_go(tmp_path: Path) -> None:
+    clock = Clock()
+    file = AuditFile(tmp_path / "audit.log", now=clock.now, max_size=1, max_age=2)
+    for _ in range(5):
+        file.write(HALF)
+        clock.time += DAY
+    assert names(tmp_path) == [
+        "audit-2026-01-04T03-00-00.000.log",
+        "audit-2026-01-05T03-00-00.000.log",
+        "audit-2026-01-06T03-00-00.000.log",
+        "audit.log",
+    ]
+    file.close()
