@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 
+from protocols.objects import Object
+from runtime.apiserver.registry.users import ADMIN, User
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import MemoryStore, Store
 from runtime.apiserver.storage.watches import Watch
 from runtime.client.api import Request, Response
+from tests.runtime.apiserver.contract import Given, Send, real_sender
 from tests.support.objects import WEB, pod_spec, pod_template
 
 START = 1_000_000_000.0  # 2001-09-09T01:46:40Z
@@ -53,10 +57,10 @@ class Clock:
 
 
 class Answer:
-    """status: HTTP's. obj: the decoded body."""
+    """status: HTTP's. obj: the decoded body. warnings: for people."""
 
     def __init__(self, response: Response) -> None:
-        self.status = response.status
+        self.status, self.warnings = response.status, response.warnings
         self.obj: dict[str, Any] = orjson.loads(response.body)
 
     @property
@@ -129,10 +133,24 @@ class Api:
             path += f"namespaces/{namespace}/"
         return path + "/".join(part for part in (resource, name, subresource) if part)
 
-    def send(self, method: str, path: str, body: Any = b"", *, type_: str = "application/json", **query: str) -> Answer:
+    def answer(self, given: Given) -> tuple[int, Object]:
+        """A request of a contract: status and body."""
+        found = self.send(given.method, given.path, given.body, type_=given.type, **given.query)
+        return found.status, found.obj
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = b"",
+        *,
+        type_: str = "application/json",
+        user: User = ADMIN,
+        **query: str,
+    ) -> Answer:
         raw = body if isinstance(body, bytes) else orjson.dumps(body)
         request = Request(method=method, path=path, body=raw, content_type=type_, query=query)
-        return Answer(self.server.handle(request))
+        return Answer(self.server.handle(request, user=user))
 
     def create(self, resource: str, obj: Any, namespace: str = "default", **query: str) -> Answer:
         return self.send("POST", self.path(resource, namespace=namespace), obj, **query)
@@ -210,3 +228,15 @@ def api() -> Api:
 def make_api() -> type[Api]:
     """For tests that need a store or options of their own."""
     return Api
+
+
+@pytest.fixture(scope="module")
+def real_send(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Send]:
+    """Sends to a kube-apiserver."""
+    from tests.e2e.kubectl import Api as Reached
+    from tests.e2e.real_server import assets_or_skip, real_server
+
+    assets = assets_or_skip()
+    with real_server(tmp_path_factory.mktemp("real"), assets) as server:
+        reached = Reached(server.kubeconfig)
+        yield real_sender(reached.url, reached.token)

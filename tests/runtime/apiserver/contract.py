@@ -14,7 +14,7 @@ import re
 import ssl
 import sys
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -28,8 +28,8 @@ APPLY = "application/apply-patch+yaml"
 
 
 class Step(NamedTuple):
-    """path: below the namespace, after the resource's prefix. `$uid` in a body and `$continue` in a query are of the
-    answer before.
+    """path: below the namespace, after the resource's prefix; with a slash in front, outside of any. `$uid` in a body
+    and `$continue` in a query are of the answer before.
     """
 
     method: str
@@ -49,13 +49,18 @@ class Given(NamedTuple):
     query: dict[str, str]
 
 
+DROPPED = frozenset({"managedFields", "serviceAccount", "serviceAccountName", "lastProbeTime"})
+
 Send = Callable[[Given], tuple[int, Any]]
 
 PREFIXES = {
     "deployments": "/apis/apps/v1",
     "replicasets": "/apis/apps/v1",
     "jobs": "/apis/batch/v1",
+    "runtimeclasses": "/apis/node.k8s.io/v1",
+    "storageclasses": "/apis/storage.k8s.io/v1",
     "leases": "/apis/coordination.k8s.io/v1",
+    "widgets": "/apis/managers.example.com/v1",
 }
 
 CONTAINERS = [{"name": "c", "image": "nginx:1"}]
@@ -285,23 +290,25 @@ def play(scenario: str, send: Send) -> list[dict[str, Any]]:
     return play_steps(SCENARIOS[scenario], send)
 
 
-def play_steps(steps: Iterable[Step], send: Send) -> list[dict[str, Any]]:
+def play_steps(steps: Iterable[Step], send: Send, *, dropped: Set[str] = DROPPED) -> list[dict[str, Any]]:
+    """dropped: fields that are left out of the answers."""
     answers, before = [], {}
     words: dict[str, str] = {}
     for step in steps:
         meta = before.get("metadata") or {}
         text = "" if step.body is None else json.dumps(step.body)
         body = text.replace("$uid", meta.get("uid", "")).encode()
-        resource = step.path.partition("/")[0]
-        path = f"{PREFIXES.get(resource, '/api/v1')}/namespaces/{NAMESPACE}/{step.path}"
+        resource = step.path.strip("/").partition("/")[0]
+        inside = "" if step.path.startswith("/") else f"/namespaces/{NAMESPACE}/"
+        path = f"{PREFIXES.get(resource, '/api/v1')}{inside}{step.path}"
         query = {name: value.replace("$continue", meta.get("continue", "")) for name, value in step.query.items()}
         status, before = send(Given(step.method, path, body, step.type, query))
-        _learn(before, words)
-        answers.append({"status": status, "body": _plain(before, words)})
+        learn(before, words)
+        answers.append({"status": status, "body": plain(before, words, dropped)})
     return answers
 
 
-def _learn(answer: dict[str, Any], words: dict[str, str]) -> None:
+def learn(answer: dict[str, Any], words: dict[str, str]) -> None:
     """Versions and uids are told apart by the order in which they first appear."""
     for item in (answer, *(answer.get("items") or ())):
         meta = item.get("metadata") or {}
@@ -312,22 +319,21 @@ def _learn(answer: dict[str, Any], words: dict[str, str]) -> None:
                 words.setdefault(f"{field}={value}", f"<{field} {count + 1}>")
 
 
-_DROPPED = {"managedFields", "serviceAccount", "serviceAccountName", "lastProbeTime"}
 _ALLOCATED = {"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"}  # of another range in each cluster
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
-def _plain(value: Any, words: dict[str, str], field: str = "") -> Any:
+def plain(value: Any, words: dict[str, str], dropped: Set[str], field: str = "") -> Any:
     if isinstance(value, dict):
         if field == "metadata" and "resourceVersion" in value and "name" not in value:
             return {}  # a list's: other writers move it
-        return {name: _plain(inner, words, name) for name, inner in value.items() if name not in _DROPPED}
+        return {name: plain(inner, words, dropped, name) for name, inner in value.items() if name not in dropped}
     if field in _ALLOCATED and value and value not in ("None", ["None"]):
         if isinstance(value, list) and len(value) > 1:
             return ["<IPv6>" if ":" in one else "<IPv4>" for one in value]
         return "<allocated>"
     if isinstance(value, list):
-        return [_bare(_plain(inner, words)) if field == "items" else _plain(inner, words) for inner in value]
+        return [_bare(plain(one, words, dropped)) if field == "items" else plain(one, words, dropped) for one in value]
     if isinstance(value, str):
         if field in ("uid", "resourceVersion"):
             return words.get(f"{field}={value}", value)
@@ -354,7 +360,8 @@ def real_sender(url: str, token: str) -> Send:
         query = f"?{urlencode(given.query)}" if given.query else ""
         connection.request(given.method, given.path + query, given.body or None, headers)
         response = connection.getresponse()
-        answer = response.status, json.loads(response.read())
+        raw = response.read()  # text, where a path is not known at all
+        answer = response.status, json.loads(raw) if raw.startswith(b"{") else {}
         connection.close()
         return answer
 

@@ -115,7 +115,7 @@ DEFINITION = {
                 "name": "v1",
                 "served": True,
                 "storage": True,
-                "schema": {"openAPIV3Schema": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
                 "subresources": {"status": {}},
             }
         ],
@@ -231,12 +231,20 @@ def api_for_paths(make_api: type[Any]) -> Api:
 def test_what_is_nested_deeply_is_kept_or_refused(api: Api, depth: int, method: str) -> None:
     """JSON's encoder, Python's stack and Python's comparison each have an end somewhere."""
     names = {"plural": "things", "kind": "Thing"}
-    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
+    versions = [
+        {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+        }
+    ]
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
     api.create("customresourcedefinitions", {"metadata": {"name": "things.example.com"}, "spec": spec})
-    api.create("things", {"kind": "Thing", "metadata": {"name": "t"}})
+    api.create("things", {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}})
     nested = b"[" * depth + b"]" * depth
-    body = b'{"kind":"Thing","metadata":{"generateName":"t","name":"t","resourceVersion":""},"spec":' + nested + b"}"
+    head = b'{"apiVersion":"example.com/v1","kind":"Thing",'
+    body = head + b'"metadata":{"generateName":"t","name":"t","resourceVersion":""},"spec":' + nested + b"}"
     path = api.path("things") if method == "POST" else api.path("things", "t")
     status = api.send(method, path, body, type_="application/merge-patch+json").status
     assert status in (200, 400, 409, 422)
@@ -282,3 +290,31 @@ def test_a_time_that_is_none_is_refused_with_its_field(api: Api) -> None:
     answer = api.create("leases", lease)
     assert (answer.status, answer.reason) == (400, "BadRequest")
     assert "LeaseSpec.spec.renewTime" in answer.message
+
+
+def test_a_patch_that_makes_of_the_kind_what_is_no_text_is_refused(api: Api) -> None:
+    api.create("configmaps", {"metadata": {"name": "c"}})
+    for field, value, word in (("apiVersion", {"a": 1}, "object"), ("kind", [1], "array"), ("kind", True, "bool")):
+        answer = api.patch("configmaps", "c", [{"op": "add", "path": f"/{field}", "value": value}], "json")
+        assert 400 <= answer.status < 500
+        assert f"cannot unmarshal {word} into Go struct field .{field} of type string" in answer.message
+
+
+def test_managed_fields_that_cannot_be_read_are_left_as_they_were(api: Api) -> None:
+    labels = {"a": "b"}
+    stored = api.create("configmaps", {"metadata": {"name": "c", "labels": labels}}).meta["managedFields"]
+    bad = [{"op": "add", "path": "/metadata/managedFields/0/fieldsV1/f:metadata/f:labels", "value": "x"}]
+    assert api.patch("configmaps", "c", bad, "json").meta["managedFields"] == stored
+    spoilt = [{**stored[0], "fieldsV1": {"f:data": 7}}]
+    assert api.create("configmaps", {"metadata": {"name": "d", "managedFields": spoilt}}).status == 201
+
+
+def test_delete_options_with_values_of_wrong_types_are_refused(api: Api) -> None:
+    api.create("configmaps", {"metadata": {"name": "c"}})
+    for value, wanted in ((7, "[]string"), ([7], "string")):
+        answer = api.delete("configmaps", "c", {"dryRun": value})
+        assert (answer.status, answer.message) == (
+            400,
+            f"json: cannot unmarshal number into Go struct field DeleteOptions.dryRun of type {wanted}",
+        )
+    assert api.exists("configmaps", "c")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocols.objects import Object
 from tests.runtime.apiserver import contract, service_contract
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.contract import Given, Send
@@ -20,11 +19,7 @@ def test_our_responses_are_those_of_kube_apiserver(make_api: type[Api], scenario
     api = make_api(service_ranges=service_contract.RANGES[scenario.partition(":")[0]])
     api.create("namespaces", {"metadata": {"name": contract.NAMESPACE}})
 
-    def send(given: Given) -> tuple[int, Object]:
-        answer = api.send(given.method, given.path, given.body, type_=given.type, **given.query)
-        return answer.status, answer.obj
-
-    answers = service_contract.play(scenario, send)
+    answers = service_contract.play(scenario, api.answer)
 
     steps = service_contract.SCENARIOS[scenario]
     for i, (step, ours, theirs) in enumerate(zip(steps, answers, REAL_ANSWERS[scenario], strict=True)):
@@ -34,11 +29,9 @@ def test_our_responses_are_those_of_kube_apiserver(make_api: type[Api], scenario
 @pytest.fixture(scope="module")
 def real_sends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Send]]:
     from tests.e2e.kubectl import Api
-    from tests.e2e.real_server import binaries, real_server
+    from tests.e2e.real_server import assets_or_skip, real_server
 
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     single, dual = (
         real_server(tmp_path_factory.mktemp(stack), assets, service_contract.flag(stack))
         for stack in service_contract.RANGES

@@ -1,0 +1,71 @@
+"""Random requests, in process and over HTTP: refused or carried out, and nothing else.
+
+A million of them: `python -m tests.runtime.apiserver.fuzzing`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import random
+import ssl
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.apiserver.process.launch import launch
+from tests.e2e.kubectl import Api
+from tests.runtime.apiserver.fuzzing import AS_UPSTREAM, Fuzzer, run
+
+REQUESTS = 3000
+
+
+def test_no_request_is_more_than_refused() -> None:
+    counted, _ = run(REQUESTS, seed=7)
+    assert sum(counted.values()) == REQUESTS
+    assert min(counted["200"], counted["201"], counted["422"]) > 100  # it is not always the same that comes of them
+
+
+@settings(max_examples=15, deadline=None)
+@given(chance=st.randoms(use_true_random=False))
+def test_nor_is_any_that_hypothesis_draws(chance: random.Random) -> None:
+    fuzzer = Fuzzer(chance)
+    for _ in range(5):
+        fuzzer.step()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_nor_is_one_of_a_million() -> None:
+    run(1_000_000, seed=8)
+
+
+def test_over_http_each_request_is_answered_and_the_server_goes_on(tmp_path: Path) -> None:
+    """What is sent is drawn from a server in this process that is sent the same."""
+    server = launch(tmp_path / "kcm", in_memory=True)
+    try:
+        api = Api(server.kubeconfig)
+        assert isinstance(api.tls, ssl.SSLContext)
+        host, port = api.url.removeprefix("https://").split(":")
+        connection = http.client.HTTPSConnection(host, int(port), context=api.tls, timeout=20)
+        fuzzer = Fuzzer(random.Random(9))
+        for number in range(400):
+            request, _ = fuzzer.request()
+            fuzzer.server.handle(request)
+            target = quote(request.path, safe="/%:.~")
+            if request.query:
+                target += f"?{urlencode(request.query)}"
+            accept = fuzzer.any_of("application/json", "*/*", "application/yaml", "text/html", "")
+            accept = fuzzer.any_of(accept, "application/json;as=Table;g=meta.k8s.io;v=v1")
+            headers = {"Authorization": f"Bearer {api.token}", "Accept": accept}
+            type_ = fuzzer.any_of(request.content_type, request.content_type, "application/yaml", "application/cbor")
+            connection.request(request.method, target, request.body, {**headers, "Content-Type": type_})
+            response = connection.getresponse()
+            answer = response.read()
+            allowed = any(text.encode() in answer for text in AS_UPSTREAM)
+            assert response.status < 500 or allowed, (number, request, answer)
+        connection.close()
+    finally:
+        server.stop()
