@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kcm._lazy import lazily
 
 if TYPE_CHECKING:
+    from actors.app.api_server import ApiServer
     from actors.app.arguments import read_options
     from actors.app.connection import api_transport
     from actors.app.installed import installed_controllers
@@ -119,6 +120,7 @@ else:
             "AlreadyExists": "protocols.messages.outcomes:AlreadyExists",
             "answer_of": "actors.reconciliation:answer_of",
             "api_transport": "actors.app.connection:api_transport",
+            "ApiServer": "actors.app.api_server:ApiServer",
             "apply": "actors.reconciliation:apply",
             "as_object": "protocols.models:as_object",
             "Backoff": "runtime.scheduling.backoff:Backoff",
@@ -242,6 +244,7 @@ __all__ = [
     "BUILT_IN",
     "ORPHANS",
     "AlreadyExists",
+    "ApiServer",
     "Backoff",
     "Change",
     "Clock",

@@ -48,6 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     running = kcm.LocalCluster.start(
         tmp_path_factory.mktemp("kcm-cluster"),
         quiet=False,
+        in_memory=True,
         nodes=int(request.config.getini("kcm_hollow_nodes")),
         zones=int(request.config.getini("kcm_hollow_zones")),
     )

@@ -24,7 +24,7 @@ from actors.engine.discovery import Discovery
 from actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.engine.elector import Election, Elector
 from actors.engine.event_recorder import EventRecorder
-from actors.engine.informer import Informer, InformerLimits
+from actors.engine.informer import Informer, InformerLimits, Outage
 from actors.engine.manager import ControllerManager
 from actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, Steering
 from actors.options import Options
@@ -95,6 +95,7 @@ class Assembly:
     tables: dict[str, Table] = field(default_factory=dict)
     seen: dict[str, Mapping[str, AnyTable]] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
+    outage: Outage = field(default_factory=Outage)
     seed: int | None = None
     calls: Calls | None = None
     functions: Functions = field(default_factory=Functions)
@@ -165,7 +166,14 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
     )
 
     def build(context: Context) -> Informer:
-        return Informer(context, table=table, transport=assembly.transport, limits=limits, seed=seed)
+        return Informer(
+            context,
+            table=table,
+            transport=assembly.transport,
+            limits=limits,
+            outage=assembly.outage,
+            seed=seed,
+        )
 
     return ActorSpec(name=informer_name(table.id), build=build, never_blocks=True)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.client.api import Request
-from runtime.client.config import ClientConfig
+from runtime.client.config import ClientConfig, CredentialSource
 from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
 from runtime.client.user_agent import base_user_agent
@@ -38,15 +38,19 @@ def connect(
     metrics: Metrics,
     log: FilteringBoundLogger,
     accounts: Iterable[str] = (),
+    others: Mapping[str, CredentialSource] | None = None,
 ) -> HttpTransport:
-    """A started transport; to be closed by the caller. accounts: clients that act as service accounts of their name.
+    """A started transport; to be closed by the caller. accounts: clients that act as service accounts of their name;
+    others: as another user.
 
     Raises ConfigError when the TLS files are no good.
     """
     if not config.verify and config.server.startswith("https://"):
         log.warning("the server's certificate is not verified", server=config.server, config=config.origin)
     agent = base_user_agent(this_version().kcm, system=platform.system().lower(), machine=platform.machine())
-    transport = HttpTransport(config, user_agent_base=agent, metrics=metrics, clock=clock, log=log, accounts=accounts)
+    transport = HttpTransport(
+        config, user_agent_base=agent, metrics=metrics, clock=clock, log=log, accounts=accounts, others=others
+    )
     transport.start()
     return transport
 

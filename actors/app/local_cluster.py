@@ -6,13 +6,15 @@ with LocalCluster.start("/tmp/cluster", nodes=3) as cluster, api_transport(clust
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from actors.app.kept_child import KeptChild
+from protocols.admission_plugins import NEED_CONTROLLERS
 from protocols.late_methods import dataclass
-from runtime.apiserver.process.launch import CONTEXT, EmbeddedServer, launch
+from runtime.apiserver.process.access_settings import BY_ROLES, RBAC, AccessSettings
+from runtime.apiserver.process.launch import CONTEXT, FULL, HOLLOW_NODES, SCHEDULER, EmbeddedServer, launch
 from runtime.logs.standard_log import standard_log
 from runtime.process.children import start_module
 from runtime.process.ending import ended_by
@@ -47,23 +49,34 @@ class LocalCluster:
         nodes: int = 0,
         zones: int = 1,
         port: int = 0,
+        in_memory: bool = False,
+        durability: str = FULL,
         quiet: bool = True,
         collect_garbage: bool = True,
         empty_namespaces: bool = True,
         service_ranges: Sequence[str] = (),
         account_key_file: str = "",
+        authorization: str = RBAC,
+        enable_plugins: Collection[str] = (),
+        disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
         log: FilteringBoundLogger | None = None,
     ) -> Self:
         """A cluster in this directory, which is made if it is not there; what it held before, it holds again.
 
         Returns once the API server serves. nodes: how many hollow ones, which run pods in appearance and come when they
         come; zones: over how many zones they are dealt. port: 0 is that of the last time if it is free, else any.
+        in_memory: nothing is stored, and what was is not looked at. durability: "full" acknowledges what is on disk,
+        "relaxed" what a power cut may take back.
         quiet: the processes log to standard error only what goes wrong. log: as ControllerSystem has it.
         collect_garbage: the API server deletes what has lost its owners itself; False where a garbage collector runs,
         as among BUILT_IN, and for a cluster where nobody does. empty_namespaces: likewise, it empties a namespace that
         is deleted; False where a namespace controller runs. service_ranges: CIDRs of cluster IPs, one for each IP
         family, the default family first; none: 10.96.0.0/16. account_key_file: the private key that a token controller
         signs with (--service-account-private-key-file): the tokens of its Secrets are taken; "" for none.
+        authorization: "rbac": roles and bindings say what users may do, upstream's from the start, and the
+        administrator may do everything; "always-allow": so may everybody who is let in.
+        enable_plugins, disable_plugins: admission plugins that are on beside kube-apiserver's default ones, or off; by
+        default those are off that rest on controllers, as ServiceAccount does on the one that makes the accounts.
 
         The processes end with this one, however it ends; nodes that end by themselves are started again.
         Raises LaunchError, as for a directory that another process uses, or that others own or can write.
@@ -76,11 +89,16 @@ class LocalCluster:
             port=port,
             nodes=nodes,
             zones=zones,
+            in_memory=in_memory,
+            durability=durability,
             quiet=quiet,
             collect_garbage=collect_garbage,
             empty_namespaces=empty_namespaces,
             service_ranges=service_ranges,
             account_key_file=account_key_file,
+            access=AccessSettings(authorization=authorization),
+            enable_plugins=enable_plugins,
+            disable_plugins=disable_plugins,
         )
         if one.nodes is None:
             return cls(one.server, None)
@@ -153,6 +171,8 @@ def start_local_cluster(
     port: int,
     nodes: int,
     zones: int,
+    in_memory: bool = False,
+    durability: str = FULL,
     log_format: str = "text",
     quiet: bool = False,
     patience: float = 0.0,
@@ -160,15 +180,20 @@ def start_local_cluster(
     empty_namespaces: bool = True,
     service_ranges: Sequence[str] = (),
     account_key_file: str = "",
+    access: AccessSettings = BY_ROLES,
+    enable_plugins: Collection[str] = (),
+    disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
 ) -> LocalCluster:
     """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
 
     log_format: "text" or "json"; quiet: no information. patience: seconds for another server to leave the directory.
-    collect_garbage, empty_namespaces, service_ranges, account_key_file: see LocalCluster.start.
+    The rest: see LocalCluster.start.
     """
     server = launch(
         directory,
         port=port,
+        in_memory=in_memory,
+        durability=durability,
         log_format=log_format,
         quiet=quiet,
         patience=patience,
@@ -176,10 +201,14 @@ def start_local_cluster(
         empty_namespaces=empty_namespaces,
         service_ranges=service_ranges,
         account_key_file=account_key_file,
+        access=access,
+        enable_plugins=enable_plugins,
+        disable_plugins=disable_plugins,
     )
     fleet = None
     if nodes > 0:
-        told = [f"--kubeconfig={server.kubeconfig}", f"--context={CONTEXT}", f"--nodes={nodes}", f"--zones={zones}"]
+        told = [f"--kubeconfig={server.kubeconfig_of(HOLLOW_NODES)}", f"--context={CONTEXT}"]
+        told += [f"--scheduler-kubeconfig={server.kubeconfig_of(SCHEDULER)}", f"--nodes={nodes}", f"--zones={zones}"]
         told.append(f"--logging-format={log_format}")
         if quiet:
             told.append("--quiet")

@@ -26,6 +26,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         collect_rarely()
         return journal_command.main(arguments[1:])
+    if arguments and arguments[0] == "apiserver":
+        from actors.command import apiserver
+
+        return apiserver.main(arguments[1:])
+    if arguments and arguments[0] == "snapshot":
+        from actors.command import snapshot
+
+        return snapshot.main(arguments[1:])
     return with_flags(arguments)
 
 

@@ -36,8 +36,9 @@ from actors.controllers.built_in import BUILT_IN
 from actors.engine.vitals import ElectorVitals
 from actors.options import Options
 from actors.reconciliation.actor_names import ELECTOR
-from runtime.apiserver.process.launch import LaunchError
+from runtime.apiserver.process.launch import MANAGER, LaunchError
 from runtime.client.config import ConfigError, with_fixed_authority
+from runtime.client.http_session import OWN_CLIENT
 from runtime.client.loading import load_config
 from runtime.cloud.loading import CloudError, load_provider
 from runtime.logs.configuration import configure_logging, logger_for
@@ -156,18 +157,26 @@ def run(launch: Launch) -> int:
         )
         local = local_cluster(launch, closing)
         go_on(launch)
-        config = load_config(
-            kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig,
+        load = partial(
+            load_config,
             master=options.client.master,
             context=CONTEXT if local is not None else "",
             environ=launch.environ,
             clock=launch.clock,
             metrics=metrics,
         )
+        config = load(kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig)
+        accounts, others = accounts_of(launch), {}
+        if local is not None and accounts:
+            # Our own account has no more rights than upstream's; who came from elsewhere has no role, nor have people.
+            own = frozenset(spec.client or spec.name for spec in launch.installed.specs)
+            others = dict.fromkeys((*own, OWN_CLIENT), config.credentials)
+            accounts -= own
+            config = replace(config, credentials=load(kubeconfig=str(local.server.kubeconfig_of(MANAGER))).credentials)
         authority = config.ca.data if config.ca is not None else b""  # in place, not in a file
         if not options.feature_gates["ClientsAllowCARotation"]:
             config = with_fixed_authority(config)
-        transport = connect(config, clock=launch.clock, metrics=metrics, log=log, accounts=accounts_of(launch))
+        transport = connect(config, clock=launch.clock, metrics=metrics, log=log, accounts=accounts, others=others)
         closing.callback(transport.close, timeout=2.0)
         wait_for_server(
             transport,

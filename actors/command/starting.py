@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from actors.app.installed import Installed
 from actors.app.local_cluster import LocalCluster, start_local_cluster
 from actors.app.system import ControllerSystem
+from actors.command.access import access_of
 from actors.command.greeting import LiveLine
 from actors.controllers.built_in import BUILT_IN
 from actors.controllers.identity.options import ServiceAccountOptions
@@ -20,6 +21,7 @@ from actors.controllers.objects import garbage_collector, namespace
 from actors.engine.elector import Election
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec, runs
+from protocols.admission_plugins import without_controllers
 from protocols.late_methods import dataclass
 from runtime.calls.calling import Calls
 from runtime.calls.threads import ThreadedCalls
@@ -104,12 +106,16 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         raise StartError(str(err)) from err
     except OSError as err:
         raise StartError(f"cannot use {directory}: {err.strerror or err}") from err
+    enabled = embedded.enable_plugins
+    missing = without_controllers(lambda needed: runs(needed, BUILT_IN, options), enable=enabled)
     ranges = options[NodeIpamOptions].service_cluster_ip_range.split(",")
     local = start_local_cluster(
         directory,
         port=embedded.port,
         nodes=embedded.hollow_nodes,
         zones=embedded.hollow_zones,
+        in_memory=embedded.in_memory,
+        durability=embedded.durability,
         log_format=options.logging.format,
         quiet=launch.quiet,
         patience=ORPHANED,
@@ -117,6 +123,9 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         empty_namespaces=not runs(namespace.SPEC.name, BUILT_IN, options),
         service_ranges=[one.strip() for one in ranges if one.strip()],
         account_key_file=options[ServiceAccountOptions].private_key_file,
+        access=access_of(embedded),
+        enable_plugins=enabled,
+        disable_plugins=sorted({*embedded.disable_plugins, *missing}),
     )
     closing.callback(local.stop)
     return local

@@ -11,9 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from actors.app.connection import connect
 from actors.app.system import ControllerSystem
+from actors.hollow import scheduler
 from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from runtime.client.config import ConfigError
@@ -28,6 +30,7 @@ from runtime.scheduling.clock import SystemClock
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hollow-cluster", description="Nodes that run pods in appearance only.")
     parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--scheduler-kubeconfig", default="", help="of the scheduler, where it is another user")
     parser.add_argument("--context", default="", help="of the kubeconfig, in place of its current one")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--zones", type=int, default=2)
@@ -42,18 +45,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     metrics = Metrics()
     try:
         specs = hollow_specs(nodes=arguments.nodes, zones=arguments.zones, pods_per_node=arguments.pods_per_node)
-        config = load_config(
-            kubeconfig=arguments.kubeconfig,
-            master=None,
-            context=arguments.context,
-            environ=os.environ,
-            clock=clock,
-            metrics=metrics,
+        load = partial(
+            load_config, master=None, context=arguments.context, environ=os.environ, clock=clock, metrics=metrics
         )
+        config = load(kubeconfig=arguments.kubeconfig)
+        others = {}
+        if arguments.scheduler_kubeconfig:
+            others[scheduler.SPEC.client] = load(kubeconfig=arguments.scheduler_kubeconfig).credentials
     except (ConfigError, ValueError) as err:
         log.error("hollow cluster cannot start", error=str(err))
         return 1
-    transport = connect(config, clock=clock, metrics=metrics, log=log)
+    transport = connect(config, clock=clock, metrics=metrics, log=log, others=others)
     system = ControllerSystem(
         transport=transport, log=log, controllers=specs, options=unlimited(Options()), clock=clock, metrics=metrics
     )

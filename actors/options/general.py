@@ -372,13 +372,61 @@ class Retired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
-    """The cluster that kcm starts when none is given."""
+class EmbeddedServer:
+    """The API server of the cluster that kcm starts when none is given. `run-kcm apiserver` has these flags, too."""
 
     directory: str = flag(".kcm/", "Where its database, certificates and kubeconfig are kept.", name="embedded-dir")
     port: int = flag(
         0, "Port of its API server; 0: the last one if it is free, else any.", name="embedded-port", kind=INT
     )
+    in_memory: bool = flag(
+        False, "Keep in memory alone what its API server holds, for tests.", name="embedded-in-memory"
+    )
+    durability: str = flag(
+        "full",
+        "When a change is acknowledged: 'full', once it is on disk; 'relaxed', for tests, once the system has it.",
+        name="embedded-durability",
+    )
+    authorization: str = flag(
+        "rbac",
+        "What users may do there: 'rbac', by roles and bindings, with upstream's from the start; or 'always-allow'.",
+        name="embedded-authorization",
+    )
+    client_ca_file: str = flag(
+        "",
+        "Further authorities of client certificates there: the common name is the user, organizations are the groups.",
+        name="embedded-client-ca-file",
+    )
+    audit_policy_file: str = flag(
+        "", "What its API server notes of requests: a Policy of audit.k8s.io/v1.", name="embedded-audit-policy-file"
+    )
+    audit_log_path: str = flag(
+        "", "File to note it in, a line of JSON each time; nothing without both.", name="embedded-audit-log-path"
+    )
+    audit_log_max_size: int = flag(
+        100, "Megabytes after which that file is put aside.", name="embedded-audit-log-maxsize", kind=INT
+    )
+    audit_log_max_age: int = flag(
+        0, "Days that a file put aside is kept; 0 for ever.", name="embedded-audit-log-maxage", kind=INT
+    )
+    audit_log_max_backup: int = flag(
+        0, "How many files put aside are kept; 0 for all.", name="embedded-audit-log-maxbackup", kind=INT
+    )
+
+    enable_plugins: tuple[str, ...] = flag(
+        (), "Admission plugins that work beside those on by default.", name="embedded-enable-admission-plugins"
+    )
+    disable_plugins: tuple[str, ...] = flag(
+        (),
+        "Admission plugins that do not. Those that rest on controllers that do not run do not anyway.",
+        name="embedded-disable-admission-plugins",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded(EmbeddedServer):
+    """The cluster that kcm starts when none is given."""
+
     hollow_nodes: int = flag(3, "Nodes that run pods in appearance only.", kind=INT)
     hollow_zones: int = flag(2, "Zones that these nodes are spread over.", kind=INT)
     apply: tuple[str, ...] = flag((), "Manifest to load at the start; may be repeated.", kind=FILES)

@@ -10,7 +10,9 @@ import ipaddress
 from collections.abc import Collection, Iterable, Iterator
 
 from actors.options.controller_options import Check
+from actors.options.general import EmbeddedServer, Logging
 from actors.options.table import Options
+from protocols.admission_plugins import enabled_plugins
 from runtime.cloud.loading import is_known
 from runtime.flags.values import quote
 
@@ -97,11 +99,27 @@ def _is_address(text: str) -> bool:
 
 
 def _logging(options: Options) -> Iterator[str]:
-    logging = options.logging
+    yield from logging_faults(options.logging)
+
+
+def logging_faults(logging: Logging) -> Iterator[str]:
     if logging.format not in {"text", "json"}:
         yield f"format: Invalid value: {quote(logging.format)}: Unsupported log format"
     elif logging.format == "json" and logging.vmodule:
         yield "vmodule: Forbidden: Only supported for text log format"
+
+
+def embedded_server_faults(server: EmbeddedServer) -> Iterator[str]:
+    if not 0 <= server.port <= LARGEST_PORT:
+        yield f"--embedded-port {server.port} must be between 0 and 65535, inclusive. 0 for a free one"
+    if server.durability not in ("full", "relaxed"):
+        yield f"--embedded-durability is 'full' or 'relaxed', but got {quote(server.durability)}"
+    if server.authorization not in ("rbac", "always-allow"):
+        yield f"--embedded-authorization is 'rbac' or 'always-allow', but got {quote(server.authorization)}"
+    try:
+        enabled_plugins(enable=server.enable_plugins, disable=server.disable_plugins)
+    except ValueError as err:
+        yield f"--embedded-enable-admission-plugins, --embedded-disable-admission-plugins: {err}"
 
 
 def _own(options: Options) -> Iterator[str]:
@@ -109,8 +127,7 @@ def _own(options: Options) -> Iterator[str]:
     for file in embedded.apply:
         if not file or "://" in file:
             yield f"--apply takes the path of a file, but got {quote(file)}"
-    if not 0 <= embedded.port <= LARGEST_PORT:
-        yield f"--embedded-port {embedded.port} must be between 0 and 65535, inclusive. 0 for a free one"
+    yield from embedded_server_faults(embedded)
     if embedded.hollow_nodes < 0:
         yield f"--hollow-nodes must not be less than 0, but got {embedded.hollow_nodes}"
     if embedded.hollow_zones < 1:

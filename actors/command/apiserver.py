@@ -1,0 +1,134 @@
+"""`run-kcm apiserver`: the embedded API server alone, without controllers and nodes.
+
+Garbage collection and the emptying of namespaces are done by the server's stand-ins (runtime/apiserver/stand_ins).
+SIGTERM and Ctrl-C end it: exit code 0. It is 1 where it cannot start, or can no longer store what is written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from actors.options.general import EmbeddedServer, Logging, Process
+from actors.options.validation import embedded_server_faults, logging_faults
+from protocols.admission_plugins import without_controllers
+from protocols.late_methods import dataclass
+from runtime.flags.declaration import Flag, FlagError, fill, flag, flags_in, parse, usage
+from runtime.flags.values import quote
+from runtime.process.version import this_version
+
+PROGRAM = "kcm apiserver"
+SUMMARY = (
+    "Serves the Kubernetes API on this machine, without controllers and nodes, to whatever client is tried on it. What "
+    "has lost its owners, and what is in a namespace that is deleted, the server deletes itself."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """What the controller manager has flags of its own for."""
+
+    service_cluster_ip_range: tuple[str, ...] = flag(
+        ("10.96.0.0/16",), "Ranges of cluster IPs: one, or one of each IP family."
+    )
+    service_account_key_file: str = flag(
+        "", "Private key of who signs the tokens of service accounts' Secrets; none are taken without it."
+    )
+
+
+FLAGS: tuple[Flag, ...] = (
+    *flags_in(EmbeddedServer, section="embedded cluster"),
+    *flags_in(Alone, section="embedded cluster"),
+    *flags_in(Logging, section="logs"),
+    *flags_in(Process, section="global"),
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """argv: what follows `apiserver`. Returns the exit code."""
+    try:
+        parsed = parse(FLAGS, argv)
+        if parsed.positional:
+            raise FlagError(f"{quote(PROGRAM)} does not take any arguments, got {quote(parsed.positional[0])}")
+        groups = fill(FLAGS, parsed.values)
+        process: Process = groups[Process]
+        if process.help:
+            print(usage(PROGRAM, SUMMARY, FLAGS, columns=shutil.get_terminal_size().columns))
+            return 0
+        if process.version in ("true", "raw"):
+            print(this_version().describe(process.version))
+            return 0
+        faults = [*embedded_server_faults(groups[EmbeddedServer]), *logging_faults(groups[Logging])]
+        if faults:
+            raise FlagError("; ".join(faults))
+    except FlagError as err:
+        print(f"Error: {err}", file=sys.stderr)
+        return 1
+    return _serve(groups, given=frozenset(parsed.values), warnings=parsed.warnings)
+
+
+def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence[str]) -> int:
+    # Heavy, and of no use to whom only help or a mistake is shown.
+    from actors.command.access import access_of
+    from runtime.apiserver.process.arguments import Arguments
+    from runtime.apiserver.process.failures import CannotServeError
+    from runtime.apiserver.process.main import run
+    from runtime.logs.configuration import configure_logging, logger_for
+    from runtime.process.standard_streams import is_terminal, write_or_forget
+    from runtime.scheduling.clock import SystemClock
+
+    server: EmbeddedServer = groups[EmbeddedServer]
+    alone: Alone = groups[Alone]
+    enabled = server.enable_plugins
+    quiet = not given & {"v", "vmodule", "logging-format"} and is_terminal(sys.stdout) and is_terminal(sys.stderr)
+    clock = SystemClock()
+    try:
+        control = configure_logging(replace(groups[Logging].settings, quiet=quiet), now=clock.now)
+    except OSError as err:
+        print(f"Error: cannot write logs: {err}", file=sys.stderr)
+        return 1
+    for warning in warnings:
+        logger_for("kcm").warning(warning)
+    arguments = Arguments(
+        directory=Path(server.directory),
+        port=server.port,
+        in_memory=server.in_memory,
+        durability=server.durability,
+        service_ranges=tuple(one.strip() for one in alone.service_cluster_ip_range if one.strip()),
+        account_key_file=alone.service_account_key_file,
+        access=access_of(server),
+        enable_plugins=enabled,
+        disable_plugins=(*server.disable_plugins, *without_controllers(lambda _needed: False, enable=enabled)),
+    )
+    try:
+        return run(
+            arguments,
+            clock=clock,
+            announce=lambda url, kubeconfig: write_or_forget(
+                sys.stdout, greeting(url, kubeconfig, in_memory=server.in_memory)
+            ),
+        )
+    except CannotServeError as err:
+        print(f"Error: {err}", file=sys.stderr)
+        return 1
+    finally:
+        control.close()
+        clock.close()
+
+
+def greeting(url: str, kubeconfig: Path, *, in_memory: bool) -> str:
+    """A few lines; the export line can be copied as it is."""
+    kept = "is gone then" if in_memory else "is kept for the next time"
+    return (
+        f"An API server of our own serves on {url}, without controllers and nodes.\n"
+        "To look at it, in another terminal:\n"
+        "\n"
+        f"    export KUBECONFIG={kubeconfig}\n"
+        "    kubectl get namespaces\n"
+        "\n"
+        f"Ctrl-C ends it; what it holds {kept}.\n"
+    )

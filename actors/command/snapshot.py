@@ -1,0 +1,81 @@
+"""`run-kcm snapshot save FILE` and `run-kcm snapshot restore FILE`, of the embedded cluster.
+
+Exit codes: 0, or 1 with a line that says what was wrong; 2 where the arguments cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from actors.app.connection import connect
+from actors.options.general import EmbeddedServer
+from runtime.apiserver.process.launch import CONTEXT
+from runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
+from runtime.client.config import ConfigError
+from runtime.client.loading import load_config
+from runtime.logs.standard_log import standard_log
+from runtime.metrics.registry import Metrics
+from runtime.scheduling.clock import SystemClock
+
+PATIENCE = 600.0  # seconds: a large store takes a while
+
+
+def main(argv: Sequence[str]) -> int:
+    """argv: what follows `snapshot`."""
+    arguments = _parser().parse_args(argv)
+    file, directory = arguments.file, arguments.embedded_dir
+    try:
+        if arguments.what == "save":
+            with ExitStack() as closing:
+                save(directory, file, partial(_ask_server_of, directory, closing))
+            print(f"Saved what {directory} holds as {file}.")
+        else:
+            revision = restore(file, directory)
+            print(
+                f"Restored {file}, of revision {revision}, into {directory}; start it with --embedded-dir={directory}"
+            )
+    except (SnapshotError, ConfigError) as err:
+        print(f"Error: {err}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _ask_server_of(directory: Path, closing: ExitStack) -> Ask:
+    """Raises ConfigError."""
+    clock, metrics = SystemClock(), Metrics()
+    closing.callback(clock.close)
+    config = load_config(
+        kubeconfig=str(directory / "kubeconfig"),
+        master=None,
+        context=CONTEXT,
+        environ=os.environ,
+        clock=clock,
+        metrics=metrics,
+    )
+    transport = connect(config, clock=clock, metrics=metrics, log=standard_log("kcm"))
+    closing.callback(transport.close, timeout=2.0)
+    return partial(transport.request, client="kcm", timeout=PATIENCE)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="run-kcm snapshot",
+        description="Copy what the embedded cluster holds, also while it runs, and start another one from it.",
+    )
+    what = parser.add_subparsers(dest="what", required=True)
+    for name, text in (
+        ("save", "write a new file"),
+        ("restore", "into a directory that is empty or not there; certificates and tokens are made anew"),
+    ):
+        one = what.add_parser(name, help=text, description=text)
+        one.add_argument("file", type=Path, help="the snapshot")
+        one.add_argument(
+            "--embedded-dir", type=Path, default=Path(EmbeddedServer().directory), help="the cluster's directory"
+        )
+    return parser
