@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 
 from tests.e2e.kubectl import Api, Kubectl
-from tests.e2e.real_server import RealServer, binaries, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_server
 from tests.e2e.running import CONTROLLERS, OF_SERVICES, Manager, hollow_nodes, managing
 
 NEEDS_KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
@@ -67,9 +67,7 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
     """A real kube-apiserver with hollow nodes, and nobody who manages."""
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     directory = tmp_path_factory.mktemp("real")
     with real_server(directory, assets) as server, hollow_nodes(server.kubeconfig, directory / "hollow.log"):
         yield server

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
 
+import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -31,6 +32,14 @@ def binaries() -> Path | None:
     """Where the binaries are, as envtest has it; None where there are none."""
     directory = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
     return directory if (directory / "kube-apiserver").exists() else None
+
+
+def assets_or_skip() -> Path:
+    """For a test that cannot do without them."""
+    found = binaries()
+    if found is None:
+        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    return found
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
 from tests.bench.writes import audit_flags, audit_log
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Kubectl
-from tests.e2e.real_server import RealServer, binaries, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_server
 from tests.e2e.running import hollow_nodes, managing, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -101,9 +101,7 @@ class Site(NamedTuple):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     directory = tmp_path_factory.mktemp("roles")
     now = time.time()
     authority = AuthorityFiles("roles", authority_pair("ca", begin=now - DAY, end=now + 30 * DAY))

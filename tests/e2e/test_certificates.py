@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from runtime.simulation.keys import AuthorityFiles, authority_pair, private_key, request_pem
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Api, Kubectl
-from tests.e2e.real_server import binaries, real_server
+from tests.e2e.real_server import assets_or_skip, real_server
 from tests.e2e.running import managing, until
 
 pytestmark = pytest.mark.slow
@@ -46,9 +46,7 @@ def on_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def on_kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     directory = tmp_path_factory.mktemp("certificates-real")
     now = time.time()
     files = AuthorityFiles("kubectl", authority_pair("ca", begin=now - DAY, end=now + 30 * DAY))

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
 from tests.e2e.kubectl import Api
-from tests.e2e.real_server import RealServer, binaries, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_server
 from tests.e2e.running import ending, free_port, spawn, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -137,9 +137,7 @@ def programs(server: RealServer) -> dict[str, list[str]]:
 
 
 def test_both_approve_and_sign_alike(tmp_path: Path) -> None:
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     found: dict[str, dict[str, Any]] = {}
     with real_server(tmp_path, assets) as server:
         for name, command in programs(server).items():

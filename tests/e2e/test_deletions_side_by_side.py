@@ -18,7 +18,7 @@ import pytest
 
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.real_server import RealServer, binaries, real_manager, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
 from tests.e2e.running import CONTROLLERS, free_port, managing, until
 from tests.e2e.test_namespace import CONTAINERS, DEPLOYMENT, SERVICE, config, is_gone
 
@@ -182,9 +182,7 @@ def owner_graph(site: RealServer, whose: str, port: int) -> Any:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
     """What is to be seen with either manager."""
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     wanted = f"--controllers={','.join(WANTED)}"
     found: dict[str, dict[str, Any]] = {}
     with real_server(tmp_path_factory.mktemp("deletions"), assets) as server:

@@ -13,7 +13,7 @@ from actors.controllers.built_in import BUILT_IN
 from actors.reconciliation.specs import switched_on
 from tests.e2e.bootstrap_tokens import INFO, KUBECONFIG, Tokens
 from tests.e2e.kubectl import Api, Kubectl
-from tests.e2e.real_server import binaries, real_server, write_keys
+from tests.e2e.real_server import assets_or_skip, real_server, write_keys
 from tests.e2e.running import Manager, ending, hollow_nodes, run_kcm, until
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
@@ -45,9 +45,7 @@ def managed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ma
         with ending(manager.program):
             yield manager, Kubectl(Api(tmp_path / "kcm" / "kubeconfig"), "default"), flags
         return
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     (tmp_path / "real").mkdir()
     with (
         real_server(tmp_path / "real", assets, disabled=("TaintNodesByCondition",)) as server,

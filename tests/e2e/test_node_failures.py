@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.comparing import UID
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object, is_ready, name_of, uid_of
-from tests.e2e.real_server import RealServer, binaries, real_manager, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
 from tests.e2e.running import CONTROLLERS, hollow_nodes, managing, until
 from tests.e2e.scenarios import workload
 
@@ -46,9 +46,7 @@ def people(tmp_path: Path) -> Iterator[Kubectl]:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RealServer]:
     """A real kube-apiserver with hollow nodes of its own, and nobody who manages."""
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     with (
         real_server(tmp_path, assets) as server,
         hollow_nodes(server.kubeconfig, tmp_path / "hollow.log", nodes=NODES),

@@ -21,7 +21,7 @@ import pytest
 
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api
-from tests.e2e.real_server import RealServer, binaries, real_manager, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
 from tests.e2e.running import CONTROLLERS, managing, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -196,9 +196,7 @@ def play(nodes: Nodes) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
     """Without any nodes."""
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     with real_server(tmp_path_factory.mktemp("nodes"), assets) as server:
         yield server
 

@@ -14,7 +14,7 @@ import pytest
 
 from runtime.simulation.keys import authority_pair
 from tests.e2e.kubectl import Api
-from tests.e2e.real_server import RealServer, binaries, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_server
 from tests.e2e.running import ending, free_port, spawn, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -116,9 +116,7 @@ def command(server: RealServer, who: str) -> list[str]:
 
 
 def test_both_leave_the_same_behind(tmp_path: Path) -> None:
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     found: dict[str, dict[str, Any]] = {}
     now = time.time()
     authority = authority_pair("authority", begin=float(int(now)) - 3600.0, end=float(int(now)) + 86400.0).certificate

@@ -140,3 +140,14 @@ def test_a_key_that_cannot_be_read_ends_the_command(tmp_path: Path) -> None:
     manager = run_kcm(tmp_path / "log", f"--embedded-dir={tmp_path / 'kcm'}", "--hollow-nodes=0", flag)
     assert manager.program.process.wait(60.0) == 1
     assert "error reading key for service account token controller: open " in manager.program.text()
+
+
+def test_a_pod_of_a_new_namespace_finds_a_token(own_accounts: Site) -> None:
+    """It is created right after its namespace, and waits until this has its account."""
+    api = Api(own_accounts.kubeconfig)
+    api.request("POST", "/api/v1/namespaces", {"metadata": {"name": "at-once"}})
+    pod = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
+    spec = api.request("POST", "/api/v1/namespaces/at-once/pods", pod)["spec"]
+    (mount,) = spec["containers"][0]["volumeMounts"]
+    assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+    assert [one["name"] for one in spec["volumes"]] == [mount["name"]]

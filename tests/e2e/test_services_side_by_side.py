@@ -22,7 +22,7 @@ import pytest
 from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Kubectl, Object
-from tests.e2e.real_server import RealServer, binaries, real_manager, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
 from tests.e2e.running import OF_SERVICES, ending, run_kcm, until
 from tests.e2e.service_scenes import (
     SCENES,
@@ -141,9 +141,7 @@ def json_of(value: object, indent: int | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     with real_server(tmp_path_factory.mktemp("services"), assets, RANGES) as found:
         make_nodes(Api(found.kubeconfig))
         yield found

@@ -37,7 +37,7 @@ from kcm import (
     set_condition,
 )
 from tests.e2e.kubectl import Api
-from tests.e2e.real_server import binaries, real_server
+from tests.e2e.real_server import assets_or_skip, real_server
 from tests.e2e.running import until
 
 SHOPS = Resource(group="example.com", version="v1", plural="shops", kind="Shop")
@@ -111,9 +111,7 @@ def on_embedded(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def on_real(tmp_path: Path) -> Iterator[Path]:
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     with real_server(tmp_path, assets) as server:
         yield server.kubeconfig
 

@@ -10,7 +10,7 @@ import pytest
 from tests.bench.writes import audit_flags, audit_log, writes_until_quiet
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Object
-from tests.e2e.real_server import RealServer, binaries, real_manager, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
 from tests.e2e.running import CONTROLLERS, managing
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -21,9 +21,7 @@ DEPLOYMENTS, PODS_OF_EACH, LARGE = 20, 10, 200
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     directory = tmp_path_factory.mktemp("audited")
     with real_server(directory, assets, *audit_flags(directory)) as server:
         yield server

@@ -1,0 +1,265 @@
+"""Who may in, on the embedded API server and on a real kube-apiserver: the same requests, the same answers, and the
+same lines in the audit log. All come from the administrator, who acts as others.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+from runtime.apiserver.process.access_settings import AccessSettings
+from runtime.apiserver.process.launch import launch
+from tests.e2e.kubectl import Api
+from tests.e2e.real_server import assets_or_skip, real_server
+from tests.e2e.running import until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(200)]
+
+GATES = "--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true"
+SERVED = "--runtime-config=certificates.k8s.io/v1beta1=true"
+RBAC, CORE = "/apis/rbac.authorization.k8s.io/v1", "/api/v1"
+GROUP = "rbac.authorization.k8s.io"
+NAMESPACE = f"{CORE}/namespaces/side"
+ROLES, BINDINGS = f"{RBAC}/namespaces/side/roles", f"{RBAC}/namespaces/side/rolebindings"
+AUTHORIZATION, AUTHENTICATION = "/apis/authorization.k8s.io/v1", "/apis/authentication.k8s.io/v1"
+POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "rules": [
+        {
+            "level": "RequestResponse",
+            "users": ["admin", "kubernetes-admin"],
+            "resources": [{"resources": ["configmaps"]}],
+        },
+        {"level": "Metadata", "users": ["admin", "kubernetes-admin"]},
+        {"level": "None"},
+    ],
+}
+
+
+class Step(NamedTuple):
+    method: str
+    path: str
+    body: Any = None
+    user: str = "jane"  # "": the administrator
+    groups: tuple[str, ...] = ()
+    more: tuple[tuple[str, str], ...] = ()
+    type: str = "application/json"
+
+
+def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "rules": list(rules)}
+
+
+def rule(verbs: str, resources: str, group: str = "", names: str = "") -> dict[str, Any]:
+    found = {"verbs": verbs.split(), "apiGroups": [group], "resources": resources.split()}
+    return {**found, "resourceNames": names.split()} if names else found
+
+
+def binding(name: str, to: str, kind: str, *users: str) -> dict[str, Any]:
+    subjects = [{"kind": "User", "name": user, "apiGroup": GROUP} for user in users]
+    return {"metadata": {"name": name}, "roleRef": {"apiGroup": GROUP, "kind": kind, "name": to}, "subjects": subjects}
+
+
+MERGE = "application/merge-patch+json"
+STEPS = [
+    Step("POST", f"{CORE}/namespaces", {"metadata": {"name": "side"}}, user=""),
+    Step("GET", f"{NAMESPACE}/pods"),
+    Step("GET", f"{NAMESPACE}/pods?watch=1"),
+    Step("GET", f"{NAMESPACE}/pods/x"),
+    Step("GET", f"{NAMESPACE}/pods/x/log"),
+    Step("GET", f"{CORE}/nodes?fieldSelector=metadata.name%3Dn"),
+    Step("DELETE", f"{NAMESPACE}/configmaps"),
+    Step("POST", f"{NAMESPACE}/configmaps", "no object"),
+    Step("PATCH", "/apis/apps/v1/namespaces/side/deployments/d/scale", {}, type=MERGE),
+    Step("GET", "/metrics"),
+    Step("GET", NAMESPACE),
+    Step("GET", f"{CORE}/namespaces"),
+    Step("POST", f"{AUTHENTICATION}/selfsubjectreviews", {}, groups=("dev",)),
+    Step("POST", f"{AUTHENTICATION}/selfsubjectreviews", {}, user="system:serviceaccount:side:sa"),
+    Step(
+        "POST",
+        f"{AUTHENTICATION}/selfsubjectreviews",
+        {},
+        more=(("Impersonate-Uid", "7"), ("Impersonate-Extra-a.io%2fb", "c")),
+    ),
+    Step("GET", f"{NAMESPACE}/pods", user="", groups=("dev",)),
+    Step("POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {"spec": {"namespace": "side"}}),
+    Step("POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {"spec": {}}),
+    Step("POST", ROLES, role("read", rule("get list", "pods configmaps")), user=""),
+    Step("POST", BINDINGS, binding("read", "read", "Role", "jane"), user=""),
+    Step("GET", f"{NAMESPACE}/pods/x"),
+    Step("GET", f"{NAMESPACE}/secrets/x"),
+    Step(
+        "POST",
+        f"{AUTHORIZATION}/selfsubjectaccessreviews",
+        {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "side"}}},
+    ),
+    Step(
+        "POST",
+        f"{AUTHORIZATION}/subjectaccessreviews",
+        {"spec": {"user": "jane", "resourceAttributes": {"verb": "delete", "resource": "pods", "namespace": "side"}}},
+        user="",
+    ),
+    # Impersonation, by one who is impersonated herself only as far as the headers go: as the administrator.
+    Step("POST", BINDINGS, binding("lost", "none", "Role", "jane"), user=""),
+    Step("GET", f"{NAMESPACE}/secrets/x"),
+    # Escalation.
+    Step(
+        "POST", f"{RBAC}/clusterroles", role("side-rbac", rule("*", "roles rolebindings clusterroles", GROUP)), user=""
+    ),
+    Step("POST", BINDINGS, binding("rbac", "side-rbac", "ClusterRole", "jim"), user=""),
+    Step(
+        "POST",
+        f"{RBAC}/clusterroles",
+        role("side-create", rule("create update patch", "roles rolebindings", GROUP)),
+        user="",
+    ),
+    Step("POST", BINDINGS, binding("creates", "side-create", "ClusterRole", "jane"), user=""),
+    Step("POST", ROLES, role("r", rule("get list", "pods"))),
+    Step(
+        "POST",
+        ROLES,
+        role("r2", rule("get delete", "pods secrets"), rule("get", "configmaps", names="a b")),
+        groups=("dev",),
+    ),
+    Step("PATCH", f"{ROLES}/r", role("r", rule("delete", "pods")), type=MERGE),
+    Step("PATCH", f"{ROLES}/r", {"metadata": {"finalizers": ["a.io/b"]}}, type=MERGE),
+    Step("PATCH", f"{ROLES}/r", {"metadata": {"finalizers": None}}, type=MERGE, user=""),
+    Step("POST", BINDINGS, binding("b", "read", "Role", "joe")),
+    Step("POST", BINDINGS, binding("b2", "cluster-admin", "ClusterRole", "joe")),
+    Step("POST", BINDINGS, binding("b3", "missing", "Role", "joe")),
+    Step("POST", ROLES, role("r3", rule("get delete", "pods secrets")), user="jim"),
+    Step("POST", BINDINGS, binding("b4", "cluster-admin", "ClusterRole", "joe"), user="jim"),
+    Step("PATCH", f"{BINDINGS}/b", {"roleRef": {"name": "other"}}, type=MERGE, user=""),
+    # What is noted.
+    Step(
+        "POST",
+        f"{NAMESPACE}/configmaps",
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "b"}},
+        user="",
+    ),
+    Step("PATCH", f"{NAMESPACE}/configmaps/m", {"data": {"a": "c"}}, type=MERGE, user=""),
+    Step("GET", f"{NAMESPACE}/configmaps/m", user=""),
+    Step("GET", f"{NAMESPACE}/configmaps/none", user=""),
+    Step("DELETE", f"{NAMESPACE}/configmaps/m", user=""),
+    Step("GET", "/healthz", user=""),
+]
+
+
+class Side:
+    def __init__(self, kubeconfig: Path, audit: Path) -> None:
+        self.api, self.audit = Api(kubeconfig), audit
+
+    def send(self, step: Step) -> tuple[int, Any]:
+        server = urlsplit(self.api.url)
+        connection = http.client.HTTPSConnection(server.hostname or "", server.port, context=self.api.tls, timeout=30)
+        body = None if step.body is None else json.dumps(step.body)
+        connection.putrequest(step.method, step.path)
+        headers = [("Authorization", f"Bearer {self.api.token}"), ("Content-Type", step.type), ("User-Agent", "side")]
+        headers += [("Accept", "application/json"), ("Content-Length", str(len(body or "")))]
+        headers += [("Impersonate-User", step.user)] if step.user else []
+        headers += [("Impersonate-Group", group) for group in step.groups]
+        for name, value in (*headers, *step.more):
+            connection.putheader(name, value)
+        connection.endheaders((body or "").encode())
+        with closing(connection), connection.getresponse() as response:
+            raw = response.read()
+        try:
+            return response.status, json.loads(raw)
+        except ValueError:
+            return response.status, raw.decode()
+
+    def noted(self, count: int) -> list[dict[str, Any]]:
+        def events() -> list[dict[str, Any]]:
+            lines = self.audit.read_text().splitlines() if self.audit.exists() else []
+            found = [one for line in lines if (one := json.loads(line)).get("userAgent") == "side"]
+            return [one for one in found if "openshift" not in one["requestURI"]]
+
+        until(lambda: len(events()) >= count, "all is noted", why=lambda: f"{len(events())} of {count}")
+        return events()
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
+    """Ours and the real one."""
+    assets = assets_or_skip()
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        policy = directory / "policy.yaml"
+        policy.write_text(json.dumps(POLICY))
+        logs = [directory / "ours.log", directory / "theirs.log"]
+        flags = (f"--audit-policy-file={policy}", f"--audit-log-path={logs[1]}", GATES, SERVED)
+        real = stack.enter_context(real_server(tmp_path_factory.mktemp("real"), assets, *flags))
+        access = AccessSettings(audit_policy_file=str(policy), audit_log_path=str(logs[0]))
+        ours = launch(tmp_path_factory.mktemp("ours") / "kcm", in_memory=True, access=access)
+        stack.callback(ours.stop)
+        both = Side(ours.kubeconfig, logs[0]), Side(real.kubeconfig, logs[1])
+        for side in both:  # of the fork that the real one was built from
+            side.send(Step("DELETE", f"{RBAC}/clusterrolebindings/system:openshift:public-info-viewer", user=""))
+        yield both
+
+
+OF_ONE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "auditID", "stageTimestamp")
+
+
+def comparable(answer: Any) -> Any:
+    """Without what each server draws for itself."""
+    if isinstance(answer, list):
+        return [comparable(one) for one in answer]
+    if not isinstance(answer, dict):
+        return answer
+    return {name: comparable(value) for name, value in answer.items() if name not in OF_ONE_SERVER}
+
+
+def rules_in_any_order(answer: Any) -> Any:
+    status = answer.get("status") if isinstance(answer, dict) else None
+    if isinstance(status, dict):
+        for field in ("resourceRules", "nonResourceRules"):
+            if field in status:
+                status[field] = sorted(status[field], key=json.dumps)
+    return answer
+
+
+def test_the_answers_and_what_is_noted_are_the_same(sides: tuple[Side, Side]) -> None:
+    ours, theirs = sides
+    for step in STEPS:
+        mine, real = (rules_in_any_order(comparable(side.send(step)[1])) for side in sides)
+        assert mine == real, f"{step.method} {step.path} as {step.user or 'the administrator'}"
+    noted = [
+        [
+            {
+                name: value
+                for name, value in comparable(event).items()
+                if name not in ("user", "requestReceivedTimestamp")
+            }
+            for event in side.noted(2 * len(STEPS))
+        ]
+        for side in (ours, theirs)
+    ]
+    wrong = [(mine, real) for mine, real in zip(*noted, strict=True) if mine != real]
+    assert wrong == []
+
+
+def test_bootstrap_roles_are_those_of_the_real_server(sides: tuple[Side, Side]) -> None:
+    """But for those of the fork that it was built from, and for the hollow nodes'."""
+    found = []
+    for side in sides:
+        objects = {}
+        for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
+            for one in side.send(Step("GET", f"{RBAC}/{plural}", user=""))[1]["items"]:
+                meta = one["metadata"]
+                if (meta.get("labels") or {}).get("kubernetes.io/bootstrapping") and "openshift" not in meta["name"]:
+                    shown = {name: value for name, value in one.items() if name not in ("kind", "apiVersion")}
+                    objects[plural, meta.get("namespace", ""), meta["name"]] = comparable(shown)
+        found.append(objects)
+    assert found[0] == found[1]
+    assert len(found[0]) > 130

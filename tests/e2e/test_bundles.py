@@ -1,0 +1,31 @@
+"""What others publish is accepted or refused as a real server does: see bundles.py. Needs their files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bundles import ANSWERS, differences, of_embedded
+
+DIRECTORY = os.environ.get("KCM_BUNDLES", "")
+PROMETHEUS = "prometheus-operator+prometheus-operator example/user-guides"
+# What is answered in another way.
+KNOWN = {
+    # Refused by both servers, in other words: upstream says as well which rules were not checked, and Go's path.
+    f"{PROMETHEUS}/scrapeclass/scrapeclass-example-definition.yaml Prometheus/",
+    "kubernetes+examples _archived/volumes/fibre_channel/fc.yaml Pod/fibre-channel-example-pod",
+}
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    not DIRECTORY, reason="KCM_BUNDLES names no directory with manifests of others (tests/e2e/bundles.py)"
+)
+def test_what_others_publish_is_answered_as_by_a_real_server(tmp_path: Path) -> None:
+    found = differences(of_embedded(Path(DIRECTORY), tmp_path), json.loads(ANSWERS.read_text()))
+    assert [one for one in found if one.partition(":\n")[0] not in KNOWN] == []
+    assert len(found) <= len(KNOWN)
