@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+LOCK = "lock"  # a file in a directory that one process uses at a time
 GLANCE = 0.1  # seconds between two looks at whether a lock is free
 
 
@@ -41,10 +42,10 @@ def write_private(path: Path, content: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """So that a name in it outlives a power cut, where the file system can do that."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -81,7 +82,7 @@ def sole_use(directory: Path, *, patience: float = 0.0) -> Iterator[None]:
     Raises DirectoryInUse, and OSError if the directory cannot be created or written.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         lock_file(descriptor, directory, patience=patience)
         os.ftruncate(descriptor, 0)
