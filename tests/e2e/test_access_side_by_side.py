@@ -69,7 +69,14 @@ def binding(name: str, to: str, kind: str, *users: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "roleRef": {"apiGroup": GROUP, "kind": kind, "name": to}, "subjects": subjects}
 
 
-MERGE = "application/merge-patch+json"
+MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/side/leases"
+
+
+def lease(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": spec}
+
+
 STEPS = [
     Step("POST", f"{CORE}/namespaces", {"metadata": {"name": "side"}}, user=""),
     Step("GET", f"{NAMESPACE}/pods"),
@@ -140,6 +147,18 @@ STEPS = [
     Step("POST", ROLES, role("r3", rule("get delete", "pods secrets")), user="jim"),
     Step("POST", BINDINGS, binding("b4", "cluster-admin", "ClusterRole", "joe"), user="jim"),
     Step("PATCH", f"{BINDINGS}/b", {"roleRef": {"name": "other"}}, type=MERGE, user=""),
+    # A creation by another verb.
+    Step("POST", ROLES, role("writes", rule("update patch", "leases", "coordination.k8s.io")), user=""),
+    Step("POST", BINDINGS, binding("writes", "writes", "Role", "jane"), user=""),
+    Step("PUT", f"{LEASES}/l", lease()),
+    Step("PUT", f"{LEASES}/l", lease(leaseDurationSeconds=-1)),
+    Step("PATCH", f"{LEASES}/l?fieldManager=m", lease(), type=APPLY),
+    Step("PATCH", f"{LEASES}/l?fieldManager=m", lease(leaseDurationSeconds=-1), type=APPLY),
+    Step("POST", ROLES, role("creates", rule("create", "leases", "coordination.k8s.io", "l")), user=""),
+    Step("POST", BINDINGS, binding("creates-leases", "creates", "Role", "jane"), user=""),
+    Step("PATCH", f"{LEASES}/l?fieldManager=m", lease(), type=APPLY),
+    Step("DELETE", f"{LEASES}/l", user=""),
+    Step("PUT", f"{LEASES}/l", lease()),
     # What is noted.
     Step(
         "POST",

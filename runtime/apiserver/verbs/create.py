@@ -17,8 +17,10 @@ from runtime.apiserver.core.field_managers import record_new, updater
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.shared.object_meta import validate_metadata
+from runtime.apiserver.registry.attributes import attributes_in, forbidden
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.users import ADMIN as SERVER
+from runtime.apiserver.registry.users import Access
 from runtime.apiserver.verbs.options import check_create_options
 from runtime.client.api import Response
 
@@ -80,12 +82,33 @@ def create_object(
     if given_version:
         raise status_errors.version_on_create()
     strategy.canonicalize(obj)
+    if call is not None and call.request.method != "POST":
+        _authorize_creation(cluster, call)
     charges = chain.check_create(cluster, definition, obj, call)
     key = _free_key(cluster, definition, obj, generated=generated)
     if call is not None and call.dry_run:
         return served(definition, encode_object(obj))
     chain.charge(cluster, charges)
     return served(definition, cluster.state.put(definition.storage, key, obj))
+
+
+def _authorize_creation(cluster: Cluster, call: Call) -> None:
+    """Who may update, or apply, may not create for that. Raises StatusError (403).
+
+    Source: apiserver pkg/endpoints/handlers/update.go, withAuthorization (v1.36), which asks at this point too.
+    """
+    definition, found = call.definition, call.route
+    attributes = {
+        "verb": "create",
+        "group": definition.group,
+        "version": definition.version,
+        "resource": definition.plural,
+        "namespace": found.namespace,
+        "name": found.name,
+    }
+    decision = cluster.authorize(Access(call.user, attributes))
+    if not decision.allowed:
+        raise forbidden(call.user.name, attributes_in(attributes), decision.reason)
 
 
 def _reviewed(cluster: Cluster, call: Call, obj: Object, review: Callable[..., list[FieldError]]) -> Response:

@@ -215,3 +215,37 @@ def test_what_one_may_do() -> None:
         assert (await served.ask("POST", path, headers=JANE, json={})).json["message"] == "no namespace on request"
 
     served_by_roles(scenario)
+
+
+LEASES, LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases", "coordination.k8s.io"
+APPLY = "application/apply-patch+yaml"
+
+
+async def put_lease(served: Served, spec: dict[str, Any]) -> Any:
+    body = {"metadata": {"name": "l"}, "spec": spec}
+    return await served.ask("PUT", f"{LEASES}/l", headers=JANE, json=body)
+
+
+async def apply_lease(served: Served, spec: dict[str, Any]) -> Any:
+    body = {"apiVersion": f"{LEASE}/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": spec}
+    headers = {**JANE, "Content-Type": APPLY}
+    return await served.ask("PATCH", f"{LEASES}/l?fieldManager=m", headers=headers, json=body)
+
+
+@pytest.mark.parametrize(("write", "verb"), [(put_lease, "update"), (apply_lease, "patch")])
+def test_who_may_not_create_creates_nothing_by_another_verb(write: Any, verb: str) -> None:
+    async def scenario(served: Served) -> None:
+        await give(served, "write", rule(f"get {verb}", "leases", group=LEASE))
+        answer = await write(served, {})
+        assert answer.status == 403
+        assert answer.json["message"] == (
+            f'leases.{LEASE} "l" is forbidden: User "jane" cannot create resource "leases" in API group "{LEASE}" in '
+            'the namespace "default"'
+        )
+        assert (await served.get(f"{LEASES}/l")).status == 404
+        invalid = await write(served, {"leaseDurationSeconds": -1})
+        assert invalid.status == 422  # is said first, as upstream does
+        await give(served, "create", rule("create", "leases", "l", LEASE))
+        assert (await write(served, {})).status == 201
+
+    served_by_roles(scenario)
