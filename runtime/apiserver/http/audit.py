@@ -127,7 +127,8 @@ class Entry:
         self._put(STARTED)
 
     def responded(self, response: Response) -> None:
-        found = _decoded(response.body) if response.status >= 400 or self._extent.level == REQUEST_RESPONSE else None
+        is_said = response.body.startswith(_STATUS) or self._extent.level == REQUEST_RESPONSE
+        found = _decoded(response.body) if response.status >= 400 or is_said else None
         self._more["responseStatus"] = _status(response, found)
         if found is not None and self._extent.level == REQUEST_RESPONSE:
             self._more["responseObject"] = self._shown(found)
@@ -156,6 +157,7 @@ class Entry:
         return _without_managed_fields(found) if self._extent.without_managed_fields else found
 
 
+_STATUS = b'{"kind":"Status",'  # begins each of the server's own, also of what was done
 _ORDER = ("sourceIPs", "userAgent", "objectRef", "responseStatus", "requestObject", "responseObject")
 
 

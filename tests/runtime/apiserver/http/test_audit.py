@@ -103,6 +103,18 @@ def test_levels(level: str, objects: int) -> None:
         assert event["responseObject"]["metadata"]["uid"]
 
 
+def test_a_status_that_says_what_was_done_is_noted_at_every_level() -> None:
+    noted = Noted({"level": "Metadata"})
+
+    async def scenario(served: Served) -> None:
+        await served.ask("POST", "/api/v1/namespaces/default/secrets", json={"metadata": {"name": "s"}})
+        await served.ask("DELETE", "/api/v1/namespaces/default/secrets/s")
+
+    noted.during(scenario)
+    status = noted.events[-1]["responseStatus"]
+    assert (status["status"], status["details"]["kind"], status["code"]) == ("Success", "secrets", 200)
+
+
 def test_managed_fields_are_left_out_where_the_policy_says_so() -> None:
     noted = Noted({"level": "RequestResponse"}, omitManagedFields=True)
 
