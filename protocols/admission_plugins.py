@@ -1,6 +1,7 @@
 """Which admission plugins the embedded API server has, and which of them work by default.
 
-Source: kubernetes pkg/kubeapiserver/options/plugins.go (v1.36).
+Source: kubernetes pkg/kubeapiserver/options/plugins.go (v1.36). Difference: NodeRestriction is on by default, as
+kubeadm has it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Collection
 NAMESPACE_LIFECYCLE = "NamespaceLifecycle"
 LIMIT_RANGER = "LimitRanger"
 SERVICE_ACCOUNT = "ServiceAccount"
+NODE_RESTRICTION = "NodeRestriction"
 TAINT_NODES = "TaintNodesByCondition"
 ALWAYS_PULL_IMAGES = "AlwaysPullImages"
 POD_SECURITY = "PodSecurity"
@@ -33,6 +35,7 @@ ON_BY_DEFAULT = frozenset(
         NAMESPACE_LIFECYCLE,
         LIMIT_RANGER,
         SERVICE_ACCOUNT,
+        NODE_RESTRICTION,
         TAINT_NODES,
         POD_SECURITY,
         PRIORITY,

@@ -149,7 +149,7 @@ def _references(pod: Object) -> Iterator[tuple[str, str]]:
     spec, status = pod["spec"], pod.get("status") or {}
     yield ACCOUNTS, spec.get("serviceAccountName") or ""
     yield from ((SECRETS, name) for name in secret_names(pod))
-    yield from ((CONFIG_MAPS, name) for name in _config_maps(spec))
+    yield from ((CONFIG_MAPS, name) for name in config_map_names(spec))
     for volume in spec.get("volumes") or ():
         yield CLAIMS, (volume.get("persistentVolumeClaim") or {}).get("claimName") or ""
         if volume.get("ephemeral") is not None:
@@ -160,7 +160,8 @@ def _references(pod: Object) -> Iterator[tuple[str, str]]:
     yield RESOURCE_CLAIMS, (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or ""
 
 
-def _config_maps(spec: Object) -> Iterator[str]:
+def config_map_names(spec: Object) -> Iterator[str]:
+    """Of those that a pod refers to; "" for a reference that names none."""
     for field in _CONTAINERS:
         for container in spec.get(field) or ():
             for source in container.get("envFrom") or ():

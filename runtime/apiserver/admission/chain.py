@@ -18,6 +18,7 @@ from protocols.admission_plugins import (
     LIMIT_RANGER,
     MUTATING_POLICY,
     NAMESPACE_LIFECYCLE,
+    NODE_RESTRICTION,
     PRIORITY,
     RESOURCE_QUOTA,
     VALIDATING_POLICY,
@@ -41,6 +42,7 @@ from runtime.apiserver.admission import (
     taint_nodes_by_condition,
 )
 from runtime.apiserver.admission.attributes import CREATE, DELETE, UPDATE, Attributes, attributes_of
+from runtime.apiserver.admission.node_restriction import admitting as node_restriction
 from runtime.apiserver.admission.pod_security import admitting as pod_security
 from runtime.apiserver.admission.policies import configured as policies
 from runtime.apiserver.admission.policies import mutating, validating
@@ -51,6 +53,7 @@ from runtime.apiserver.core.cluster import Call, Cluster, stored_form
 from runtime.apiserver.core.metadata import settle_namespace
 from runtime.apiserver.core.removal import nobody
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.users import NODES
 
 __all__ = [
     "Charge",
@@ -75,13 +78,13 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object, 
 
     call: None for what the server itself creates, about which no policy and no webhook is asked.
     """
-    _change_new(cluster, definition, obj)
+    _change_new(cluster, definition, obj, call)
     if call is None or not _may_change(cluster):
         return obj
     meta = obj["metadata"]
     ours = {field: meta[field] for field in _LATER if field in meta}
     shown = {**obj, "metadata": {field: value for field, value in meta.items() if field not in ours}}
-    changed = _by_others(call, CREATE, cluster, shown, None, lambda one: _change_new(cluster, definition, one))
+    changed = _by_others(call, CREATE, cluster, shown, None, lambda one: _change_new(cluster, definition, one, call))
     settle_namespace(call.route, changed)
     changed["metadata"].update(ours)
     return changed
@@ -89,6 +92,8 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object, 
 
 def admit_update(cluster: Cluster, call: Call, new: Object, old: Object) -> Object:
     """Returns new, in stored form, as policies and webhooks leave it. Raises StatusError."""
+    if NODE_RESTRICTION in cluster.plugins:
+        node_restriction.admit(cluster, call, UPDATE, new, old)
     if not _may_change(cluster) or call.route.subresource == SCALE:
         return new
     definition, whole = call.definition, call.route.subresource == ""
@@ -131,6 +136,8 @@ def admit_body(
     kind: the body's. old: what it replaces; None of a creation. Raises StatusError.
     """
     operation = CREATE if old is None else UPDATE
+    if NODE_RESTRICTION in cluster.plugins:
+        node_restriction.admit(cluster, call, operation, body, None if old is None else old())
     if _may_change(cluster):
         asked = attributes_of(call, operation, obj=body, old=None if old is None else old())
         body = _changed(cluster, asked, lambda one: one, kind) or body
@@ -192,10 +199,13 @@ def admit_delete(cluster: Cluster, call: Call, key: Key, options: Object) -> Cal
 
 def admit_collection_delete(cluster: Cluster, call: Call, options: Object) -> Callable[[Object], None]:
     """As admit_delete, for one of a collection."""
-    if not _may_change(cluster) and not _may_judge(cluster):
+    restricts = NODE_RESTRICTION in cluster.plugins and NODES in call.user.groups
+    if not restricts and not _may_change(cluster) and not _may_judge(cluster):
         return nobody
 
     def ask(old: Object) -> None:
+        if restricts:
+            node_restriction.admit(cluster, call, DELETE, None, old)
         asked = attributes_of(call, DELETE, old=_shown(call.definition, old), options=options)
         if are_configured(cluster, MUTATING):
             have_changed(cluster, asked, lambda one: one)
@@ -204,7 +214,7 @@ def admit_collection_delete(cluster: Cluster, call: Call, options: Object) -> Ca
     return ask
 
 
-def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None) -> None:
     """By the server's own plugins, in place. Raises StatusError (403, 404)."""
     plugins, is_pod = cluster.plugins, definition.storage == PODS
     if NAMESPACE_LIFECYCLE in plugins:
@@ -213,6 +223,9 @@ def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object) -
         limit_ranger.set_defaults(cluster, definition, obj)
     if is_pod:
         service_account.admit_create(cluster, obj)
+    if call is not None and NODE_RESTRICTION in plugins:
+        node_restriction.admit(cluster, call, CREATE, obj)
+    if is_pod:
         always_pull_images.admit(cluster, obj)
         if PRIORITY in plugins:
             priority.admit_create(cluster, definition, obj)

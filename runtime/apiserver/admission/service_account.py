@@ -34,7 +34,7 @@ def admit_create(cluster: Cluster, pod: Object) -> None:
     """Changes a new pod in place. Raises StatusError (403)."""
     spec = pod["spec"]
     if SERVICE_ACCOUNT not in cluster.plugins:
-        if not spec.get("serviceAccountName"):
+        if not spec.get("serviceAccountName") and MIRROR not in annotations_of(pod):
             spec["serviceAccountName"] = spec["serviceAccount"] = DEFAULT
         return
     if MIRROR in annotations_of(pod):

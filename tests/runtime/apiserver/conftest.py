@@ -135,7 +135,8 @@ class Api:
 
     def answer(self, given: Given) -> tuple[int, Object]:
         """A request of a contract: status and body."""
-        found = self.send(given.method, given.path, given.body, type_=given.type, **given.query)
+        user = User(given.user, groups=given.groups) if given.user else ADMIN
+        found = self.send(given.method, given.path, given.body, type_=given.type, user=user, **given.query)
         return found.status, found.obj
 
     def send(

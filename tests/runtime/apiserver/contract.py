@@ -29,7 +29,7 @@ APPLY = "application/apply-patch+yaml"
 
 class Step(NamedTuple):
     """path: below the namespace, after the resource's prefix; with a slash in front, outside of any. `$uid` in a body
-    and `$continue` in a query are of the answer before.
+    and `$continue` in a query are of the answer before. user: whom the administrator acts as.
     """
 
     method: str
@@ -37,6 +37,7 @@ class Step(NamedTuple):
     body: Any = None
     type: str = JSON
     query: dict[str, str] = {}  # noqa: RUF012 - never changed
+    user: str = ""
 
 
 class Given(NamedTuple):
@@ -47,6 +48,12 @@ class Given(NamedTuple):
     body: bytes
     type: str
     query: dict[str, str]
+    user: str = ""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Of its user: those that make a node of one that is called so."""
+        return ("system:nodes",) if self.user.startswith("system:node:") else ()
 
 
 DROPPED = frozenset({"managedFields", "serviceAccount", "serviceAccountName", "lastProbeTime"})
@@ -61,6 +68,7 @@ PREFIXES = {
     "storageclasses": "/apis/storage.k8s.io/v1",
     "leases": "/apis/coordination.k8s.io/v1",
     "widgets": "/apis/managers.example.com/v1",
+    "apis": "",  # a path that says it all
 }
 
 CONTAINERS = [{"name": "c", "image": "nginx:1"}]
@@ -302,7 +310,7 @@ def play_steps(steps: Iterable[Step], send: Send, *, dropped: Set[str] = DROPPED
         inside = "" if step.path.startswith("/") else f"/namespaces/{NAMESPACE}/"
         path = f"{PREFIXES.get(resource, '/api/v1')}{inside}{step.path}"
         query = {name: value.replace("$continue", meta.get("continue", "")) for name, value in step.query.items()}
-        status, before = send(Given(step.method, path, body, step.type, query))
+        status, before = send(Given(step.method, path, body, step.type, query, step.user))
         learn(before, words)
         answers.append({"status": status, "body": plain(before, words, dropped)})
     return answers
@@ -357,6 +365,10 @@ def real_sender(url: str, token: str) -> Send:
     def send(given: Given) -> tuple[int, Any]:
         connection = http.client.HTTPSConnection(where.hostname or "", where.port, context=context, timeout=30)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": given.type, "Accept": JSON}
+        if given.user:
+            headers["Impersonate-User"] = given.user
+        for group in given.groups:
+            headers["Impersonate-Group"] = group
         query = f"?{urlencode(given.query)}" if given.query else ""
         connection.request(given.method, given.path + query, given.body or None, headers)
         response = connection.getresponse()

@@ -1,0 +1,4 @@
+"""NodeRestriction: what a kubelet may write.
+
+admitting: by resource; pods, nodes, tokens: of these.
+"""

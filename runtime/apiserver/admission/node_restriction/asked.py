@@ -1,0 +1,56 @@
+"""What a kubelet asks for, and how it is refused."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from protocols.objects import Key, Object, decode_object, make_key
+from runtime.apiserver.core.cluster import Call, Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+
+class Asked(NamedTuple):
+    """node: the name of the one that asks. operation: see admission/attributes.py. new: the object, or the body of a
+    subresource; None for a deletion. old: what it replaces, or is deleted.
+    """
+
+    cluster: Cluster
+    call: Call
+    node: str
+    operation: str
+    new: Object | None
+    old: Object | None
+
+    @property
+    def definition(self) -> ResourceDefinition:
+        return self.call.definition
+
+    @property
+    def subresource(self) -> str:
+        return self.call.route.subresource
+
+    @property
+    def name(self) -> str:
+        """Of the object; "" for one whose name is to be generated."""
+        return self.call.route.name or self._said("name")
+
+    def refusal(self, because: str) -> StatusError:
+        name = self.name or self._said("generateName") or "Unknown"
+        return status_errors.forbidden(self.definition.group, self.definition.plural, name, because)
+
+    def pod(self, name: str) -> Object:
+        """Of the namespace. Raises StatusError (404)."""
+        return self.found("pod", "pods", make_key(self.call.route.namespace, name))
+
+    def found(self, singular: str, storage: str, key: Key) -> Object:
+        """Raises StatusError (404) in the words of a lister, which says the singular."""
+        record = self.cluster.state.get(storage, key)
+        if record is None:
+            raise status_errors.not_found(storage.partition(".")[2], singular, key.rpartition("/")[2])
+        return decode_object(record.raw)
+
+    def _said(self, field: str) -> str:
+        obj: Any = self.new or self.old or {}
+        return obj.get("metadata", {}).get(field) or ""

@@ -1,0 +1,84 @@
+"""What a kubelet may say of its node: labels are its own affair, or among those that kubelets set.
+
+Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (admitNode), kubelet pkg/apis/well_known_labels.go
+(v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from protocols.objects import Object, labels_of
+from runtime.apiserver.admission.attributes import CREATE, UPDATE
+from runtime.apiserver.admission.node_restriction.asked import Asked
+from runtime.apiserver.errors.field_errors import quoted
+
+_RESTRICTED = ("node-restriction.kubernetes.io",)
+_OF_KUBERNETES = ("kubernetes.io", "k8s.io")
+_OF_KUBELETS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_SET_BY_KUBELETS = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "node.kubernetes.io/instance-type",
+        "beta.kubernetes.io/instance-type",
+    }
+)
+
+
+def admit(asked: Asked) -> None:
+    """Raises StatusError (403)."""
+    node, new, old = quoted(asked.node), asked.new, asked.old
+    if asked.name != asked.node:
+        raise asked.refusal(f"node {node} is not allowed to modify node {quoted(asked.name)}")
+    if new is None:
+        return
+    spec = new.get("spec") or {}
+    if asked.operation == CREATE:
+        if spec.get("configSource") is not None:
+            raise asked.refusal(f"node {node} is not allowed to create pods with a non-nil configSource")
+        forbidden = forbidden_labels(labels_of(new), {})
+        if forbidden:
+            raise asked.refusal(f"node {node} is not allowed to set the following labels: {', '.join(forbidden)}")
+    elif asked.operation == UPDATE and old is not None:
+        before = old.get("spec") or {}
+        source = spec.get("configSource")
+        if source is not None and source != before.get("configSource"):
+            raise asked.refusal(f"node {node} is not allowed to update configSource to a new non-nil configSource")
+        if (spec.get("taints") or []) != (before.get("taints") or []):
+            raise asked.refusal(f"node {node} is not allowed to modify taints")
+        if _owners(new) != _owners(old):
+            raise asked.refusal(f"node {node} is not allowed to modify ownerReferences")
+        forbidden = forbidden_labels(labels_of(new), labels_of(old))
+        if forbidden:
+            raise asked.refusal(f"is not allowed to modify labels: {', '.join(forbidden)}")
+
+
+def forbidden_labels(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
+    """Those that differ, and that no kubelet may change: Kubernetes' own, but for a few."""
+    changed = {*now.items()} ^ {*before.items()}
+    return sorted({label for label, _ in changed if _is_forbidden(label)})
+
+
+def _is_forbidden(label: str) -> bool:
+    prefix, slash, _ = label.partition("/")
+    if not slash:
+        return False
+    if _is_below(prefix, _RESTRICTED):
+        return True
+    return _is_below(prefix, _OF_KUBERNETES) and not (label in _SET_BY_KUBELETS or _is_below(prefix, _OF_KUBELETS))
+
+
+def _is_below(prefix: str, domains: tuple[str, ...]) -> bool:
+    return any(prefix == domain or prefix.endswith(f".{domain}") for domain in domains)
+
+
+def _owners(node: Object) -> list[Object]:
+    return node["metadata"].get("ownerReferences") or []

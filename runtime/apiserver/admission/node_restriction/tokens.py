@@ -1,0 +1,115 @@
+"""What tokens a kubelet may ask for: those of its own pods, for audiences that these mount.
+
+Source: kubernetes plugin/pkg/admission/noderestriction/admission.go (admitServiceAccount, podReferencesAudience),
+csi-translation-lib plugins (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from protocols.objects import Object, make_key, name_of, uid_of
+from runtime.apiserver.admission.attributes import CREATE
+from runtime.apiserver.admission.node_restriction.asked import Asked
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.registry.users import Access
+
+# The drivers that sources from before CSI have become, of volumes in pods and in PersistentVolumes.
+_DRIVERS = {
+    "gcePersistentDisk": "pd.csi.storage.gke.io",
+    "awsElasticBlockStore": "ebs.csi.aws.com",
+    "cinder": "cinder.csi.openstack.org",
+    "azureDisk": "disk.csi.azure.com",
+    "azureFile": "file.csi.azure.com",
+    "vsphereVolume": "csi.vsphere.vmware.com",
+    "portworxVolume": "pxd.portworx.com",
+}
+
+
+def admit(asked: Asked) -> None:
+    """Raises StatusError (403, 404)."""
+    if asked.operation != CREATE or asked.subresource != "token" or asked.new is None:
+        return
+    spec = asked.new.get("spec") or {}
+    bound = spec.get("boundObjectRef") or {}
+    if (bound.get("apiVersion"), bound.get("kind")) != ("v1", "Pod") or not bound.get("name"):
+        raise asked.refusal("node requested token not bound to a pod")
+    uid = bound.get("uid")
+    if not uid:
+        raise asked.refusal("node requested token with a pod binding without a uid")
+    pod = asked.pod(bound["name"])
+    if uid != uid_of(pod):
+        raise asked.refusal(
+            f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have "
+            "been deleted and then recreated"
+        )
+    if (pod["spec"].get("nodeName") or "") != asked.node:
+        raise asked.refusal("node requested token bound to a pod scheduled on a different node")
+    _check_audience(asked, pod, spec.get("audiences") or [])
+
+
+def _check_audience(asked: Asked, pod: Object, audiences: list[str]) -> None:
+    if len(audiences) > 1:
+        raise asked.refusal("node may only request 0 or 1 audiences")
+    audience = audiences[0] if audiences else ""
+    missing: list[str] = []
+    for volume in pod["spec"].get("volumes") or ():
+        try:
+            if audience in _audiences(asked, pod, volume):
+                return
+        except StatusError as err:
+            missing.append(err.message)
+    if missing:
+        said = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
+        raise asked.refusal(f"error validating audience {quoted(audience)}: {said}")
+    user = asked.call.user
+    wanted = {
+        "verb": "request-serviceaccounts-token-audience",
+        "namespace": asked.call.route.namespace,
+        "version": "v1",
+        "resource": audience,
+        "name": asked.name,
+    }
+    if not asked.cluster.authorize(Access(user, wanted)).allowed:
+        raise asked.refusal(
+            f"audience {quoted(audience)} not found in pod spec volume, {user.name} is not authorized to request "
+            "tokens for this audience"
+        )
+
+
+def _audiences(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> set[str]:
+    """Of one volume. Raises StatusError (404)."""
+    found = {
+        source["serviceAccountToken"].get("audience") or ""
+        for source in (volume.get("projected") or {}).get("sources") or ()
+        if source.get("serviceAccountToken") is not None
+    }
+    driver = _driver(asked, pod, volume)
+    if driver:
+        known = asked.found("csidriver", "csidrivers.storage.k8s.io", driver)
+        found |= {one.get("audience") or "" for one in (known.get("spec") or {}).get("tokenRequests") or ()}
+    return found
+
+
+def _driver(asked: Asked, pod: Object, volume: Mapping[str, Any]) -> str:
+    """The CSI driver that brings a volume; "" for none."""
+    if (volume.get("ephemeral") or {}).get("volumeClaimTemplate") is not None:
+        return _driver_of_claim(asked, f"{name_of(pod)}-{volume['name']}")
+    if volume.get("persistentVolumeClaim") is not None:
+        return _driver_of_claim(asked, volume["persistentVolumeClaim"].get("claimName") or "")
+    return _driver_of_source(volume)
+
+
+def _driver_of_claim(asked: Asked, name: str) -> str:
+    key = make_key(asked.call.route.namespace, name)
+    claim = asked.found("persistentvolumeclaim", "persistentvolumeclaims", key)
+    volume = asked.found("persistentvolume", "persistentvolumes", claim["spec"].get("volumeName") or "")
+    return _driver_of_source(volume["spec"])
+
+
+def _driver_of_source(source: Mapping[str, Any]) -> str:
+    if source.get("csi") is not None:
+        return source["csi"].get("driver") or ""
+    return next((driver for field, driver in _DRIVERS.items() if source.get(field) is not None), "")

@@ -1,0 +1,120 @@
+"""Audiences of the tokens that kubelets ask for, and pod certificates. The rest is in node_contract.py.
+
+Cases of kubernetes v1.36 plugin/pkg/admission/noderestriction/admission_test.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+
+from runtime.apiserver.admission.node_restriction.nodes import forbidden_labels
+from runtime.apiserver.core.account_tokens import AccountTokens
+from runtime.apiserver.registry.users import NODES, User
+from runtime.signing.tokens import SigningKey
+from tests.runtime.apiserver.conftest import Answer, Api
+
+N1 = User("system:node:n1", groups=(NODES,))
+KEY = SigningKey(generate_private_key(SECP256R1()))
+STORAGE = "/apis/storage.k8s.io/v1"
+
+
+@pytest.fixture
+def api() -> Api:
+    made = Api(tokens=AccountTokens(KEY), role_based=True)
+    made.create("serviceaccounts", {"metadata": {"name": "robot"}})
+    requests = [{"audience": "disk"}, {"audience": "other-disk"}]
+    made.send("POST", f"{STORAGE}/csidrivers", {"metadata": {"name": "d.io"}, "spec": {"tokenRequests": requests}})
+    ebs = {"metadata": {"name": "ebs.csi.aws.com"}, "spec": {"tokenRequests": [{"audience": "aws"}]}}
+    made.send("POST", f"{STORAGE}/csidrivers", ebs)
+    return made
+
+
+def volume(api: Api, name: str, **source: Any) -> None:
+    """A PersistentVolume, and a claim of its name that has it."""
+    size, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
+    spec = {"capacity": size, "accessModes": modes, **source}
+    api.send("POST", "/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
+    claim = {"accessModes": modes, "resources": {"requests": size}, "volumeName": name}
+    api.create("persistentvolumeclaims", {"metadata": {"name": name}, "spec": claim})
+
+
+def asked(api: Api, audience: str, **source: Any) -> Answer:
+    """A token for a pod with one such volume, asked for by its kubelet."""
+    spec = {"serviceAccountName": "robot", "nodeName": "n1", "volumes": [{"name": "v", **source}]}
+    made = api.create("pods", api.pod(**spec))
+    assert made.status == 201, made.obj
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": made.meta["uid"]}
+    body = {"spec": {"audiences": [audience], "boundObjectRef": bound}}
+    return api.send("POST", api.path("serviceaccounts", "robot", "token"), body, user=N1)
+
+
+PROJECTED = {"projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]}}
+
+
+@pytest.mark.parametrize(
+    ("audience", "source"),
+    [
+        ("vault", PROJECTED),
+        ("other-disk", {"csi": {"driver": "d.io"}}),
+        ("disk", {"persistentVolumeClaim": {"claimName": "new"}}),
+        ("aws", {"persistentVolumeClaim": {"claimName": "old"}}),
+        ("aws", {"awsElasticBlockStore": {"volumeID": "x"}}),
+    ],
+)
+def test_an_audience_that_a_volume_of_the_pod_names(api: Api, audience: str, source: dict[str, Any]) -> None:
+    volume(api, "new", csi={"driver": "d.io", "volumeHandle": "h"})
+    volume(api, "old", awsElasticBlockStore={"volumeID": "x"})
+    assert asked(api, audience, **source).status == 201
+
+
+def test_an_audience_that_none_names(api: Api) -> None:
+    answer = asked(api, "disk", **PROJECTED)
+    assert answer.status == 403
+    assert answer.message == (
+        'serviceaccounts "robot" is forbidden: audience "disk" not found in pod spec volume, system:node:n1 is not '
+        "authorized to request tokens for this audience"
+    )
+
+
+def test_an_audience_that_a_role_allows(api: Api) -> None:
+    rbac, group = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    rule = {"verbs": ["request-serviceaccounts-token-audience"], "apiGroups": [""], "resources": ["disk"]}
+    api.send("POST", f"{rbac}/clusterroles", {"metadata": {"name": "disk"}, "rules": [rule]})
+    ref = {"apiGroup": group, "kind": "ClusterRole", "name": "disk"}
+    subjects = [{"kind": "Group", "name": NODES, "apiGroup": group}]
+    api.send(
+        "POST",
+        f"{rbac}/clusterrolebindings",
+        {"metadata": {"name": "disk"}, "roleRef": ref, "subjects": subjects},
+    )
+    assert asked(api, "disk", **PROJECTED).status == 201
+
+
+def test_what_a_volume_leads_to_and_is_not_there(api: Api) -> None:
+    answer = asked(api, "disk", persistentVolumeClaim={"claimName": "none"})
+    assert answer.message == (
+        'serviceaccounts "robot" is forbidden: error validating audience "disk": persistentvolumeclaim "none" not found'
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "forbidden"),
+    [
+        ("mine", False),
+        ("example.com/a", False),
+        ("kubernetes.io/os", False),
+        ("x.node.kubernetes.io/a", False),
+        ("kubelet.kubernetes.io/a", False),
+        ("kubernetes.io/a", True),
+        ("x.k8s.io/a", True),
+        ("node-restriction.kubernetes.io/a", True),
+        ("x.node-restriction.kubernetes.io/a", True),
+    ],
+)
+def test_labels(label: str, forbidden: bool) -> None:
+    assert forbidden_labels({label: "1"}, {}) == ([label] if forbidden else [])
+    assert forbidden_labels({}, {label: "1"}) == ([label] if forbidden else [])
+    assert forbidden_labels({label: "1"}, {label: "1"}) == []
