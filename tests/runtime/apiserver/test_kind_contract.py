@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from protocols.admission_plugins import STORAGE_OBJECT_IN_USE_PROTECTION, WITHOUT_CONTROLLERS
 from protocols.objects import Object
 from tests.runtime.apiserver import contract
 from tests.runtime.apiserver.conftest import Api
@@ -19,6 +20,7 @@ from tests.runtime.apiserver.contract import Send
 from tests.runtime.apiserver.kind_contract import play
 from tests.runtime.apiserver.kind_contract.tables import TABLES
 
+PLUGINS = WITHOUT_CONTROLLERS | {STORAGE_OBJECT_IN_USE_PROTECTION}
 KINDS = [(table, kind) for table, kinds in TABLES.items() for kind in kinds]
 DIFFERENCES = frozenset(
     line for line in (Path(play.__file__).with_name("differences.txt")).read_text().splitlines() if line
@@ -41,7 +43,7 @@ def compared(api: Api, table: str, kind: str) -> Iterator[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
 def test_our_answers_are_those_of_kube_apiserver(make_api: Callable[[], Api], table: str, kind: str) -> None:
-    for case, ours, theirs in compared(make_api(), table, kind):
+    for case, ours, theirs in compared(make_api(plugins=PLUGINS), table, kind):
         if f"{table} | {kind} | {case}" not in DIFFERENCES:
             assert ours == theirs, case
 
@@ -49,7 +51,7 @@ def test_our_answers_are_those_of_kube_apiserver(make_api: Callable[[], Api], ta
 @pytest.mark.slow
 @pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
 def test_what_does_not_differ_is_not_listed(make_api: Callable[[], Api], table: str, kind: str) -> None:
-    same = [case for case, ours, theirs in compared(make_api(), table, kind) if ours == theirs]
+    same = [case for case, ours, theirs in compared(make_api(plugins=PLUGINS), table, kind) if ours == theirs]
     assert [case for case in same if f"{table} | {kind} | {case}" in DIFFERENCES] == []
 
 

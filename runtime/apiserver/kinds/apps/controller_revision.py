@@ -1,7 +1,7 @@
 """ControllerRevisions.
 
-Source: kubernetes pkg/registry/apps/controllerrevision/strategy.go, pkg/printers/internalversion/printers.go
-(printControllerRevision) (v1.36).
+Source: kubernetes pkg/registry/apps/controllerrevision/strategy.go, pkg/apis/apps/validation/validation.go,
+pkg/printers/internalversion/printers.go (printControllerRevision) (v1.36).
 """
 
 from __future__ import annotations
@@ -9,11 +9,33 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object, controller_of
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.shared.cells import NONE, age_cell, name_cell
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.numbers import not_negative
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def set_defaults(revision: Object) -> None:
+    revision.setdefault("revision", 0)
+
+
+def validate(revision: Object) -> list[FieldError]:
+    return not_negative(revision, "", ("revision",))
+
+
+def validate_create(revision: Object) -> list[FieldError]:
+    data = revision.get("data")
+    if data is None:
+        return [required("data", "data is mandatory")]
+    return [] if isinstance(data, dict) else [required("data", "data must be a valid JSON object")]
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    return [] if new.get("data") == old.get("data") else [invalid("data", new.get("data"), IMMUTABLE)]
 
 
 def cells(obj: Object, now: float) -> list[Any]:
@@ -33,6 +55,10 @@ RESOURCE = ResourceDefinition(
     kind="ControllerRevision",
     strategy=Strategy(
         validate_name=dns_subdomain,
+        set_defaults=set_defaults,
+        validate=validate,
+        validate_create=validate_create,
+        validate_update=validate_update,
     ),
     printer=Printer(
         columns=(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import age_cell, label_cell, name_cell, part, selector_cell
 from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import not_negative
+from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
 from runtime.apiserver.kinds.shared.workloads import (
     HISTORY_LIMIT,
     ROLLING_UPDATE,
@@ -20,12 +20,16 @@ from runtime.apiserver.kinds.shared.workloads import (
     count,
     spec_with_template,
     template_cells,
+    validate_collisions,
     validate_selected_template,
     validate_selector_update,
 )
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
-from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.strategy import Allocating, Strategy
+
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+"""An annotation: how many templates there were, as old clients count them. Clients cannot change it."""
 
 
 def set_defaults(daemonset: Object) -> None:
@@ -40,10 +44,64 @@ def set_defaults(daemonset: Object) -> None:
     spec.setdefault("revisionHistoryLimit", HISTORY_LIMIT)
 
 
+def prepare_for_create(daemonset: Object) -> None:
+    given = (daemonset["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "")
+    _set_template_generation(daemonset, max(int(given), 1) if given.isdecimal() else 1)
+
+
+def prepare_for_update(_among: Allocating, new: Object, old: Object) -> None:
+    generation = _template_generation(old)
+    _set_template_generation(new, generation + (new["spec"]["template"] != old["spec"]["template"]))
+
+
+def prepare_for_status_update(new: Object, old: Object) -> None:
+    _set_template_generation(new, _template_generation(old))
+
+
+def _template_generation(daemonset: Object) -> int:
+    return int((daemonset["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0"))
+
+
+def _set_template_generation(daemonset: Object, generation: int) -> None:
+    meta = daemonset["metadata"]
+    meta["annotations"] = {**(meta.get("annotations") or {}), TEMPLATE_GENERATION: str(generation)}
+
+
 def validate(daemonset: Object) -> list[FieldError]:
     spec = daemonset["spec"]
     errors = validate_selected_template(spec, owner="DaemonSet", empty="daemonset")
-    return errors + not_negative(spec, "spec", ("minReadySeconds", "revisionHistoryLimit"))
+    errors += not_negative(spec, "spec", ("minReadySeconds",))
+    errors += _validate_strategy(spec["updateStrategy"], "spec.updateStrategy")
+    return errors + not_negative(spec, "spec", ("revisionHistoryLimit",))
+
+
+def _validate_strategy(strategy: Object, field: str) -> list[FieldError]:
+    """One of maxUnavailable and maxSurge moves, not both."""
+    if strategy["type"] == "OnDelete":
+        return []
+    if strategy["type"] != ROLLING_UPDATE:
+        shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}  # upstream's inner form
+        return [not_supported(field, shown, (ROLLING_UPDATE, "OnDelete"))]
+    given = {name: strategy["rollingUpdate"][name] for name in ("maxUnavailable", "maxSurge")}
+    field += ".rollingUpdate"
+    errors: list[FieldError] = []
+    for check in (int_or_percent, at_most_all):
+        for name, value in given.items():
+            errors += check(value, f"{field}.{name}")
+    moving = [name for name, value in given.items() if number_of(value) != 0]
+    if len(moving) == len(given):
+        errors.append(invalid(f"{field}.maxSurge", given["maxSurge"], "may not be set when maxUnavailable is non-zero"))
+    elif not moving:
+        errors.append(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return errors
+
+
+def validate_status_update(new: Object, old: Object) -> list[FieldError]:
+    counts = (
+        *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
+        *("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount"),
+    )
+    return not_negative(new.get("status") or {}, "status", counts) + validate_collisions(new, old)
 
 
 def cells(obj: Object, now: float) -> list[Any]:
@@ -73,6 +131,9 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_defaults,
+        prepare_for_create=prepare_for_create,
+        reallocate=prepare_for_update,
+        prepare_for_status_update=prepare_for_status_update,
         validate=validate,
         validate_update=validate_selector_update,
         has_status=True,
@@ -82,6 +143,7 @@ RESOURCE = ResourceDefinition(
             "desiredNumberScheduled": 0,
             "numberReady": 0,
         },
+        validate_status_update=validate_status_update,
     ),
     printer=Printer(
         columns=(

@@ -13,7 +13,7 @@ from protocols.selectors import label_selector_of
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
 from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative
+from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
 from runtime.apiserver.kinds.shared.workloads import (
     HISTORY_LIMIT,
     ROLLING_UPDATE,
@@ -21,6 +21,7 @@ from runtime.apiserver.kinds.shared.workloads import (
     count,
     spec_with_template,
     template_cells,
+    validate_collisions,
     validate_selected_template,
     validate_selector_update,
     validate_within_replicas,
@@ -68,13 +69,9 @@ def _validate_strategy(strategy: Object) -> list[FieldError]:
     field += ".rollingUpdate"
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
     errors = int_or_percent(unavailable, f"{field}.maxUnavailable") + int_or_percent(surge, f"{field}.maxSurge")
-    if not errors and _number(unavailable) == 0 and _number(surge) == 0:
+    if number_of(unavailable) == 0 and number_of(surge) == 0:
         errors.append(invalid(f"{field}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
-    return errors or at_most_all(unavailable, f"{field}.maxUnavailable")
-
-
-def _number(value: int | str) -> int:
-    return value if isinstance(value, int) else int(value.rstrip("%"))
+    return errors + at_most_all(unavailable, f"{field}.maxUnavailable")
 
 
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
@@ -91,10 +88,7 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
     )
     errors = not_negative(status, "status", counts)
     errors += validate_within_replicas(status, ("updatedReplicas", "readyReplicas", "availableReplicas"))
-    collisions = status.get("collisionCount", 0)
-    if collisions < (old.get("status") or {}).get("collisionCount", 0):
-        errors.append(invalid("status.collisionCount", collisions, "cannot be decremented"))
-    return errors
+    return errors + validate_collisions(new, old)
 
 
 def cells(obj: Object, now: float) -> list[Any]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
+from runtime.apiserver.kinds.shared.claim_specs import wrong_claim_spec
 from runtime.apiserver.kinds.shared.names import dns_label
-from runtime.apiserver.kinds.shared.numbers import not_negative
+from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
 from runtime.apiserver.kinds.shared.workloads import (
     CONTAINER_COLUMNS,
     HISTORY_LIMIT,
@@ -20,12 +21,21 @@ from runtime.apiserver.kinds.shared.workloads import (
     count,
     spec_with_template,
     template_cells,
+    validate_collisions,
     validate_selected_template,
-    validate_selector_update,
+    validate_within_replicas,
 )
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.strategy import Allocating, Strategy
+
+_MUTABLE = (
+    *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit"),
+    *("persistentVolumeClaimRetentionPolicy", "minReadySeconds"),
+)
+_REPLICAS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+_AT_ONCE = "maxUnavailable"
+_RETENTIONS = ("Retain", "Delete")
 
 
 def set_defaults(statefulset: Object) -> None:
@@ -44,15 +54,86 @@ def set_defaults(statefulset: Object) -> None:
             retention[when] = "Retain"
     spec.setdefault("replicas", 1)
     spec.setdefault("revisionHistoryLimit", HISTORY_LIMIT)
+    spec.setdefault("serviceName", "")
     for claim in spec.get("volumeClaimTemplates") or ():
+        claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
         claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
         claim.setdefault("status", {}).setdefault("phase", "Pending")
 
 
+def prepare_for_create(statefulset: Object) -> None:
+    (statefulset["spec"]["updateStrategy"].get("rollingUpdate") or {}).pop(_AT_ONCE, None)
+
+
+def prepare_for_update(_among: Allocating, new: Object, old: Object) -> None:
+    """maxUnavailable is behind a feature gate that is off: it stays where it is."""
+    if _AT_ONCE not in (old["spec"]["updateStrategy"].get("rollingUpdate") or {}):
+        prepare_for_create(new)
+
+
 def validate(statefulset: Object) -> list[FieldError]:
     spec = statefulset["spec"]
-    errors = not_negative(spec, "spec", ("replicas", "minReadySeconds"))
+    errors: list[FieldError] = []
+    if spec["podManagementPolicy"] not in ("OrderedReady", "Parallel"):
+        detail = "must be 'OrderedReady' or 'Parallel'"
+        errors.append(invalid("spec.podManagementPolicy", spec["podManagementPolicy"], detail))
+    errors += _validate_strategy(spec["updateStrategy"], "spec.updateStrategy")
+    errors += [
+        not_supported(f"spec.persistentVolumeClaimRetentionPolicy.{when}", what, _RETENTIONS)
+        for when, what in spec["persistentVolumeClaimRetentionPolicy"].items()
+        if what not in _RETENTIONS
+    ]
+    errors += not_negative(spec, "spec", ("replicas", "minReadySeconds"))
+    errors += not_negative(spec.get("ordinals") or {}, "spec.ordinals", ("start",))
     return errors + validate_selected_template(_as_pods_have_it(spec), owner="StatefulSet", empty="statefulset")
+
+
+def _validate_strategy(strategy: Object, field: str) -> list[FieldError]:
+    rolling, type_ = strategy.get("rollingUpdate"), strategy["type"]
+    shown = rolling and {"Partition": rolling.get("partition", 0), "MaxUnavailable": rolling.get(_AT_ONCE)}
+    if type_ == "OnDelete":
+        detail = "only allowed for updateStrategy 'RollingUpdate'"
+        return [invalid(f"{field}.rollingUpdate", shown, detail)] if rolling is not None else []
+    if type_ != ROLLING_UPDATE:
+        detail = "must be 'RollingUpdate' or 'OnDelete'"
+        return [invalid(field, {"Type": type_, "RollingUpdate": shown}, detail)]
+    field += ".rollingUpdate"
+    errors = not_negative(rolling or {}, field, ("partition",))
+    at_once = (rolling or {}).get(_AT_ONCE)
+    if at_once is not None:
+        errors += int_or_percent(at_once, f"{field}.{_AT_ONCE}")
+        if number_of(at_once) == 0:
+            errors.append(invalid(f"{field}.{_AT_ONCE}", at_once, "cannot be 0"))
+        errors += at_most_all(at_once, f"{field}.{_AT_ONCE}")
+    return errors
+
+
+def validate_create(statefulset: Object) -> list[FieldError]:
+    """What is immutable is looked at once."""
+    spec = statefulset["spec"]
+    errors: list[FieldError] = []
+    for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        errors += wrong_claim_spec(claim["spec"], f"spec.volumeClaimTemplates[{i}].spec")
+    if name := spec["serviceName"]:
+        errors += [invalid("spec.serviceName", name, text) for text in dns_label(name)]
+    return errors
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    now, then = ({name: value for name, value in obj["spec"].items() if name not in _MUTABLE} for obj in (new, old))
+    if now == then:
+        return []
+    listed = ", ".join(f"'{name}'" for name in _MUTABLE[:-1])
+    detail = f"updates to statefulset spec for fields other than {listed} and '{_MUTABLE[-1]}' are forbidden"
+    return [forbidden("spec", detail)]
+
+
+def validate_status_update(new: Object, old: Object) -> list[FieldError]:
+    status = new.get("status") or {}
+    counts = (*_REPLICAS, "observedGeneration", "collisionCount")
+    errors = not_negative(status, "status", ("replicas", *counts))
+    errors += validate_within_replicas(status, _REPLICAS, shown="status.readyReplicas")
+    return errors + validate_collisions(new, old)
 
 
 def _as_pods_have_it(spec: Object) -> Object:
@@ -84,10 +165,14 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_label,
         has_generation=True,
         set_defaults=set_defaults,
+        prepare_for_create=prepare_for_create,
+        reallocate=prepare_for_update,
         validate=validate,
-        validate_update=validate_selector_update,
+        validate_create=validate_create,
+        validate_update=validate_update,
         has_status=True,
         empty_status={"replicas": 0, "availableReplicas": 0},
+        validate_status_update=validate_status_update,
     ),
     printer=Printer(
         columns=(

@@ -1,20 +1,40 @@
 """PersistentVolumes.
 
 Source: kubernetes pkg/registry/core/persistentvolume/strategy.go, pkg/apis/core/v1/defaults.go,
-pkg/printers/internalversion/printers.go (printPersistentVolume) (v1.36).
+pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printPersistentVolume) (v1.36).
 """
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.objects import Object
+from protocols.quantities import parse_quantity
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, or_unset, part
 from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.volumes import access_modes, class_of, phase_of, set_pending
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.persistent_volume_sources import source_of, wrong_volume_source
+from runtime.apiserver.kinds.shared.scheduling_rules import wrong_node_selector
+from runtime.apiserver.kinds.shared.volumes import (
+    VOLUME_MODES,
+    access_modes,
+    class_of,
+    phase_of,
+    set_pending,
+    wrong_access_modes,
+)
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
-from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
+from runtime.apiserver.schema.inner_forms import difference
+
+_RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+_EXPAND = "controllerExpandSecretRef"
+_SOURCE = "core.PersistentVolumeSource"
+_SINCE = "lastPhaseTransitionTime"
 
 
 def set_defaults(volume: Object) -> None:
@@ -22,6 +42,104 @@ def set_defaults(volume: Object) -> None:
     if not spec.get("persistentVolumeReclaimPolicy"):
         spec["persistentVolumeReclaimPolicy"] = "Retain"
     spec.setdefault("volumeMode", "Filesystem")
+    if "hostPath" in spec:
+        spec["hostPath"].setdefault("type", "")
+
+
+def prepare_for_create(volume: Object) -> None:
+    set_pending(volume)
+    volume["status"][_SINCE] = volume["metadata"]["creationTimestamp"]
+
+
+def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
+    """A phase's time is that of its change, unless the client says another."""
+    new["spec"] = old["spec"]
+    status, before = new.setdefault("status", {}), old.get("status") or {}
+    if not status.get("phase"):
+        status["phase"] = "Pending"
+    if status["phase"] != before.get("phase"):
+        if status.get(_SINCE) in (None, before.get(_SINCE)):
+            status[_SINCE] = now
+    elif status.get(_SINCE) is None and _SINCE in before:
+        status[_SINCE] = before[_SINCE]
+
+
+def validate(volume: Object) -> list[FieldError]:
+    return list(_wrong_spec(volume["spec"], "spec"))
+
+
+def _wrong_spec(spec: Object, field: str) -> Iterator[FieldError]:
+    modes = spec.get("accessModes") or ()
+    if not modes:
+        yield required(f"{field}.accessModes")
+    yield from wrong_access_modes(modes, f"{field}.accessModes")
+    yield from _wrong_capacity(spec.get("capacity") or {}, f"{field}.capacity")
+    policy = spec["persistentVolumeReclaimPolicy"]
+    if policy not in _RECLAIM_POLICIES:
+        yield not_supported(f"{field}.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
+    affinity = spec.get("nodeAffinity")
+    if affinity is not None:
+        if affinity.get("required") is None:
+            yield required(f"{field}.nodeAffinity.required", "must specify required node constraints")
+        else:
+            yield from wrong_node_selector(affinity["required"], f"{field}.nodeAffinity.required")
+    yield from wrong_volume_source(spec, field)
+    path = (spec.get("hostPath") or {}).get("path")
+    if path and posixpath.normpath(path) == "/" and policy == "Recycle":
+        detail = "may not be 'recycle' for a hostPath mount of '/'"
+        yield forbidden(f"{field}.persistentVolumeReclaimPolicy", detail)
+    if class_ := spec.get("storageClassName"):
+        yield from (invalid(f"{field}.storageClassName", class_, text) for text in dns_subdomain(class_))
+    if spec["volumeMode"] not in VOLUME_MODES:
+        yield not_supported(f"{field}.volumeMode", spec["volumeMode"], VOLUME_MODES)
+    yield from _wrong_attributes_class(spec, field)
+
+
+def _wrong_capacity(capacity: Object, field: str) -> Iterator[FieldError]:
+    if not capacity:
+        yield required(field)
+    if capacity.keys() != {"storage"}:
+        yield not_supported(field, dict(sorted(capacity.items())) or None, ("storage",))
+    for name, amount in capacity.items():
+        size = parse_quantity(amount)
+        if size < 0:
+            yield invalid(f"{field}[{name}]", int(size), "must be a valid resource quantity")
+        if size <= 0:
+            yield invalid(f"{field}[{name}]", amount, "must be greater than zero")
+
+
+def _wrong_attributes_class(spec: Object, field: str) -> Iterator[FieldError]:
+    name, at = spec.get("volumeAttributesClassName"), f"{field}.volumeAttributesClassName"
+    if name is None:
+        return
+    if not name:
+        yield required(at, "an empty string is disallowed")
+    else:
+        yield from (invalid(at, name, text) for text in dns_subdomain(name))
+    if spec.get("csi") is None:
+        yield required(f"{field}.csi", "has to be specified when using volumeAttributesClassName")
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """The source is immutable, but that a secret for expansion may come."""
+    spec, before = new["spec"], old["spec"]
+    errors: list[FieldError] = []
+    source, was = source_of(spec), source_of(before)
+    if "csi" in source and "csi" in was and was["csi"].get(_EXPAND) is None:
+        source["csi"] = {name: value for name, value in source["csi"].items() if name != _EXPAND}
+    if source != was:
+        detail = f"spec.persistentvolumesource is immutable after creation\n{difference(was, source, _SOURCE)}"
+        errors.append(forbidden("spec.persistentvolumesource", detail))
+    if spec["volumeMode"] != before.get("volumeMode"):
+        errors.append(invalid("volumeMode", spec["volumeMode"], IMMUTABLE))
+    name, named = spec.get("volumeAttributesClassName"), before.get("volumeAttributesClassName")
+    if named is not None and name is None:
+        errors.append(forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden"))
+    return errors
+
+
+def validate_status_update(_new: Object, _old: Object) -> list[FieldError]:
+    return []
 
 
 def cells(volume: Object, now: float) -> list[Any]:
@@ -52,7 +170,12 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         set_defaults=set_defaults,
-        prepare_for_create=set_pending,
+        prepare_for_create=prepare_for_create,
+        validate=validate,
+        validate_update=validate_update,
+        subresource_updates={
+            "status": SubresourceUpdate(prepare=prepare_for_status_update, validate=validate_status_update),
+        },
         has_status=True,
         return_deleted_object=True,
     ),

@@ -33,6 +33,7 @@ from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUP
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
+from runtime.apiserver.schema.inner_forms import difference
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -125,8 +126,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     if (before.get("terminationGracePeriodSeconds") or 0) < 0 and changed.get("terminationGracePeriodSeconds") == 1:
         changed["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
     if changed != before:
-        differing = sorted(field for field in {*changed, *before} if changed.get(field) != before.get(field))
-        lines = "\n".join(f"  {field}: {before.get(field)!r} -> {changed.get(field)!r}" for field in differing)
+        lines = difference(before, changed, "core.PodSpec")
         errors.append(forbidden("spec", f"pod updates may not change fields other than {UPDATABLE}\n{lines}"))
     return errors
 

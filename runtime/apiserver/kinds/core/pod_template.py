@@ -9,11 +9,22 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.shared.cells import container_cells, label_cell, name_cell, part
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
+from runtime.apiserver.kinds.shared.pod_validation import validate_pod_template
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def set_defaults(template: Object) -> None:
+    default_pod_template(template.setdefault("template", {}))
+
+
+def validate(template: Object) -> list[FieldError]:
+    return validate_pod_template(template["template"], "template")
 
 
 def cells(template: Object, now: float) -> list[Any]:  # noqa: ARG001
@@ -28,6 +39,8 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
+        set_defaults=set_defaults,
+        validate=validate,
         return_deleted_object=True,
     ),
     printer=Printer(

@@ -17,8 +17,9 @@ _percent = re.compile("[0-9]+%")
 
 
 def not_negative(obj: Object, field: str, names: Iterable[str]) -> list[FieldError]:
-    """Errors for those of these fields that are below 0. field: the path of obj."""
-    return [invalid(f"{field}.{name}", obj[name], NOT_NEGATIVE) for name in names if (obj.get(name) or 0) < 0]
+    """Errors for those of these fields that are below 0. field: the path of obj, "" for the whole."""
+    at = f"{field}." if field else ""
+    return [invalid(f"{at}{name}", obj[name], NOT_NEGATIVE) for name in names if (obj.get(name) or 0) < 0]
 
 
 def int_or_percent(value: int | str, field: str) -> list[FieldError]:
@@ -29,6 +30,13 @@ def int_or_percent(value: int | str, field: str) -> list[FieldError]:
         return []
     rule = "a valid percent string must be a numeric string followed by an ending '%'"
     return [invalid(field, value, f"{rule} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")]
+
+
+def number_of(value: int | str) -> int:
+    """Of a number or a percentage; 0 for a text that is neither."""
+    if isinstance(value, int):
+        return value
+    return int(value[:-1]) if _percent.fullmatch(value) else 0
 
 
 def port_problems(number: int) -> list[str]:

@@ -12,7 +12,9 @@ from typing import Any
 from protocols.objects import Object
 from protocols.quantities import parse_quantity
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from runtime.apiserver.kinds.shared.claim_specs import wrong_claim_spec
 from runtime.apiserver.kinds.shared.environment import field_reference, resource_reference
+from runtime.apiserver.kinds.shared.object_meta import validate_annotations, validate_labels
 
 # In the order in which upstream looks at them.
 SOURCES = (
@@ -36,6 +38,7 @@ _DOWNWARD_FIELDS = (
     *("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"),
 )
 _TEN_MINUTES, _MOST_SECONDS = 600, 1 << 32
+_LAST_LUN = 255
 
 Part = Mapping[str, Any]
 
@@ -231,9 +234,29 @@ def _csi(source: Part, field: str) -> Iterator[FieldError]:
         yield required(f"{field}.nodePublishSecretRef.name")
 
 
+def wrong_fibre_channel(source: Part, field: str) -> Iterator[FieldError]:
+    names, ids, lun = source.get("targetWWNs"), source.get("wwids"), source.get("lun")
+    if not names and not ids:
+        yield required(f"{field}.targetWWNs", "must specify either targetWWNs or wwids, but not both")
+    if not names:
+        return
+    if ids:
+        yield invalid(f"{field}.targetWWNs", names, "targetWWNs and wwids can not be specified simultaneously")
+    if lun is None:
+        yield required(f"{field}.lun", "lun is required if targetWWNs is specified")
+    elif not 0 <= lun <= _LAST_LUN:
+        yield invalid(f"{field}.lun", lun, f"must be between 0 and {_LAST_LUN}, inclusive")
+
+
 def _ephemeral(source: Part, field: str) -> Iterator[FieldError]:
-    if source.get("volumeClaimTemplate") is None:
-        yield required(f"{field}.volumeClaimTemplate")
+    template, at = source.get("volumeClaimTemplate"), f"{field}.volumeClaimTemplate"
+    if template is None:
+        yield required(at)
+        return
+    meta = template.get("metadata") or {}
+    yield from validate_annotations(meta.get("annotations") or {}, f"{at}.metadata.annotations")
+    yield from validate_labels(meta.get("labels") or {}, f"{at}.metadata.labels")
+    yield from wrong_claim_spec(template.get("spec") or {}, f"{at}.spec")
 
 
 def _image(source: Part, field: str) -> Iterator[FieldError]:
@@ -256,6 +279,7 @@ _CHECKS: Mapping[str, Callable[[Part, str], Iterator[FieldError]]] = {
     "configMap": _config_map,
     "projected": _projected,
     "csi": _csi,
+    "fc": wrong_fibre_channel,
     "ephemeral": _ephemeral,
     "image": _image,
 }

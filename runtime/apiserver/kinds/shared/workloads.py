@@ -15,7 +15,7 @@ from runtime.apiserver.kinds.shared.numbers import not_negative
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
 from runtime.apiserver.kinds.shared.pod_validation import validate_pod_template
-from runtime.apiserver.kinds.shared.selectors import selects, validate_selector
+from runtime.apiserver.kinds.shared.selectors import selects, shown_selector, validate_selector
 from runtime.apiserver.registry.printers import AGE, NAME, number, wide
 
 ROLLING_UPDATE = "RollingUpdate"
@@ -34,26 +34,35 @@ def spec_with_template(workload: Object) -> Object:
 
 
 def validate_selected_template(spec: Object, *, owner: str, empty: str) -> list[FieldError]:
+    """Upstream has three forms of this: a DaemonSet's selector is not required, and an invalid one is reported once; a
+    StatefulSet's invalid one is reported without a reason.
+    """
     errors: list[FieldError] = []
     selector, template = spec.get("selector"), spec["template"]
-    if selector is None:
-        errors.append(required(SELECTOR))
-    else:
+    if selector is not None:
         errors += validate_selector(selector, SELECTOR)
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             errors.append(invalid(SELECTOR, selector, f"empty selector is invalid for {empty}"))
+    elif owner != "DaemonSet":
+        errors.append(required(SELECTOR))
     labels = template["metadata"].get("labels")
     selected = selector is not None and selects(selector, labels or {})
-    if selected is None:
-        return [*errors, invalid(SELECTOR, selector, "invalid label selector")]
-    if not selected:
+    if selector is not None and selected is None and owner != "DaemonSet":
+        detail = "" if owner == "StatefulSet" else "invalid label selector"
+        errors.append(invalid(SELECTOR, shown_selector(selector), detail))
+        return errors + (_validate_outer_spec(template["spec"], owner) if owner == "StatefulSet" else [])
+    if selected is False:
         errors.append(invalid(f"{TEMPLATE}.metadata.labels", labels, UNMATCHED))
     return errors + validate_template(template, owner)
 
 
 def validate_template(template: Object, owner: str) -> list[FieldError]:
-    errors = validate_pod_template(template, TEMPLATE)
-    spec = template["spec"]
+    return validate_pod_template(template, TEMPLATE) + _validate_outer_spec(template["spec"], owner)
+
+
+def _validate_outer_spec(spec: Object, owner: str) -> list[FieldError]:
+    """What a workload asks of its pods."""
+    errors: list[FieldError] = []
     if spec["restartPolicy"] != "Always":
         errors.append(not_supported(f"{TEMPLATE}.spec.restartPolicy", spec["restartPolicy"], ("Always",)))
     if "activeDeadlineSeconds" in spec:
@@ -80,7 +89,10 @@ def validate_replicas_status(new: Object, _old: Object) -> list[FieldError]:
     return errors + validate_within_replicas(status, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"))
 
 
-def validate_within_replicas(status: Object, names: tuple[str, ...]) -> list[FieldError]:
+def validate_within_replicas(
+    status: Object, names: tuple[str, ...], *, shown: str = "readyReplicas"
+) -> list[FieldError]:
+    """names: of counts that replicas bounds. shown: how upstream calls the count that bounds those available."""
     replicas, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     errors = [
         invalid(f"status.{name}", status.get(name, 0), "cannot be greater than status.replicas")
@@ -89,8 +101,16 @@ def validate_within_replicas(status: Object, names: tuple[str, ...]) -> list[Fie
     ]
     if status.get("availableReplicas", 0) > ready:
         available = status.get("availableReplicas", 0)
-        errors.append(invalid("status.availableReplicas", available, "cannot be greater than readyReplicas"))
+        errors.append(invalid("status.availableReplicas", available, f"cannot be greater than {shown}"))
     return errors
+
+
+def validate_collisions(new: Object, old: Object) -> list[FieldError]:
+    """status.collisionCount only grows; where it is taken away, it counts as 0."""
+    now, then = ((obj.get("status") or {}).get("collisionCount") for obj in (new, old))
+    if then is None or (now is not None and now >= then):
+        return []
+    return [invalid("status.collisionCount", now or 0, "cannot be decremented")]
 
 
 def replica_cells(obj: Object, now: float) -> list[Any]:

@@ -255,8 +255,8 @@ def test_a_claim_that_grows_is_bounded_too_unless_it_is_being_deleted(api: Api) 
     api.create("persistentvolumeclaims", stored)
     limit(api, "PersistentVolumeClaim", max={"storage": "2Gi"})
     bigger = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}
-    assert api.patch("persistentvolumeclaims", "c", bigger).status == 403
     assert api.patch("persistentvolumeclaims", "c", {"status": {"phase": "Bound"}}, subresource="status").status == 200
+    assert api.patch("persistentvolumeclaims", "c", bigger).status == 403
     api.delete("persistentvolumeclaims", "c")
     assert api.patch("persistentvolumeclaims", "c", bigger).status == 200
 

@@ -200,8 +200,10 @@ def test_storage_that_was_given_is_counted_and_not_refused(api: Api) -> None:
         "storageClassName": "gold",
         "resources": {"requests": {"storage": "1Gi"}},
     }
+    grows = {"metadata": {"name": "gold"}, "provisioner": "p", "allowVolumeExpansion": True}
+    api.send("POST", "/apis/storage.k8s.io/v1/storageclasses", grows)
     assert api.create("persistentvolumeclaims", {"metadata": {"name": "c"}, "spec": spec}).status == 201
-    given = {"status": {"allocatedResources": {"storage": "3Gi"}}}
+    given = {"status": {"phase": "Bound", "allocatedResources": {"storage": "3Gi"}}}
     assert api.patch("persistentvolumeclaims", "c", given, subresource="status").status == 200
     assert set(used(api).values()) == {"3Gi"}
     grown = {"spec": {"resources": {"requests": {"storage": "4Gi"}}}}

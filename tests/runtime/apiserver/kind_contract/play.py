@@ -11,6 +11,7 @@ import copy
 import json
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,10 +74,23 @@ def play(kind: Kind, send: Send) -> dict[str, Any]:
             changed = laid_over(stored, overlay)
             answers[f"{'status' if where else 'update'}: {label}"] = _plain(*ask("PUT", name + where, changed, dry))
     if status == 201:
-        ask("DELETE", name, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}, {})
+        _remove(name, ask)
     for label, overlay in kind.creates.items():
         answers[f"create: {label}"] = _plain(*ask("POST", kind.collection, laid_over(kind.good, overlay), dry))
     return answers
+
+
+def _remove(name: str, ask: Callable[..., Any]) -> None:
+    """And what no controller is there to finalize."""
+    ask("DELETE", name, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}, {})
+    status, held = ask("GET", name, None, {})
+    if status == 200:
+        held["metadata"].pop("finalizers", None)
+        path = name
+        if held["kind"] == "Namespace":
+            held["spec"].pop("finalizers", None)
+            path = f"{name}/finalize"
+        ask("PUT", path, held, {})
 
 
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|uid-\d+")

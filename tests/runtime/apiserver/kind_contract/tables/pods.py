@@ -57,7 +57,7 @@ POD_TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
 TABLE: Table = {
     "pods": Kind(
         "/api/v1/namespaces/contract/pods",
-        {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"containers": [C]}},
+        {"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"containers": [C], "serviceAccountName": "sa"}},
         creates={
             "nothing": {"spec": None},
             "no containers": _spec(containers=[]),

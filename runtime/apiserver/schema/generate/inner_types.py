@@ -1,0 +1,73 @@
+"""Make inner_types.json: the fields of the types that kube-apiserver works with inside, in Go's order.
+
+    python -m runtime.apiserver.schema.generate.inner_types --source kubernetes/pkg/apis --out FILE
+
+--source: a release's pkg/apis. Errors show values in this form, since the inner types have no JSON names of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+GROUPS = (
+    *("admissionregistration", "apps", "autoscaling", "batch", "coordination", "core", "discovery", "flowcontrol"),
+    *("networking", "node", "policy", "rbac", "resource", "scheduling", "storage"),
+)
+_ALIASES = {"api": "core", "v1": "metav1"}
+_TYPE = re.compile(r"^type (\w+) (struct \{|[^\s={]+)$")
+_FIELD = re.compile(r"^\t(\w+)\s+([\w.*\[\]]+)(?:\s+`json:\"([^\"]*)\"`)?")
+_EMBEDDED = re.compile(r"^\t(\*?[\w.]+)(?:\s+`[^`]*`)?\s*$")
+_NAME = re.compile(r"(?<![\w.])([A-Z]\w*)")
+_QUALIFIED = re.compile(r"\b(\w+)\.([A-Z]\w*)")
+
+
+def read(group: str, text: str) -> Iterator[tuple[str, object]]:
+    """(name, its fields as [name, type], or the type that it renames). An embedded type's field has no name."""
+    fields: list[list[str]] = []
+    name = ""
+    for raw in text.splitlines():
+        line = raw.partition("//")[0].rstrip()
+        if not name and (found := _TYPE.match(line)):
+            if found[2] == "struct {":
+                name, fields = f"{group}.{found[1]}", []
+            else:
+                yield f"{group}.{found[1]}", _qualified(group, found[2])
+        elif name and line == "}":
+            yield name, fields
+            name = ""
+        elif name and (found := _EMBEDDED.match(line)):
+            fields.append(["", _qualified(group, found[1])])
+        elif name and (found := _FIELD.match(line)):
+            fields.append([found[1], _qualified(group, found[2])])
+
+
+def _qualified(group: str, type_: str) -> str:
+    named = _NAME.sub(lambda one: f"{group}.{one[1]}", type_)
+    return _QUALIFIED.sub(lambda one: f"{_ALIASES.get(one[1], one[1])}.{one[2]}", named)
+
+
+def written(types: Mapping[str, object]) -> str:
+    """One line a type."""
+    lines = (f"{json.dumps(name)}:{json.dumps(one, separators=(',', ':'))}" for name, one in sorted(types.items()))
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", type=Path, required=True, help="a release's pkg/apis")
+    parser.add_argument("--out", type=Path, required=True, help="inner_types.json to write")
+    given = parser.parse_args(arguments)
+    types: dict[str, object] = {}
+    for group in GROUPS:
+        types.update(read(group, (given.source / group / "types.go").read_text()))
+    given.out.write_text(written(types))
+    print(f"{len(types)} types")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,97 @@
+"""Values as kube-apiserver's inner types have them, and its errors show them: Go's field names, zeros included.
+
+The types are in inner_types.json, which runtime.apiserver.schema.generate.inner_types makes; it is read when an error
+first shows one.
+
+Source: apimachinery pkg/util/diff/diff.go, pkg/util/validation/field/errors.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+FILE = Path(__file__).with_name("inner_types.json")
+# Fields of a pod's spec that its inner form has in the security context.
+_OF_THE_HOST = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+_META_FIELDS = (
+    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp"),
+    *("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers"),
+)
+_ZEROS: Mapping[str, Any] = {"string": "", "bool": False, "resource.Quantity": "0", "intstr.IntOrString": 0}
+_MAP = re.compile(r"map\[[^]]*\](.+)")
+_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+@cache
+def _types() -> dict[str, Any]:
+    types: dict[str, Any] = orjson.loads(FILE.read_bytes())
+    return types
+
+
+def inner_form(value: Any, type_: str) -> Any:
+    """value: as a client writes it, or None. type_: the inner type, `core.PodSpec`; a pointer, list or map of one."""
+    if type_.startswith("*"):
+        return None if value is None else inner_form(value, type_[1:])
+    if type_.startswith("[]"):
+        return None if value is None else [inner_form(one, type_[2:]) for one in value]
+    if found := _MAP.match(type_):
+        return None if value is None else {name: inner_form(value[name], found[1]) for name in sorted(value)}
+    known = _types().get(type_)
+    if isinstance(known, str):
+        return inner_form(value, known)
+    if known is not None:
+        return dict(_fields(_arranged(value or {}, type_), known))
+    if value is not None:
+        return _sorted(value)
+    if type_.startswith(("metav1.", "runtime.")):
+        return {} if type_ == "metav1.LabelSelector" else None
+    return _ZEROS.get(type_, 0)
+
+
+def difference(old: Any, new: Any, type_: str) -> str:
+    """A unified one of both in inner form, as lines."""
+    before, after = (_lines(inner_form(value, type_)) for value in (old, new))
+    return "".join(list(difflib.unified_diff(before, after))[2:])
+
+
+def _lines(value: Any) -> list[str]:
+    text = json.dumps(value, indent=1, ensure_ascii=False).translate(_HTML)
+    return [f"{line}\n" for line in text.split("\n")]
+
+
+def _fields(value: Mapping[str, Any], fields: list[list[str]]) -> Iterator[tuple[str, Any]]:
+    """A field is found by its name in small letters, in which Go and JSON agree."""
+    given = {name.lower(): one for name, one in value.items()}
+    for name, type_ in fields:
+        if name:
+            yield name, inner_form(given.get(name.lower()), type_)
+        elif type_ == "metav1.ObjectMeta":
+            meta = value.get("metadata") or {}
+            yield from ((field, _sorted(meta[field])) for field in _META_FIELDS if field in meta)
+        elif type_ != "metav1.TypeMeta":
+            yield from _fields(value, _types()[type_.removeprefix("*")])
+
+
+def _arranged(value: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+    if type_ != "core.PodSpec":
+        return value
+    context = value.get("securityContext")
+    moved = {name: value[name] for name in _OF_THE_HOST if name in value}
+    return {**value, "securityContext": {**(context or {}), **moved} if moved or context is not None else None}
+
+
+def _sorted(value: Any) -> Any:
+    """What Go has in a map, and label selectors, whose fields come in this order by chance."""
+    if isinstance(value, dict):
+        selector = {"matchLabels", "matchExpressions"}
+        names = sorted(value, reverse=bool(value) and value.keys() <= selector)
+        return {name: _sorted(value[name]) for name in names}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
