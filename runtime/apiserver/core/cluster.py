@@ -164,4 +164,4 @@ def stored_form(definition: ResourceDefinition, obj: Object) -> Object:
     """obj: what is applied may have no metadata; converters find one."""
     if definition.to_storage is None:
         return obj
-    return definition.to_storage(obj if "metadata" in obj else {**obj, "metadata": {}})
+    return definition.to_storage(obj if isinstance(obj.get("metadata"), dict) else {**obj, "metadata": {}})
