@@ -17,12 +17,13 @@ from typing import Any
 
 from protocols.late_methods import dataclass
 from runtime.cel import types
+from runtime.cel.attributes import Fields
 from runtime.cel.declarations import Environment
 from runtime.cel.dynamic_structs import DynamicStructs
-from runtime.cel.errors import CompileError, CostExceededError, EvaluationError
+from runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
 from runtime.cel.language import base_environment, compiled_program, mutation_environment
 from runtime.cel.libraries.authorization import Ask, Attributes, Authorizer, ResourceCheck
-from runtime.cel.program import LIMIT, Fields, Program
+from runtime.cel.program import LIMIT, Program
 from runtime.cel.types import Type
 from runtime.cel.values import Value
 
@@ -133,6 +134,9 @@ class Expression:
             program, kind = compiled_program(text, environment)
         except CompileError as error:
             return Expression(text=text, program=None, type=types.DYN, problem=f"compilation failed: {error}")
+        except ProgramError as error:
+            problem = f"program instantiation failed: {error}"
+            return Expression(text=text, program=None, type=types.DYN, problem=problem)
         if wanted and kind not in wanted:
             words = f"must evaluate to {wanted[0]} but got {_named(kind)}"
             if len(wanted) > 1:

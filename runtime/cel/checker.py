@@ -1,6 +1,6 @@
 """Types of all nodes of a tree, and the overloads that its calls may mean.
 
-Source: cel-go checker/checker.go, with homogeneous aggregate literals and without a container, as Kubernetes sets it.
+Source: cel-go checker/checker.go, without a container, as Kubernetes sets it.
 """
 
 from __future__ import annotations
@@ -211,16 +211,16 @@ class _Checker:
         joined: Type | None = None
         for position, element in enumerate(node.elements):
             kind = self._held(element, self.check(element), optional=position in node.optionals)
-            joined = self._join(element, joined, kind)
+            joined = self._join(joined, kind)
         return types.list_of(joined if joined is not None else self._fresh())
 
     def _map(self, node: MapLiteral) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for entry in node.entries:
-            keys = self._join(entry.key, keys, self.check(entry.key))
+            keys = self._join(keys, self.check(entry.key))
             kind = self._held(entry.value, self.check(entry.value), optional=entry.optional)
-            values = self._join(entry.value, values, kind)
+            values = self._join(values, kind)
         if keys is None or values is None:
             return types.map_of(self._fresh(), self._fresh())
         return types.map_of(keys, values)
@@ -240,7 +240,9 @@ class _Checker:
             known = self._variable(node.type_name)
             if known is None:
                 return self._undeclared(node.at, node.type_name)
-            return self._issue(node.at, f"'{node.type_name}' is not a type")
+            if known.kind != "type":
+                return self._issue(node.at, f"'{known}' is not a type")
+            return self._issue(node.at, f"'{known.params[0]}' is not a message type")
         for entry in node.fields:
             kind = self._held(entry.value, self.check(entry.value), optional=entry.optional)
             wanted = fields.get(entry.name)
@@ -284,12 +286,11 @@ class _Checker:
         if not self._assign((accumulated,), (step.type,)):
             self._issue(step.at, f"expected type '{accumulated}' but found '{step.type}'")
 
-    def _join(self, node: Node, previous: Type | None, current: Type) -> Type:
+    def _join(self, previous: Type | None, current: Type) -> Type:
+        """Of an aggregate's elements. That they are of one type is checked afterwards, as some need not be."""
         if previous is None:
             return current
-        if self._assign((previous,), (current,)):
-            return types.most_general(previous, current)
-        return self._issue(node.at, f"expected type '{previous}' but found '{current}'")
+        return types.most_general(previous, current) if self._assign((previous,), (current,)) else DYN
 
     def _fresh(self) -> Type:
         self._free += 1
@@ -314,7 +315,7 @@ _TYPE_NAMES: dict[str, Type] = {
     "map": types.type_of(types.map_of(DYN, DYN)),
     "null_type": types.type_of(types.NULL),
     "type": types.type_of(types.TYPE),
-    "optional_type": types.type_of(types.optional_of(DYN)),
+    "optional_type": types.type_of(types.opaque("optional_type")),
     "google.protobuf.Duration": types.type_of(types.DURATION),
     "google.protobuf.Timestamp": types.type_of(types.TIMESTAMP),
 }

@@ -24,6 +24,10 @@ class CompileError(Exception):
         super().__init__("\n".join(rendered(expression, issue) for issue in self.issues))
 
 
+class ProgramError(Exception):
+    """A valid expression that cannot be evaluated whatever the variables are: a constant that cannot be converted."""
+
+
 class EvaluationError(Exception):
     """An expression has no value: no such key, division by zero, a failed conversion. Its text is cel-go's.
 

@@ -1,20 +1,15 @@
 """Expressions as Kubernetes 1.36 takes them: its environment, and the way from a text to a program.
 
-Source: k8s.io/apiserver/pkg/cel/environment/base.go; cel-go cel/validator.go (literals of durations, timestamps and
-regular expressions).
+Source: k8s.io/apiserver/pkg/cel/environment/base.go.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 
-from protocols.patterns import PatternError, compiled
 from runtime.cel.checker import check
 from runtime.cel.costs import Range, SizeOf, estimated
 from runtime.cel.declarations import Environment, merged
-from runtime.cel.errors import Issue
-from runtime.cel.libraries import times
 from runtime.cel.libraries.authorization import AUTHORIZATION
 from runtime.cel.libraries.kubernetes import JSON_PATCH, KUBERNETES
 from runtime.cel.libraries.lists import LISTS
@@ -24,18 +19,14 @@ from runtime.cel.libraries.strings import STRINGS
 from runtime.cel.library_costs import call_estimate
 from runtime.cel.parser import parse
 from runtime.cel.program import Program
-from runtime.cel.syntax import Call, Literal, Node, Tree
+from runtime.cel.syntax import Tree
 from runtime.cel.types import Type
-from runtime.cel.walking import nodes
+from runtime.cel.validators import CHECKS
 
 OPAQUE_NAMES = frozenset(
     (
         "net.IP",
         "net.CIDR",
-        "kubernetes.URL",
-        "kubernetes.Quantity",
-        "kubernetes.Semver",
-        "kubernetes.NamedFormat",
     )
 )
 
@@ -44,7 +35,7 @@ OPAQUE_NAMES = frozenset(
 def base_environment() -> Environment:
     """Without variables. Made once, when the first expression is compiled."""
     functions = merged([STANDARD, STRINGS, LISTS, NETWORKS, KUBERNETES, AUTHORIZATION])
-    return Environment(functions, checks=(_literals,), type_names=OPAQUE_NAMES)
+    return Environment(functions, checks=CHECKS, type_names=OPAQUE_NAMES)
 
 
 @functools.cache
@@ -67,29 +58,3 @@ def compiled_program(expression: str, environment: Environment) -> tuple[Program
 
 def cost_range(tree: Tree, size_of: SizeOf) -> Range:
     return estimated(tree, size_of, call_estimate)
-
-
-def _literals(tree: Tree) -> Iterator[Issue]:
-    for node in nodes(tree.root):
-        if isinstance(node, Call):
-            yield from _literal_argument(node)
-
-
-def _literal_argument(node: Call) -> Iterator[Issue]:
-    operands: list[Node] = ([node.target] if node.target is not None else []) + node.arguments
-    pattern_at = 1 if node.function in ("matches", "find", "findAll") else 0
-    if len(operands) <= pattern_at:
-        return
-    literal = operands[pattern_at]
-    if not isinstance(literal, Literal) or type(literal.value) is not str:
-        return
-    match node.function:
-        case "duration" if times.parse_duration(literal.value) is None:
-            yield Issue(literal.at, "invalid duration argument")
-        case "timestamp" if times.parse_timestamp(literal.value) is None:
-            yield Issue(literal.at, "invalid timestamp argument")
-        case "matches":
-            try:
-                compiled(literal.value)
-            except PatternError:
-                yield Issue(literal.at, "invalid matches argument")

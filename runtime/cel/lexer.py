@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     |(?P<uint>0x[0-9a-fA-F]+[uU]|\d+[uU])
     |(?P<int>0x[0-9a-fA-F]+|\d+)
     |(?P<ident>[a-zA-Z_][a-zA-Z0-9_]*)
+    |(?P<escaped>`[a-zA-Z0-9_.\-/\ ]+`)
     |(?P<op>==|!=|<=|>=|&&|\|\||[-<>!?:.,+*/%()\[\]{{}}])""",
     re.VERBOSE,
 )
@@ -32,7 +33,7 @@ SIMPLE_ESCAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """kind: ident, int, uint, float, string, end, or the text of an operator or keyword."""
+    """kind: ident, escaped, int, uint, float, string, end, or the text of an operator or keyword."""
 
     kind: str
     text: str
@@ -97,6 +98,8 @@ def _character(escape: str) -> str:
 
 
 def _bytes_piece(piece: str) -> bytes:
-    if len(piece) > 1 and piece[1] in "xX01234567" and piece[1] not in SIMPLE_ESCAPES:
+    if len(piece) > 1 and piece[1] in "uU":
+        raise ValueError("unable to unescape string")
+    if len(piece) > 1 and piece[1] in "xX01234567":
         return bytes([int(*((piece[2:], 16) if piece[1] in "xX" else (piece[1:], 8)))])
     return (_character(piece) if len(piece) > 1 else piece).encode()

@@ -158,7 +158,6 @@ _MACROS: dict[tuple[str, int], Expander] = {
     ("all", 2): _quantifier("all", 1),
     ("exists", 2): _quantifier("exists", 1),
     ("exists_one", 2): _quantifier("exists_one", 1),
-    ("existsOne", 2): _quantifier("exists_one", 1),
     ("map", 2): _transformer("map", 1, filters=False),
     ("map", 3): _transformer("map", 1, filters=True),
     ("filter", 2): _transformer("map", 1, filters=True, only_filters=True),

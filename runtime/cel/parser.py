@@ -162,6 +162,8 @@ class _Parser:
         while True:
             if (dot := self._taken(".")) is not None:
                 optional = self._taken("?") is not None
+                if self._peek().kind == "escaped":
+                    raise self._refused(self._peek().at, "unsupported syntax: '`'")
                 name = self._expect("ident", "IDENTIFIER").text
                 opening = self._taken("(") if not optional else None
                 if opening is None:
@@ -215,10 +217,10 @@ class _Parser:
         raise self._error(token, f"mismatched input '{token.shown}' expecting {EXPECTED}")
 
     def _named(self, token: Token, name: str) -> Node:
+        if token.text in RESERVED:
+            raise self._refused(token.at, f"reserved identifier: {token.text}")
         if (opening := self._taken("(")) is not None:
             return self._call(opening.at, name, None, self._list_of(")"))
-        if name in RESERVED:
-            raise self._refused(token.at, f"reserved identifier: {name}")
         return Ident(at=token.at, name=name)
 
     def _literal(self, token: Token) -> Value:
@@ -252,6 +254,7 @@ class _Parser:
     def _list(self, at: int) -> Node:
         elements: list[Node] = []
         optionals: set[int] = set()
+        self._lone_comma("]")
         while self._peek().kind != "]":
             if self._taken("?") is not None:
                 optionals.add(len(elements))
@@ -261,8 +264,14 @@ class _Parser:
         self._expect("]", "{']', ','}")
         return ListLiteral(at=at, elements=elements, optionals=frozenset(optionals))
 
+    def _lone_comma(self, closing: str) -> None:
+        """[,] is a list, an empty one."""
+        if self._peek().kind == "," and self._tokens[self._next + 1].kind == closing:
+            self._take()
+
     def _entries(self) -> list[Entry]:
         entries: list[Entry] = []
+        self._lone_comma("}")
         while self._peek().kind != "}":
             optional = self._taken("?") is not None
             key = self._conditional()
@@ -276,6 +285,7 @@ class _Parser:
     def _struct(self, name: str) -> Node:
         at = self._take().at
         fields: list[FieldEntry] = []
+        self._lone_comma("}")
         while self._peek().kind != "}":
             optional = self._taken("?") is not None
             field = self._expect("ident", "IDENTIFIER")

@@ -5,14 +5,16 @@ Source: cel-go interpreter (planner.go, interpretable.go, runtimecost.go) and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from protocols.late_methods import dataclass
+from protocols.patterns import PatternError, compiled
 from runtime.cel import values
 from runtime.cel.actual_costs import call_cost
+from runtime.cel.attributes import Step, resolver, usable_key
 from runtime.cel.declarations import Environment, Function, Overload, accepts
-from runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, EvaluationError, no_such_key
-from runtime.cel.libraries.standard import optional_index
+from runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, EvaluationError, ProgramError
 from runtime.cel.syntax import (
     ACCUMULATOR,
     Call,
@@ -29,7 +31,9 @@ from runtime.cel.syntax import (
 from runtime.cel.values import Optional, TypeValue, Value
 
 LIMIT = 1_000_000  # what one evaluation may cost
-CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"})
+CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
+SCALARS = frozenset({bool, int, values.Uint, float, str})
+SEARCHES = frozenset({"matches", "find", "findAll"})
 LIST_COST, MAP_COST, STRUCT_COST = 10, 30, 40
 
 
@@ -52,13 +56,23 @@ class Frame:
 Closure = Callable[[Frame], Value]
 
 
-class Fields:
-    """A value whose fields are made when they are read. field: raises EvaluationError."""
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    """A value by the way to it. charge: what it costs beside its steps, unless it is a branch or a key of another.
 
-    __slots__ = ("field",)
+    A test takes back what the whole costs.
+    """
 
-    def __init__(self, field: Callable[[str], Value]) -> None:
-        self.field = field
+    base: Closure
+    steps: tuple[Step, ...]
+    charge: int = 1
+
+    @property
+    def resolve(self) -> Closure:
+        return resolver(self.base, list(self.steps))
+
+    def then(self, step: Step) -> _Attribute:
+        return _Attribute(self.base, (*self.steps, step), self.charge - step.tests)
 
 
 class Program:
@@ -89,15 +103,15 @@ class _Planner:
         self._environment = environment
         self._scopes: list[dict[str, str]] = []
         self._count = 0
+        self._constants: dict[Closure, Value] = {}
 
     def plan(self, node: Node) -> Closure:
         match node:
             case Literal(value=value):
-                return lambda _frame: value
-            case Ident():
-                return self._ident(node.name)
-            case Select():
-                return self._ident(node.resolved) if node.resolved is not None else self._select(node)
+                return self._constant(value)
+            case Ident() | Select() | Call(function="_[_]" | "_[?_]" | "_?_:_"):
+                attribute = self._attribute(node)
+                return _charged(attribute) if isinstance(attribute, _Attribute) else attribute
             case Call():
                 return self._call(node)
             case ListLiteral():
@@ -110,7 +124,51 @@ class _Planner:
                 return self._comprehension(node)
         raise AssertionError(node)
 
-    def _ident(self, name: str) -> Closure:
+    def _constant(self, value: Value) -> Closure:
+        def constant(_frame: Frame) -> Value:
+            return value
+
+        self._constants[constant] = value
+        return constant
+
+    def _attribute(self, node: Node) -> _Attribute | Closure:
+        """Of anything else than an attribute its closure."""
+        match node:
+            case Ident():
+                return self._variable(node.name)
+            case Select(resolved=str(name)):
+                return self._variable(name)
+            case Select():
+                step = Step(node.field, optional=node.optional, tests=node.test)
+                return self._extensible(node.operand).then(step)
+            case Call(function="_[_]" | "_[?_]"):
+                container, key = node.arguments
+                return self._extensible(container).then(self._step(key, optional=node.function == "_[?_]"))
+            case Call(function="_?_:_"):
+                condition, then, otherwise = node.arguments
+                branches = (self._resolved(then), self._resolved(otherwise))
+                return _Attribute(_conditional(self.plan(condition), *branches), (), charge=0)
+        return self.plan(node)
+
+    def _extensible(self, node: Node) -> _Attribute:
+        attribute = self._attribute(node)
+        return attribute if isinstance(attribute, _Attribute) else _Attribute(attribute, ())
+
+    def _resolved(self, node: Node) -> Closure:
+        """Of an attribute without its charge."""
+        attribute = self._attribute(node)
+        return attribute.resolve if isinstance(attribute, _Attribute) else attribute
+
+    def _step(self, key: Node, *, optional: bool) -> Step:
+        computed = self._resolved(key)
+        if computed not in self._constants:
+            return Step(computed=computed, optional=optional)
+        try:
+            return Step(usable_key(self._constants[computed]), optional=optional)
+        except EvaluationError as error:
+            raise ProgramError(str(error)) from None
+
+    def _variable(self, name: str) -> _Attribute | Closure:
         name = name.removeprefix(".")
         for scope in reversed(self._scopes):
             if name in scope:
@@ -118,36 +176,8 @@ class _Planner:
                 break
         else:
             if name not in self._environment.variables:
-                constant = TypeValue(name)
-                return lambda _frame: constant
-
-        def read(frame: Frame) -> Value:
-            frame.cost += 1
-            return frame.names[name]
-
-        return read
-
-    def _select(self, node: Select) -> Closure:
-        operand, field = self.plan(node.operand), node.field
-        if node.test:
-            return lambda frame: _has(operand(frame), field)
-        if node.optional:
-
-            def chosen(frame: Frame) -> Value:
-                frame.cost += 1
-                return optional_index(operand(frame), field)
-
-            return chosen
-
-        def select(frame: Frame) -> Value:
-            value = operand(frame)
-            frame.cost += 1
-            try:
-                return value[field] if type(value) is dict else _selected(value, field)
-            except KeyError:
-                raise no_such_key(field) from None
-
-        return select
+                return self._constant(TypeValue(name))
+        return _Attribute(lambda frame: frame.names[name], ())
 
     def _call(self, node: Call) -> Closure:
         operands = ([node.target] if node.target is not None else []) + node.arguments
@@ -157,16 +187,50 @@ class _Planner:
                 return _junction(closures, decisive=False)
             case "_||_":
                 return _junction(closures, decisive=True)
-            case "_?_:_":
-                return _conditional(*closures)
             case "or" | "orValue" if node.overloads[0].startswith("optional_"):
                 return _alternative(*closures, unwrap=node.function == "orValue")
             case "@not_strictly_false":
                 return _not_strictly_false(closures[0])
+            case "@in" if node.overloads == ("in_list",) and closures[1] in self._constants:
+                known = self._membership(closures[0], self._constants[closures[1]])
+                if known is not None:
+                    return known
         function = self._environment.functions[node.function.removeprefix(".")]
-        if node.function == "_[_]" and len(closures) == 2:
-            return _index(*closures)
-        return self._plain_call(node, function, operands, closures)
+        if function.name in SEARCHES and len(closures) > 1:
+            self._check_pattern(closures[1])
+        call = self._plain_call(node, function, operands, closures)
+        return self._converted(call) if function.name in CONVERSIONS and closures[0] in self._constants else call
+
+    def _membership(self, value: Closure, elements: list[Value]) -> Closure | None:
+        """Membership in a constant list of scalars, which costs nothing; None for another list."""
+        if not elements:
+            return self._constant(False)
+        if not all(type(each) in SCALARS for each in elements):
+            return None
+        known = frozenset(same for each in elements for same in _same_numbers(each))
+
+        def contained(frame: Frame) -> Value:
+            element = value(frame)
+            return type(element) in SCALARS and (type(element), element) in known
+
+        return contained
+
+    def _check_pattern(self, pattern: Closure) -> None:
+        """A constant pattern that is none is found before anything is evaluated."""
+        constant = self._constants.get(pattern)
+        if type(constant) is not str:
+            return
+        try:
+            compiled(constant)
+        except PatternError as error:
+            raise ProgramError(str(error)) from None
+
+    def _converted(self, call: Closure) -> Closure:
+        """A constant is converted once, and then costs nothing."""
+        try:
+            return self._constant(call(Frame({}, LIMIT)))
+        except EvaluationError as error:
+            raise ProgramError(str(error)) from None
 
     def _plain_call(self, node: Call, function: Function, operands: list[Node], closures: list[Closure]) -> Closure:
         member = node.target is not None
@@ -174,15 +238,15 @@ class _Planner:
         known = [each for each in candidates if each.name in node.overloads]
         exact = len(known) == 1 and not any(_uncertain(each) for each in operands)
         name = function.name
+        identity = known[0].name if len(known) == 1 else ""
         if exact:
-            call = _exact_call(name, known[0], closures)
-            return _converted(call) if name in CONVERSIONS and isinstance(operands[0], Literal) else call
+            return _exact_call(name, known[0], closures)
 
         def dispatched(frame: Frame) -> Value:
             arguments = [each(frame) for each in closures]
             overload = _dispatch(candidates, arguments)
             result = overload.implementation(*arguments)
-            frame.charge(call_cost(name, overload.name, arguments, result))
+            frame.charge(call_cost(name, identity, arguments, result))
             return result
 
         return dispatched
@@ -190,9 +254,8 @@ class _Planner:
     def _list(self, node: ListLiteral) -> Closure:
         closures = [self.plan(each) for each in node.elements]
         optionals = node.optionals
-        if not optionals and all(isinstance(each, Literal) for each in node.elements):
-            constant = [each.value for each in node.elements if isinstance(each, Literal)]
-            return lambda _frame: constant
+        if not optionals and all(each in self._constants for each in closures):
+            return self._constant([self._constants[each] for each in closures])
 
         def make(frame: Frame) -> Value:
             frame.cost += LIST_COST
@@ -210,8 +273,6 @@ class _Planner:
         return make
 
     def _map(self, node: MapLiteral) -> Closure:
-        if not node.entries:
-            return lambda _frame: {}
         entries = [(self.plan(each.key), self.plan(each.value), each.optional) for each in node.entries]
 
         def make(frame: Frame) -> Value:
@@ -219,17 +280,15 @@ class _Planner:
             made: dict[Value, Value] = {}
             for key_of, value_of, optional in entries:
                 key, value = key_of(frame), value_of(frame)
-                if type(key) not in (str, int, bool, values.Uint):
-                    raise EvaluationError(f"unsupported key type: {values.type_name(key)}")
                 if optional:
                     if not _as_optional(value).present:
                         continue
                     value = value.value
-                if values.lookup(made, key)[0]:
-                    raise EvaluationError(f"Failed with repeated key: {values.shown(key)}")
-                made[key] = value
+                made[_hashable(key)] = value
             return made
 
+        if all(key in self._constants and value in self._constants for key, value, _optional in entries):
+            return self._constant(make(Frame({}, LIMIT)))
         return make
 
     def _struct(self, node: StructLiteral) -> Closure:
@@ -271,7 +330,8 @@ class _Planner:
                 return _exactly_one(elements, first, second, predicate)
         assert transform is not None
         if node.macro == "map":
-            return _mapped(elements, first, second, predicate, transform)
+            constant = transform in self._constants
+            return _mapped(elements, first, second, predicate, transform, constant=constant)
         return _mapped_entries(elements, first, second, predicate, transform, keyed=node.macro == "transform_map")
 
     def _bind(self, node: Comprehension) -> Closure:
@@ -317,15 +377,6 @@ def _exact_call(name: str, overload: Overload, closures: list[Closure]) -> Closu
     return exact
 
 
-def _converted(call: Closure) -> Closure:
-    """A literal is converted once, and then costs nothing; one that cannot be fails at each evaluation."""
-    try:
-        constant = call(Frame({}, LIMIT))
-    except EvaluationError:
-        return call
-    return lambda _frame: constant
-
-
 def _dispatch(candidates: list[Overload], arguments: list[Value]) -> Overload:
     for overload in candidates:
         if len(overload.parameters) == len(arguments) and all(map(accepts, overload.parameters, arguments)):
@@ -333,39 +384,45 @@ def _dispatch(candidates: list[Overload], arguments: list[Value]) -> Overload:
     raise EvaluationError(NO_SUCH_OVERLOAD)
 
 
+def _same_numbers(value: Value) -> Iterator[tuple[type, Value]]:
+    """The value with its type, and equal numbers of other types."""
+    yield type(value), value
+    if type(value) not in values.NUMBERS:
+        return
+    if type(value) is not float:
+        yield float, float(value)
+    elif not value.is_integer():
+        return
+    whole = int(value)
+    if values.SMALLEST <= whole <= values.LARGEST:
+        yield int, whole
+    if 0 <= whole <= values.LARGEST_UINT:
+        yield values.Uint, values.Uint(whole)
+
+
+def _charged(attribute: _Attribute) -> Closure:
+    resolve, charge = attribute.resolve, attribute.charge
+    if not charge:
+        return resolve
+
+    def charged(frame: Frame) -> Value:
+        frame.cost += charge
+        return resolve(frame)
+
+    return charged
+
+
+def _hashable(key: Value) -> Value:
+    """Of a list or map as a key there is little use, and no equal one."""
+    if isinstance(key, (list, dict)):
+        raise EvaluationError(f"unsupported key type: {values.type_name(key)}")
+    return key
+
+
 def _as_optional(value: Value) -> Optional:
     if type(value) is not Optional:
         raise EvaluationError(f"cannot initialize optional entry from non-optional value {value}")
     return value
-
-
-def _has(value: Value, field: str) -> bool:
-    if type(value) is Optional:
-        return value.present and _has(value.value, field)
-    if type(value) is Fields:
-        return True  # the checker knows its fields
-    if type(value) is not dict:
-        raise EvaluationError(NO_SUCH_OVERLOAD)
-    return field in value
-
-
-def _selected(value: Value, field: str) -> Value:
-    if type(value) is Optional:
-        return optional_index(value, field)
-    if type(value) is Fields:
-        return value.field(field)
-    raise EvaluationError(NO_SUCH_OVERLOAD)
-
-
-def _index(container: Closure, key: Closure) -> Closure:
-    def indexed(frame: Frame) -> Value:
-        held, at = container(frame), key(frame)
-        frame.cost += 1
-        if type(held) is Optional:
-            return optional_index(held, at)
-        return values.index(held, at)
-
-    return indexed
 
 
 def _junction(closures: list[Closure], *, decisive: bool) -> Closure:
@@ -429,9 +486,9 @@ def _iterated(value: Value, *, pairs: bool) -> Any:
         return list(value.items()) if pairs else list(value)
     if isinstance(value, list):
         return enumerate(value) if pairs else value
-    if type(value) is Optional:  # as an iteration of nothing or one is no operation of the language
-        raise EvaluationError(NO_SUCH_OVERLOAD)
-    raise EvaluationError(f"got '{values.type_name(value)}', expected iterable type")
+    name = values.in_go(value)
+    text = f"unsupported comprehension range type: {name}" if pairs else f"got '{name}', expected iterable type"
+    raise EvaluationError(text)
 
 
 def _set(names: dict[str, Value], first: str, second: str | None, element: Value) -> None:
@@ -481,10 +538,9 @@ def _exactly_one(elements: Closure, first: str, second: str | None, predicate: C
     def exactly_one(frame: Frame) -> Value:
         count = 0
         for element in _iterated(elements(frame), pairs=second is not None):
-            frame.charge(1)
             _set(frame.names, first, second, element)
             if _holds(predicate(frame)):
-                frame.cost += 1
+                frame.charge(2)
                 count += 1
         frame.charge(2)
         return count == 1
@@ -493,15 +549,17 @@ def _exactly_one(elements: Closure, first: str, second: str | None, predicate: C
 
 
 def _mapped(
-    elements: Closure, first: str, second: str | None, predicate: Closure | None, transform: Closure
+    elements: Closure, first: str, second: str | None, predicate: Closure | None, transform: Closure, *, constant: bool
 ) -> Closure:
+    """constant: the transformed value is one, and so is the list of it that is appended."""
+    cost = 2 if constant else 2 + LIST_COST
+
     def mapped(frame: Frame) -> Value:
         made = []
         for element in _iterated(elements(frame), pairs=second is not None):
             _set(frame.names, first, second, element)
-            frame.charge(1)
             if predicate is None or _holds(predicate(frame)):
-                frame.cost += LIST_COST + 1
+                frame.charge(cost)
                 made.append(transform(frame))
         frame.charge(1)
         return made
@@ -516,11 +574,12 @@ def _mapped_entries(
         made: dict[Value, Value] = {}
         for element in _iterated(elements(frame), pairs=True):
             _set(frame.names, first, second, element)
-            frame.charge(1)
             if predicate is not None and not _holds(predicate(frame)):
                 continue
-            frame.cost += 2 if keyed else 1
+            frame.charge(3 if keyed else 2)
             value = transform(frame)
+            if not keyed and type(value) is not dict:
+                raise EvaluationError(f"no such overload: cel.@mapInsert(map, {values.type_name(value)})")
             for key, each in [(frame.names[first], value)] if keyed else list(value.items()):
                 if values.lookup(made, key)[0]:
                     raise EvaluationError(f"insert failed: key {values.shown(key)} already exists")

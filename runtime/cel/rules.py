@@ -12,7 +12,7 @@ from runtime.cel import types
 from runtime.cel.costs import Range
 from runtime.cel.declarations import Environment
 from runtime.cel.declared import LARGEST_REQUEST, Declared
-from runtime.cel.errors import CompileError, CostExceededError, EvaluationError
+from runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
 from runtime.cel.language import base_environment, checked, cost_range
 from runtime.cel.program import LIMIT, Program
 from runtime.cel.types import BOOL, STRING, Type
@@ -80,17 +80,15 @@ def _compiled(rule: dict[str, Any], kind: Declared, structs: dict[str, dict[str,
     environment = base_environment().extended({SELF: kind.type, OLD_SELF: old}, structs)
     program, cost, problem = _expression(rule["rule"], environment, kind, BOOL)
     if problem is not None:
-        word = "cel expression must evaluate to a bool" if problem is MISTYPED else f"compilation failed: {problem}"
-        return Rule(source=rule, problem=word)
+        return Rule(source=rule, problem="cel expression must evaluate to a bool" if problem is MISTYPED else problem)
     message, message_cost, message_problem = None, 0, None
     if rule.get("messageExpression"):
         message, message_cost, message_problem = _expression(rule["messageExpression"], environment, kind, STRING)
         if message_problem is not None:
-            message_problem = (
-                "messageExpression must evaluate to a string"
-                if message_problem is MISTYPED
-                else f"messageExpression compilation failed: {message_problem}"
+            words = (
+                "must evaluate to a string" if message_problem is MISTYPED else message_problem.removeprefix("program ")
             )
+            message_problem = f"messageExpression {words}"
     return Rule(
         source=rule, program=program, most_cost=cost, message=message, message_most_cost=message_cost,
         message_problem=message_problem, most_times=LARGEST_REQUEST // (kind.smallest + 1),
@@ -107,11 +105,15 @@ def _expression(
     try:
         tree, result = checked(text, environment)
     except CompileError as error:
-        return None, 0, str(error)
+        return None, 0, f"compilation failed: {error}"
     if result != wanted:
         return None, 0, MISTYPED
+    try:
+        program = Program(tree, environment)
+    except ProgramError as error:
+        return None, 0, f"program instantiation failed: {error}"
     cost: Range = cost_range(tree, kind.size_of)
-    return Program(tree, environment), cost.most, None
+    return program, cost.most, None
 
 
 __all__ = ["ABSENT", "LIMIT", "Rule", "compile_rules"]

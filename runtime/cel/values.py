@@ -11,12 +11,11 @@ Source: cel-go common/types.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from protocols.late_methods import dataclass
-from runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError, no_such_key
+from runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 
 Value = Any
 
@@ -126,9 +125,21 @@ NAMES: dict[type, str] = {
 NUMBERS = (int, Uint, float)
 
 
+GO_NAMES: dict[type, str] = {
+    bool: "types.Bool", int: "types.Int", Uint: "types.Uint", float: "types.Double", str: "types.String",
+    bytes: "types.Bytes", type(None): "types.Null", list: "*types.baseList", dict: "*types.baseMap",
+    Duration: "types.Duration", Timestamp: "types.Timestamp", Optional: "*types.Optional", TypeValue: "*types.Type",
+}  # fmt: skip
+
+
 def type_name(value: Value) -> str:
     name = NAMES.get(type(value))
     return name if name is not None else str(value.type_name)
+
+
+def in_go(value: Value) -> str:
+    """What cel-go calls the value's type in its own code, as some errors show it."""
+    return GO_NAMES.get(type(value)) or type_name(value)
 
 
 def overload_error(*_values: Value) -> EvaluationError:
@@ -163,7 +174,7 @@ def equals(left: Value, right: Value) -> bool:
             return left.cel_equals(right)
         return bool(left == right)
     if a in NUMBERS and b in NUMBERS:
-        return bool(left == right)
+        return float(left) == float(right) if a is float or b is float else bool(left == right)
     if isinstance(left, list) and isinstance(right, list):
         if a is SetList or a is MapList:
             return _equal_sets(left, right)
@@ -200,6 +211,8 @@ def contains(elements: list[Value], value: Value) -> bool:
 def lookup(mapping: dict[Value, Value], key: Value) -> tuple[bool, Value]:
     """Whether a map has a key, and its value. A number finds an equal one; true and 1 are different keys."""
     kind = type(key)
+    if kind is str:
+        return (True, mapping[key]) if key in mapping else (False, None)
     if kind is bool or (kind in NUMBERS and key in (0, 1)):
         for each, value in mapping.items():
             if each == key and (type(each) is bool) == (kind is bool):
@@ -207,34 +220,15 @@ def lookup(mapping: dict[Value, Value], key: Value) -> tuple[bool, Value]:
         return False, None
     try:
         return (True, mapping[key]) if key in mapping else (False, None)
-    except TypeError:
-        raise EvaluationError(f"unsupported key type: {type_name(key)}") from None
-
-
-def index(container: Value, key: Value) -> Value:
-    """container[key]. Raises EvaluationError where there is no such element."""
-    kind = type(container)
-    if kind is dict:
-        found, value = lookup(container, key)
-        if not found:
-            raise no_such_key(shown(key))
-        return value
-    if isinstance(container, list):
-        if type(key) is float and key == math.floor(key):
-            key = int(key)
-        if type(key) not in (int, Uint):
-            raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
-        if not 0 <= key < len(container):
-            raise EvaluationError(f"index out of bounds: {key}")
-        return container[key]
-    raise overload_error(container, key)
+    except TypeError:  # a list or a map is no key
+        return False, None
 
 
 def shown(value: Value) -> str:
     """A key as error messages show it."""
     if type(value) is bool:
         return "true" if value else "false"
-    return str(value)
+    return str(int(value) if type(value) is float and value.is_integer() else value)
 
 
 def size(value: Value) -> int:

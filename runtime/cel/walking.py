@@ -12,18 +12,21 @@ def nodes(root: Node) -> Iterator[Node]:
     while pending:
         node = pending.pop()
         yield node
-        match node:
-            case Select():
-                pending.append(node.operand)
-            case Call():
-                pending += node.arguments
-                if node.target is not None:
-                    pending.append(node.target)
-            case ListLiteral():
-                pending += node.elements
-            case MapLiteral():
-                pending += [each for entry in node.entries for each in (entry.key, entry.value)]
-            case StructLiteral():
-                pending += [entry.value for entry in node.fields]
-            case Comprehension():
-                pending += [node.range, node.initial, node.step, node.result]
+        pending += children(node)
+
+
+def children(node: Node) -> list[Node]:
+    match node:
+        case Select():
+            return [node.operand]
+        case Call():
+            return node.arguments if node.target is None else [*node.arguments, node.target]
+        case ListLiteral():
+            return node.elements
+        case MapLiteral():
+            return [each for entry in node.entries for each in (entry.key, entry.value)]
+        case StructLiteral():
+            return [entry.value for entry in node.fields]
+        case Comprehension():
+            return [node.range, node.initial, node.step, node.result]
+    return []

@@ -32,7 +32,6 @@ from runtime.cel.values import (
     checked_int,
     checked_uint,
     equals,
-    index,
     type_name,
 )
 
@@ -67,7 +66,9 @@ def _divide(left: int, right: int) -> int:
 def _modulo(left: int, right: int) -> int:
     if right == 0:
         raise EvaluationError("modulus by zero")
-    return int(math.fmod(left, right)) if abs(left) < 2**53 else abs(left) % abs(right) * (-1 if left < 0 else 1)
+    if left == values.SMALLEST and right == -1:
+        raise EvaluationError("integer overflow")
+    return abs(left) % abs(right) * (-1 if left < 0 else 1)
 
 
 def _divide_uint(left: int, right: int) -> Uint:
@@ -167,10 +168,25 @@ def _same(value: Value) -> Value:
     return value
 
 
+def _of_doubles(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """One of the two is a double, and the other is taken for one."""
+
+    def compared(left: float, right: float) -> bool:
+        if left != left or right != right:
+            raise EvaluationError("NaN values cannot be ordered")
+        return compare(float(left), float(right))
+
+    return compared
+
+
 def _comparison(name: str, overload: str, compare: Callable[[Any, Any], bool]) -> Function:
     kinds = {"int": "int64", "uint": "uint64", "double": "double"}
     pairs = [
-        (f"{overload}_{kinds[a]}" + ("" if a == b else f"_{kinds[b]}"), f"{a},{b}->bool", compare)
+        (
+            f"{overload}_{kinds[a]}" + ("" if a == b else f"_{kinds[b]}"),
+            f"{a},{b}->bool",
+            _of_doubles(compare) if "double" in (a, b) else compare,
+        )
         for a in kinds
         for b in kinds
     ]
@@ -219,17 +235,8 @@ def _non_zero(value: Value) -> Optional:
     return NOTHING if zero else Optional(True, value)
 
 
-def optional_index(container: Value, key: Value) -> Optional:
-    if type(container) is Optional:
-        if not container.present:
-            return NOTHING
-        container = container.value
-    if type(container) is dict:
-        found, value = values.lookup(container, key)
-        return Optional(True, value) if found else NOTHING
-    if isinstance(container, list) and type(key) in values.NUMBERS and key == int(key):
-        return Optional(True, container[int(key)]) if 0 <= key < len(container) else NOTHING
-    raise values.overload_error(container, key)
+def _element(elements: list[Value], place: int) -> Optional:
+    return Optional(True, elements[place]) if elements else NOTHING
 
 
 def _in_map(key: Value, container: dict[Value, Value]) -> bool:
@@ -293,17 +300,17 @@ STANDARD = library(
     _comparison("_>=_", "greater_equals", operator.ge),
     function(
         "_[_]",
-        ("index_list", "list(A),int->A", index),
-        ("index_map", "map(A,B),A->B", index),
-        ("optional_list_index_int", "optional_type(list(V)),int->optional_type(V)", optional_index),
-        ("optional_map_index_value", "optional_type(map(K,V)),K->optional_type(V)", optional_index),
+        ("index_list", "list(A),int->A", unreachable),
+        ("index_map", "map(A,B),A->B", unreachable),
+        ("optional_list_index_int", "optional_type(list(V)),int->optional_type(V)", unreachable),
+        ("optional_map_index_value", "optional_type(map(K,V)),K->optional_type(V)", unreachable),
     ),
     function(
         "_[?_]",
-        ("list_optindex_optional_int", "list(V),int->optional_type(V)", optional_index),
-        ("optional_list_optindex_optional_int", "optional_type(list(V)),int->optional_type(V)", optional_index),
-        ("map_optindex_optional_value", "map(K,V),K->optional_type(V)", optional_index),
-        ("optional_map_optindex_optional_value", "optional_type(map(K,V)),K->optional_type(V)", optional_index),
+        ("list_optindex_optional_int", "list(V),int->optional_type(V)", unreachable),
+        ("optional_list_optindex_optional_int", "optional_type(list(V)),int->optional_type(V)", unreachable),
+        ("map_optindex_optional_value", "map(K,V),K->optional_type(V)", unreachable),
+        ("optional_map_optindex_optional_value", "optional_type(map(K,V)),K->optional_type(V)", unreachable),
     ),
     function("@in", ("in_list", "A,list(A)->bool", _in_list), ("in_map", "A,map(A,B)->bool", _in_map)),
     *(_size(kind) for kind in ("bytes", "list(A)", "map(A,B)", "string")),
@@ -376,8 +383,8 @@ STANDARD = library(
     function("hasValue", ("optional_hasValue", ".optional_type(V)->bool", lambda optional: optional.present)),
     function("or", ("optional_or_optional", ".optional_type(V),optional_type(V)->optional_type(V)", unreachable)),
     function("orValue", ("optional_orValue_value", ".optional_type(V),V->V", unreachable)),
-    function("first", ("list_first", ".list(V)->optional_type(V)", lambda each: optional_index(each, 0))),
-    function("last", ("list_last", ".list(V)->optional_type(V)", lambda each: optional_index(each, len(each) - 1))),
+    function("first", ("list_first", ".list(V)->optional_type(V)", lambda each: _element(each, 0))),
+    function("last", ("list_last", ".list(V)->optional_type(V)", lambda each: _element(each, -1))),
     function("optional.unwrap", ("optional_unwrap", "list(optional_type(V))->list(V)", _held)),
     function("unwrapOpt", ("optional_unwrapOpt", ".list(optional_type(V))->list(V)", _held)),
 )  # fmt: skip

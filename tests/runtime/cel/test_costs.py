@@ -92,13 +92,16 @@ def test_a_rule_can_cost_at_most(schema: dict[str, Any], rule: str, most: int) -
         ("authorizer.group('apps').resource('deployments').namespace('test').name('b')", 5, 5, 5),
         ("authorizer.path('/healthz').check('get').allowed()", 350003, 350003, 350003),
         ("format.named('dns1123Subdomain').value().validate('my-name')", 34, 34, 17),
-        ("{'a': 1, 'b': 2}.all(k, v, v > 0)", 37, 41, 41),
-        ("{'a': 1, 'b': 2}.exists(k, v, v > 0)", 39, 43, 40),
-        ("{'a': 1, 'b': 2}.transformMapEntry(k, v, {k: v + 1})", 131, 131, 101),
+        ("{'a': 1, 'b': 2}.all(k, v, v > 0)", 37, 41, 11),
+        ("{'a': 1, 'b': 2}.exists(k, v, v > 0)", 39, 43, 10),
+        ("{'a': 1, 'b': 2}.transformMapEntry(k, v, {k: v + 1})", 131, 131, 71),
         ("[1, 2].existsOne(i, v, v > 0)", 18, 20, 10),
         ("[1, 2].transformList(i, v, v < 5, v + 1)", 27, 53, 33),
         ("sets.contains([1, 2, 3, 4], [2, 3])", 29, 29, 9),
         ("sets.equivalent([1, 2, 3], [3, 2, 1])", 39, 39, 19),
+        ("has(labels.app) && labels.app in ['a', 'b']", 1, 15, 3),
+        ("labels['app'] == 'a' && labels[?'nope'].orValue('') == ''", 3, 6, 4),
+        ("(labels.size() > 1 ? labels : {'app': 'b'}).app == 'a'", 6, 35, 5),
     ],
 )
 def test_an_expression_costs(expression: str, least: int, most: int, actual: int) -> None:
@@ -107,8 +110,12 @@ def test_an_expression_costs(expression: str, least: int, most: int, actual: int
 
     authorizer = Authorizer(allow)
     kind = types.opaque(authorizer.type_name)
-    environment = base_environment().extended({"authorizer": kind}, {})
+    labels = types.map_of(types.STRING, types.STRING)
+    environment = base_environment().extended({"authorizer": kind, "labels": labels}, {})
     tree, _kind = checked(expression, environment)
     estimate = cost_range(tree, lambda _path: None)
     assert (estimate.least, estimate.most) == (least, most)
-    assert compiled_program(expression, environment)[0].evaluate({"authorizer": authorizer})[1] == actual
+    assert (
+        compiled_program(expression, environment)[0].evaluate({"authorizer": authorizer, "labels": {"app": "a"}})[1]
+        == actual
+    )

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from runtime.cel import types
-from runtime.cel.errors import CompileError, CostExceededError, EvaluationError
+from runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
 from runtime.cel.language import base_environment, compiled_program
-from runtime.cel.values import Duration, Timestamp, Uint
+from runtime.cel.values import Duration, Optional, Timestamp, Uint
 
 EXPECTED = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
+WRITABLE = "can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
 RANGES = "(must be list, map, or dynamic)"
 DATA = {"spec": {"replicas": 3, "names": ["a", "b"], "labels": {"app": "web"}, "port": "http"}}
 
@@ -57,8 +58,8 @@ def evaluated(expression: str, **variables: Any) -> Any:
         ("self.spec.?replicas.hasValue() && self.spec[?'replicas'].value() == 3", True),
         ("self.?spec.optMap(s, s.replicas + 1).value()", 4),
         ("optional.none().or(optional.of(1)).value()", 1),
-        ("[?self.?other, 1]", [1]),
-        ("{?'a': self.?other, 'b': 2}", {"b": 2}),
+        ("[?self.?other, self.spec.replicas]", [3]),
+        ("{?'a': self.?other, 'b': self.spec.replicas}", {"b": 3}),
         ("type(1) == int && type('') == string && type([]) == list && type(null) == null_type", True),
         ("string(1e6) + ' ' + string(1.5) + ' ' + string(-0.00001)", "1e+06 1.5 -1e-05"),
         ("int('42') + int(3.9) + int(timestamp('1970-01-01T00:01:00Z'))", 105),
@@ -75,6 +76,16 @@ def evaluated(expression: str, **variables: Any) -> Any:
         ("'abcabc'.lastIndexOf('b') + 'abcabc'.indexOf('b', 2)", 8),
         ("[' x '.trim(), 'aé'.upperAscii()].join('-')", "x-Aé"),
         ("'%s|%d|%.2f|%x|%b'.format([dyn('s'), dyn(3), dyn(1.5), dyn(255), dyn(true)])", "s|3|1.50|ff|1"),
+        ("'%s has %d'.format(['a', 3])", "a has 3"),
+        ("has(self.spec.replicas.none) || has(self.spec.labels.none)", False),
+        ("self.?spec.replicas.none", Optional(False)),
+        ("self.spec.?replicas.?none.hasValue()", False),
+        ("(true ? self : {}).spec.replicas", 3),
+        ("{'a': 1, 'a': 2}", {"a": 2}),
+        ("[,] == [] && {,} == {}", True),
+        ("dyn(9223372036854775807) == dyn(9223372036854775807.0)", True),
+        ("dyn([1]) in {'a': 1}", False),
+        ("'%f %.1f %e'.format([1234.5, -1e6, 1.5e-7])", "1,234.500000 -1,000,000.0 1.500000×10⁻⁰⁷"),
         ("'%s'.format([{'a': [1.5, 2.0]}])", '{"a":[1.500000, 2.000000]}'),
         ("[3, 1, 2].sort() == [1, 2, 3] && [1, 2].isSorted() && [1, 2].sum() == 3", True),
         ("[[1], [2, 3]].flatten().reverse().distinct().slice(0, 2)", [3, 2]),
@@ -113,19 +124,27 @@ def test_an_expression_has_this_value(expression: str, value: Any) -> None:
         ("9223372036854775807 + 1", "integer overflow"),
         ("-9223372036854775808 / -1", "integer overflow"),
         ("1u - 2u", "unsigned integer overflow"),
+        ("-9223372036854775808 % -1", "integer overflow"),
+        ("double('NaN') < 1.0", "NaN values cannot be ordered"),
         ("self.nope", "no such key: nope"),
+        ("self.spec.replicas.none", "no such key: none"),
+        ("self.spec.names.none", "unsupported index type 'string' in list"),
+        ("self.spec.names[0.5]", "unsupported index value 0.5 in list"),
+        ("self.spec.port.all(p, true)", "got 'types.String', expected iterable type"),
+        ("self.spec.port.all(i, p, true)", "unsupported comprehension range type: types.String"),
+        ("[1].transformMapEntry(i, v, self.spec.port)", "no such overload: cel.@mapInsert(map, string)"),
         ("self.spec.labels['nope']", "no such key: nope"),
         ("self.spec.names[5]", "index out of bounds: 5"),
         ("self.spec.port + 1", "no such overload"),
         ("self.spec.replicas.startsWith('3')", "no such overload"),
-        ("int('x')", "type conversion error from 'string' to 'int'"),
+        ("int(self.spec.port)", "type conversion error from 'string' to 'int'"),
         ("optional.none().value()", "optional.none() dereference"),
         ("[].max()", "max called on empty list"),
         ("{'a': 1}.map(k, {'x': k})[0].y", "no such key: y"),
         ("'abc'.substring(2, 1)", "invalid substring range. start: 2, end: 1"),
         ("'abc'.charAt(9)", "index out of range: 9"),
         ("[1].slice(0, 2)", "cannot slice(0, 2), list is length 1"),
-        ("'a'.find('(')", "Illegal regex: error parsing regexp: missing closing ): `(`"),
+        ("'a'.find(self.spec.port + '(')", "Illegal regex: error parsing regexp: missing closing ): `http(`"),
         ("quantity('x').sub(1)", "quantities must match the regular expression"),
         ("semver('1.2').major()", "No Major.Minor.Patch elements found"),
         ("ip('x').family()", 'IP Address "x" parse error during conversion from string'),
@@ -161,7 +180,30 @@ def test_an_evaluation_fails_with_this_text(expression: str, text: str) -> None:
         ("duration('x')", "1:10: invalid duration argument"),
         ("timestamp('x')", "1:11: invalid timestamp argument"),
         ("'a'.matches('(')", "1:13: invalid matches argument"),
+        ("matches('(', 'a')", "1:9: invalid matches argument"),
+        ("duration(5)", "1:10: invalid duration argument"),
+        ("timestamp(253402300800)", "1:11: invalid timestamp argument"),
+        ("['a', self]", "1:7: expected type 'string' but found 'dyn'"),
+        ("{'a': 1, 'b': self}", "1:15: expected type 'int' but found 'dyn'"),
+        ("[duration('1s'), null]", "1:18: expected type 'duration' but found 'null'"),
+        (
+            "'%d'.format(['a'])",
+            "1:14: error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+        (
+            "'%s'.format([[quantity('1')]])",
+            f"1:23: error during formatting: string clause {WRITABLE}, was given kubernetes.Quantity",
+        ),
+        ("'%d'.format([1, 2])", "1:12: too many arguments supplied to string.format (expected 1, got 2)"),
+        ("'%d %d'.format([1])", "1:15: index 1 out of range"),
+        ("'%q'.format([1])", '1:12: could not parse formatting clause: unrecognized formatting clause "q"'),
+        ("[1].existsOne(e, e == 1)", "1:14: undeclared reference to 'existsOne' (in container '')"),
+        ("kubernetes.Quantity", "1:1: undeclared reference to 'kubernetes' (in container '')"),
         ("for", "1:1: reserved identifier: for"),
+        ("for()", "1:1: reserved identifier: for"),
+        ("b'\\u0041'", "1:1: unable to unescape string"),
+        ("self.`a`", "1:6: unsupported syntax: '`'"),
+        ("string{}", "1:7: 'string' is not a message type"),
     ],
 )  # fmt: skip
 def test_an_expression_is_refused_with_upstreams_text(expression: str, issue: str) -> None:
@@ -171,6 +213,21 @@ def test_an_expression_is_refused_with_upstreams_text(expression: str, issue: st
     with pytest.raises(CompileError) as refused:
         compiled_program(expression, environment)
     assert str(refused.value).split("\n")[0] == f"ERROR: <input>:{issue}"
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("int('x')", "type conversion error from 'string' to 'int'"),
+        ("'a'.findAll('(')", "error parsing regexp: missing closing ): `(`"),
+        ("matches('a', '(')", "error parsing regexp: missing closing ): `(`"),
+        ("self[null]", "invalid qualifier type: types.Null"),
+    ],
+)
+def test_a_constant_that_cannot_be_used_is_found_before_anything_is_evaluated(expression: str, text: str) -> None:
+    with pytest.raises(ProgramError) as refused:
+        compiled_program(expression, base_environment().extended({"self": types.DYN}, {}))
+    assert str(refused.value) == text
 
 
 def test_an_issue_is_shown_below_its_line() -> None:

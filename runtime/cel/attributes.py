@@ -1,0 +1,149 @@
+"""What is reached from a value by fields, keys and indices: self.spec[0].?name, has(self.x), (c ? a : b).d.
+
+A step into what has no steps finds no such key; a test for it, or an optional step, finds nothing. After an optional
+step all further ones are optional.
+
+Source: cel-go interpreter/attributes.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from protocols.late_methods import dataclass
+from runtime.cel import values
+from runtime.cel.errors import EvaluationError, no_such_key
+from runtime.cel.values import NOTHING, Optional, Uint, Value
+
+KEYS = frozenset({str, int, Uint, float, bool})
+
+
+class Fields:
+    """A value whose fields are made when they are read. field: raises EvaluationError."""
+
+    __slots__ = ("field",)
+
+    def __init__(self, field: Callable[[str], Value]) -> None:
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """key: a constant, if it is not computed. tests: only whether there is something."""
+
+    key: Value = None
+    computed: Callable[[Any], Value] | None = None
+    optional: bool = False
+    tests: bool = False
+
+
+def usable_key(key: Value) -> Value:
+    if type(key) in KEYS:
+        return key
+    raise EvaluationError(f"invalid qualifier type: {values.in_go(key)}")
+
+
+def resolver(base: Callable[[Any], Value], steps: list[Step]) -> Callable[[Any], Value]:
+    """Walks the steps from what base makes of a frame. Each costs 1, an optional one only if it finds something."""
+    if not steps:
+        return base
+    if all(type(each.key) is str and not each.optional and not each.tests for each in steps):
+        return _by_names(base, [each.key for each in steps])
+    if len(steps) == 1 and not steps[0].optional and not steps[0].tests:
+        return _by_key(base, steps[0])
+
+    def walk(frame: Any) -> Value:
+        return _walk(base(frame), steps, frame)
+
+    return walk
+
+
+def _by_names(base: Callable[[Any], Value], names: list[str]) -> Callable[[Any], Value]:
+    steps = [Step(name) for name in names]
+
+    def walk(frame: Any) -> Value:
+        value = base(frame)
+        if type(value) is Optional:
+            return _walk(value, steps, frame)
+        frame.cost += len(names)
+        for name in names:
+            if type(value) is dict:
+                if name not in value:
+                    raise no_such_key(name)
+                value = value[name]
+            else:
+                value = reached(value, name)
+        return value
+
+    return walk
+
+
+def _by_key(base: Callable[[Any], Value], step: Step) -> Callable[[Any], Value]:
+    steps = [step]
+    constant, computed = step.key, step.computed
+
+    def walk(frame: Any) -> Value:
+        value = base(frame)
+        if type(value) is Optional:
+            return _walk(value, steps, frame)
+        frame.cost += 1
+        return reached(value, constant if computed is None else usable_key(computed(frame)))
+
+    return walk
+
+
+def _walk(value: Value, steps: list[Step], frame: Any) -> Value:
+    optional = type(value) is Optional
+    if optional:
+        if not value.present:
+            return steps[-1].tests is False and NOTHING
+        value = value.value
+    for step in steps:
+        key = step.key if step.computed is None else usable_key(step.computed(frame))
+        optional = optional or step.optional
+        if step.tests:
+            frame.cost += 1
+            return found(value, key)[0]
+        if not optional:
+            frame.cost += 1
+            value = reached(value, key)
+            continue
+        present, value = found(value, key)
+        if not present:
+            return steps[-1].tests is False and NOTHING
+        frame.cost += 1
+    return Optional(True, value) if optional else value
+
+
+def reached(container: Value, key: Value) -> Value:
+    """container[key], or container.key. Raises EvaluationError where there is no such element."""
+    present, value = found(container, key)
+    if present:
+        return value
+    if isinstance(container, list):
+        raise EvaluationError(f"index out of bounds: {values.shown(key)}")
+    raise no_such_key(values.shown(key))
+
+
+def found(container: Value, key: Value) -> tuple[bool, Value]:
+    """Whether there is such an element, and which. Raises EvaluationError for an index that can be none."""
+    if type(container) is dict:
+        return values.lookup(container, key)
+    if isinstance(container, list):
+        place = _place(key)
+        return (True, container[place]) if 0 <= place < len(container) else (False, None)
+    if type(container) is Fields:
+        return True, container.field(key)  # the checker knows its fields
+    return False, None
+
+
+def _place(key: Value) -> int:
+    kind = type(key)
+    if kind is int or kind is Uint:
+        return int(key)
+    if kind is not float:
+        raise EvaluationError(f"unsupported index type '{values.type_name(key)}' in list")
+    if not key.is_integer():
+        raise EvaluationError(f"unsupported index value {values.shown(key)} in list")
+    return int(key)

@@ -1,0 +1,135 @@
+"""What is refused of expressions whose types are right: literals that cannot mean anything.
+
+Source: cel-go cel/validator.go, ext/formatting.go (stringFormatValidator).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+from protocols.patterns import PatternError, compiled
+from runtime.cel.declarations import RUNTIME_NAMES
+from runtime.cel.errors import EvaluationError, Issue
+from runtime.cel.libraries import times
+from runtime.cel.libraries.formatting import CLAUSES, DURING, misfit, written
+from runtime.cel.syntax import Call, ListLiteral, Literal, MapLiteral, Node, Tree
+from runtime.cel.types import Type, unwrapped
+from runtime.cel.values import Value
+from runtime.cel.walking import children, nodes
+
+
+def _literals(tree: Tree) -> Iterator[Issue]:
+    for node in nodes(tree.root):
+        if isinstance(node, Call) and node.arguments and isinstance(node.arguments[0], Literal):
+            yield from _literal_argument(node.function, node.arguments[0])
+
+
+def _literal_argument(function: str, literal: Literal) -> Iterator[Issue]:
+    if not _VALID.get(function, _any)(literal.value):
+        yield Issue(literal.at, f"invalid {function} argument")
+
+
+def _any(_value: Value) -> bool:
+    return True
+
+
+def _is_duration(value: Value) -> bool:
+    return type(value) is str and times.parse_duration(value) is not None
+
+
+def _is_timestamp(value: Value) -> bool:
+    if type(value) is int:
+        return times.EARLIEST <= value <= times.LATEST
+    return type(value) is str and times.parse_timestamp(value) is not None
+
+
+def _is_pattern(value: Value) -> bool:
+    """The first argument, which in matches(text, pattern) is the text."""
+    try:
+        compiled(str(value))
+    except PatternError:
+        return False
+    return True
+
+
+_VALID: dict[str, Callable[[Value], bool]] = {
+    "duration": _is_duration,
+    "timestamp": _is_timestamp,
+    "matches": _is_pattern,
+}
+
+
+def _mixed_literals(tree: Tree) -> Iterator[Issue]:
+    """Elements of a list, keys and values of a map are of one type, in which there is no dyn beside another type.
+
+    What is formatted may be of any types.
+    """
+    pending: list[Node] = [tree.root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Call) and node.function == "format":
+            continue
+        pending += children(node)
+        if isinstance(node, ListLiteral):
+            held = [(each, _held(each, place in node.optionals)) for place, each in enumerate(node.elements)]
+            yield from itertools.islice(_mixed(held), 1)
+        elif isinstance(node, MapLiteral):
+            yield from _mixed([(each.key, each.key.type) for each in node.entries])
+            yield from _mixed([(each.value, _held(each.value, each.optional)) for each in node.entries])
+
+
+def _held(node: Node, optional: bool) -> Type:
+    return unwrapped(node.type)[0] if optional else node.type
+
+
+def _mixed(held: list[tuple[Node, Type]]) -> Iterator[Issue]:
+    for node, kind in held[1:]:
+        if kind != held[0][1]:
+            yield Issue(node.at, f"expected type '{held[0][1]}' but found '{kind}'")
+
+
+def _formats(tree: Tree) -> Iterator[Issue]:
+    """Constant format strings whose arguments are written out as a list."""
+    for node in nodes(tree.root):
+        match node:
+            case Call(function="format", target=Literal(value=str(text)), arguments=[ListLiteral(elements=elements)]):
+                yield from _format_issues(node, text, elements)
+
+
+def _format_issues(call: Call, text: str, elements: list[Node]) -> Iterator[Issue]:
+    seen: set[int] = set()
+    misfits: list[Issue] = []
+
+    def check(place: int, letter: str, _precision: int | None) -> str:
+        seen.add(place)
+        wrong = _misfit(letter, elements[place])
+        if wrong is not None:
+            misfits.append(Issue(wrong.at, DURING + misfit(letter, _runtime_name(wrong.type))))
+            raise EvaluationError(misfits[0].message)
+        return ""
+
+    try:
+        written(text, len(elements), check)
+    except EvaluationError as error:
+        yield misfits[0] if misfits else Issue(call.at, str(error))
+        return
+    if len(elements) > len(seen):
+        problem = f"too many arguments supplied to string.format (expected {len(seen)}, got {len(elements)})"
+        yield Issue(call.at, problem)
+
+
+def _misfit(letter: str, node: Node) -> Node | None:
+    """The node that the clause cannot write, in a list or map that %s writes one inside of it."""
+    if node.type.kind not in ("dyn", "any") and _runtime_name(node.type) not in CLAUSES[letter][0]:
+        return node
+    if letter == "s" and isinstance(node, (ListLiteral, MapLiteral)):
+        return next((wrong for each in children(node) if (wrong := _misfit(letter, each)) is not None), None)
+    return None
+
+
+def _runtime_name(kind: Type) -> str:
+    return kind.name or RUNTIME_NAMES.get(kind.kind, kind.kind)
+
+
+CHECKS = (_literals, _mixed_literals, _formats)
