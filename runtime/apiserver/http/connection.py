@@ -124,11 +124,14 @@ class HttpRequest:
         """Whether its client is still there, and has no response yet."""
         return self._connection.awaits(self)
 
-    def respond(self, response: Response, *, warnings: Sequence[str] = ()) -> None:
-        """warnings: kubectl prints them. Once for each request. Does nothing if the client is gone."""
+    def respond(self, response: Response, *, warnings: Sequence[str] = (), whole: Response | None = None) -> None:
+        """warnings: kubectl prints them. whole: the response in JSON, for who observes, where this is another form.
+
+        Once for each request. Does nothing if the client is gone.
+        """
         lines = b""
         if self.observer is not None:
-            self.observer.responded(response)
+            self.observer.responded(whole or response)
             lines = b"Audit-Id: %b\r\n" % self.observer.id
         if response.retry_after:
             lines += b"Retry-After: %d\r\n" % math.ceil(response.retry_after)

@@ -35,8 +35,20 @@ from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.connection import HttpRequest, HttpServer
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
+from runtime.apiserver.http.encodings import Encodings
 from runtime.apiserver.http.health import Health
-from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
+from runtime.apiserver.http.negotiation import (
+    AS_IT_IS,
+    JSON,
+    OF_CUSTOM_OBJECTS,
+    OF_DISCOVERY,
+    OF_ERRORS,
+    OF_OBJECTS,
+    PROTOBUF,
+    Form,
+    Offer,
+    negotiate,
+)
 from runtime.apiserver.http.outside_calls import OutsideCalls
 from runtime.apiserver.http.representations import INCLUDES, Representation
 from runtime.apiserver.http.request_bodies import is_yaml, json_body
@@ -53,6 +65,7 @@ from runtime.apiserver.schema.descriptions import installed_descriptions
 from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
 from runtime.apiserver.schema.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
+from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
 from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.snapshots import SNAPSHOT_PATH
@@ -120,6 +133,7 @@ class ApiHttp:
         self._api, self._authenticator, self._clock, self._log = api, authenticator, clock, log
         types = built_in_types()
         self._validator, self._protobuf = FieldValidator(types), ProtobufDecoder(types)
+        self._encodings = Encodings(ProtobufEncoder(types))
         self._shapes = built_in_shapes()
         self._openapi, self._version = OpenApi(api.registry, types, installed_descriptions()), version
         self._impersonation = Impersonation(api.decide)
@@ -255,38 +269,47 @@ class ApiHttp:
             request.observer.impersonated(found.user, found.constraint)
 
     def _refuse(self, request: HttpRequest, error: Exception) -> None:
-        if isinstance(error, StatusError):
-            request.respond(error.response())
-            return
-        path = request.target.decode(errors="replace")
-        self._log.error("request failed", method=request.method, path=path, exc_info=error)
-        request.respond(status_errors.internal("see the server's log").response())
+        if not isinstance(error, StatusError):
+            path = request.target.decode(errors="replace")
+            self._log.error("request failed", method=request.method, path=path, exc_info=error)
+            error = status_errors.internal("see the server's log")
+        refusal = error.response()
+        request.respond(self._error_in_form(request, refusal), whole=refusal)
 
     # --- resources
 
     def _resource(self, request: HttpRequest, target: _Target) -> None:
         if self._failure is not None:
             raise self._failure
-        form = _form_of_objects(request.headers.get(b"accept", b""))
+        form = self._form(request, target)
         if request.method != "GET":
             self._take_body(request, target)
             return
         asked = Request(method="GET", path=target.path, query=target.query)
         if is_watch(target.query):
-            self._watch(request, asked, self._representation(asked, form))
+            self._watch(request, asked, form)
             return
         outcome = self._api.begin(asked, user=request.user or NOBODY)
         if isinstance(outcome, Suspended):
-            self._outside.go_on(outcome, partial(self._show, request, asked, form), partial(self._refuse, request))
+            self._outside.go_on(outcome, partial(self._respond_when_durable, request), partial(self._refuse, request))
         else:
-            self._show(request, asked, form, outcome)
+            self._respond_when_durable(request, outcome)
 
-    def _show(self, request: HttpRequest, asked: Request, form: Form, response: Response) -> None:
-        if form.kind:
-            representation = self._representation(asked, form)
-            if representation is not None and response.status == 200:
-                response = replace(response, body=representation.body(response.body))
-        self._respond_when_durable(request, response)
+    def _form(self, request: HttpRequest, target: _Target) -> Form:
+        """Raises StatusError (406)."""
+        accept, stream = request.headers.get(b"accept", b""), is_watch(target.query)
+        form = _negotiated(accept, OF_OBJECTS, stream=stream)
+        if form.media_type == PROTOBUF and not form.kind and not self._has_protobuf(target):
+            return _negotiated(accept, OF_CUSTOM_OBJECTS, stream=stream)
+        return form
+
+    def _has_protobuf(self, target: _Target) -> bool:
+        route = self._api.route(target.path)
+        if route is None:
+            return True  # so has the refusal
+        if route.subresource and subresource_of(route.subresource).kind is not None:
+            return True
+        return self._encodings.encoder.has_kind(route.definition.api_version, route.definition.kind)
 
     def _take_body(self, request: HttpRequest, target: _Target) -> None:
         method, body = request.method, request.body
@@ -348,7 +371,36 @@ class ApiHttp:
         if self._waiting.pop(request, None) is not None:  # else it was told that the store has failed
             deprecation = _target(request.target).deprecation
             first = (deprecation,) if deprecation else ()
-            request.respond(response, warnings=(*first, *warnings, *response.warnings))
+            all_of_them = (*first, *warnings, *response.warnings)
+            try:
+                request.respond(self._in_form(request, response), warnings=all_of_them, whole=response)
+            except Exception as error:
+                self._refuse(request, error)
+
+    def _in_form(self, request: HttpRequest, response: Response) -> Response:
+        """As the client wants it. Raises StatusError (400)."""
+        if response.status >= 400:
+            return self._error_in_form(request, response)
+        target = _target(request.target)
+        form = self._form(request, target)
+        if form == AS_IT_IS or response.content_type != JSON:
+            return response
+        representation = self._representation(target, form)
+        return replace(response, body=representation.body(response), content_type=form.media_type)
+
+    def _error_in_form(self, request: HttpRequest, response: Response) -> Response:
+        """A Status, in protobuf for who takes nothing that is preferred to it."""
+        accept = request.headers.get(b"accept", b"")
+        if b"protobuf" not in accept or response.content_type != JSON:
+            return response
+        try:
+            form = _negotiated(accept, OF_ERRORS)
+        except StatusError:
+            return response
+        if form.media_type != PROTOBUF:
+            return response
+        body = self._encodings.encoder.encode(orjson.loads(response.body))
+        return replace(response, body=body, content_type=PROTOBUF)
 
     def _stray_fields(self, asked: Request) -> list[str]:
         """Returns warnings. Raises StatusError where stray fields are an error."""
@@ -370,20 +422,19 @@ class ApiHttp:
             settle=definition.settle if other is None else None,
         )
 
-    def _representation(self, asked: Request, form: Form) -> Representation | None:
-        """Returns None for the object as it is. Raises StatusError (400)."""
-        if not form.kind:
-            return None
-        include = asked.query.get("includeObject") or "Metadata"
+    def _representation(self, target: _Target, form: Form) -> Representation:
+        """Raises StatusError (400)."""
+        include = target.query.get("includeObject") or "Metadata"
         if include not in INCLUDES and form.kind == "Table":
             detail = "must be 'Metadata', 'Object', 'None', or empty"
             wrong = invalid("includeObject", include, detail)
             raise status_errors.bad_request(f"Unable to convert to Table as requested: {wrong}")
-        route = self._api.route(asked.path)
+        route = self._api.route(target.path)
         printer = NAME_AND_CREATION_TIME if route is None else printer_of(route.definition, route.subresource)
-        return Representation(form, include=include, now=self._clock.now, printer=printer)
+        now, encodings = self._clock.now, self._encodings
+        return Representation(form, include=include, now=now, printer=printer, encodings=encodings)
 
-    def _watch(self, request: HttpRequest, asked: Request, representation: Representation | None) -> None:
+    def _watch(self, request: HttpRequest, asked: Request, form: Form) -> None:
         watch: Watch | Response | None = None
 
         def over() -> None:
@@ -391,14 +442,14 @@ class ApiHttp:
             if isinstance(watch, Watch):
                 watch.cancel()
 
-        shown = None if representation is None else representation.lines
+        shown = None if form == AS_IT_IS else self._representation(_target(request.target), form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
         watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
         if isinstance(watch, Response):
-            request.respond(watch)
+            request.respond(self._error_in_form(request, watch), whole=watch)
             return
         self._streams.add(stream)
-        request.stream(JSON, stream)
+        request.stream(form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch", stream)
 
     def _cut_off(self, request: HttpRequest) -> None:
         path = request.target.decode(errors="replace")
@@ -502,10 +553,9 @@ def _target(raw: bytes) -> _Target:
     return _Target(path, MappingProxyType(parameters), _is_resource(path), is_heartbeat(path), _deprecation_of(path))
 
 
-@lru_cache(maxsize=256)
-def _form_of_objects(accept: bytes) -> Form:
+def _negotiated(accept: bytes, offer: Offer, *, stream: bool = False) -> Form:
     """Raises StatusError (406)."""
-    return negotiate(accept.decode(errors="replace"), OF_OBJECTS)
+    return negotiate(accept.decode(errors="replace"), offer, stream=stream)
 
 
 @lru_cache(maxsize=256)

@@ -1,14 +1,17 @@
 """The form of a response, negotiated by the Accept header.
 
-Source: apiserver pkg/endpoints/handlers/negotiation/negotiate.go (v1.36). Responses are JSON, never protobuf or CBOR:
-every client of Kubernetes that prefers those accepts JSON too.
+Source: apiserver pkg/endpoints/handlers/negotiation/negotiate.go, pkg/endpoints/handlers/rest.go, RequestScope;
+github.com/munnerz/goautoneg (v1.36). Differs from upstream: there are no responses in YAML.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from functools import lru_cache
 from typing import NamedTuple
 
+from protocols.late_methods import dataclass
 from runtime.apiserver.errors.status_errors import StatusError
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -21,41 +24,113 @@ class Form(NamedTuple):
 
     kind: str = ""
     version: str = ""
+    media_type: str = JSON
 
 
 AS_IT_IS = Form()
 
 
-class Offer(NamedTuple):
-    """Kinds of one group, in these versions, that a response can be converted to."""
-
-    group: str
-    versions: tuple[str, ...]
-    kinds: tuple[str, ...]
-
-
-OF_OBJECTS = Offer("meta.k8s.io", ("v1", "v1beta1"), ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"))
-OF_DISCOVERY = Offer("apidiscovery.k8s.io", ("v2",), ("APIGroupDiscoveryList",))
-
-_ANY_JSON = {JSON, "application/*", "*/*"}
-
-
-@lru_cache(maxsize=256)
-def negotiate(accept: str, offer: Offer) -> Form:
-    """Returns the first form in the header that can be served; plain JSON always can. Raises StatusError (406).
-
-    Quality values are ignored: clients of Kubernetes list the forms in order of preference.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Offer:
+    """media_types: of the object itself. Kinds of one group, in these versions, that a response can be converted to,
+    and the media types of each. Compared by identity, so that what was negotiated is quickly found again.
     """
-    ranges = [text.strip() for text in accept.split(",") if text.strip()]
-    for media_range in ranges or ["*/*"]:
-        type_, *rest = (piece.strip() for piece in media_range.split(";"))
-        if type_.lower() not in _ANY_JSON:
+
+    media_types: tuple[str, ...]
+    group: str = ""
+    versions: tuple[str, ...] = ()
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+_BOTH = (JSON, PROTOBUF)
+_OF_META = {"Table": (JSON,), "PartialObjectMetadata": _BOTH, "PartialObjectMetadataList": _BOTH}
+OF_OBJECTS = Offer(media_types=_BOTH, group="meta.k8s.io", versions=("v1", "v1beta1"), kinds=_OF_META)
+# Of a custom resource nobody knows the numbers of its fields.
+OF_CUSTOM_OBJECTS = Offer(media_types=(JSON,), group="meta.k8s.io", versions=("v1", "v1beta1"), kinds=_OF_META)
+OF_DISCOVERY = Offer(
+    media_types=_BOTH,
+    group="apidiscovery.k8s.io",
+    versions=("v2", "v2beta1"),
+    kinds={"APIGroupDiscoveryList": (JSON,)},
+)
+OF_ERRORS = Offer(media_types=_BOTH)
+
+
+class _Clause(NamedTuple):
+    type: str
+    subtype: str
+    parameters: Mapping[str, str]
+    quality: float
+
+    def takes(self, media_type: str) -> bool:
+        type_, _, subtype = media_type.partition("/")
+        return (self.type == type_ and self.subtype in (subtype, "*")) or (self.type == self.subtype == "*")
+
+
+@lru_cache(maxsize=1024)
+def negotiate(accept: str, offer: Offer, *, stream: bool = False) -> Form:
+    """Returns the first form in the header that can be served. stream: of a watch. Raises StatusError (406)."""
+    if not accept:
+        return AS_IT_IS
+    for clause in _clauses(accept):
+        for media_type in _BOTH:
+            if clause.takes(media_type):
+                form = _accepted(clause.parameters, offer, media_type)
+                if form is not None:
+                    return form
+    shown = ", ".join(f"{media_type};stream=watch" if stream else media_type for media_type in _BOTH)
+    raise StatusError(406, "NotAcceptable", f"only the following media types are accepted: {shown}")
+
+
+def _accepted(parameters: Mapping[str, str], offer: Offer, media_type: str) -> Form | None:
+    """None for what is not offered in this media type."""
+    if parameters.get("stream", "") not in ("", "watch"):
+        return None
+    if parameters.get("sv", "") not in ("", "v1"):
+        return None
+    if not parameters.keys() & {"as", "g", "v"}:
+        return Form(media_type=media_type) if media_type in offer.media_types else None
+    kind, version = parameters.get("as", ""), parameters.get("v", "")
+    if parameters.get("g") != offer.group or version not in offer.versions:
+        return None
+    return Form(kind, version, media_type) if media_type in offer.kinds.get(kind, ()) else None
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    """The clauses, the ones to prefer first. What is no clause is left out."""
+    found: list[_Clause] = []
+    for text in accept.split(","):
+        range_, *rest = text.split(";")
+        pieces = [piece.strip().lower() for piece in range_.split("/")]
+        if pieces == ["*"]:
+            pieces = ["*", "*"]
+        if len(pieces) != 2 or not pieces[1]:
             continue
-        parameters = dict(piece.split("=", 1) for piece in rest if "=" in piece)
-        kind = parameters.get("as", "")
-        if not kind:
-            return AS_IT_IS
-        version = parameters.get("v", "")
-        if kind in offer.kinds and parameters.get("g") == offer.group and version in offer.versions:
-            return Form(kind, version)
-    raise StatusError(406, "NotAcceptable", f"only the following media types are accepted: {JSON}")
+        pairs = [piece.split("=") for piece in rest]
+        parameters = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2 and pair[1]}
+        quality = _quality(parameters.pop("q", "1"))
+        _insert(found, _Clause(pieces[0], pieces[1], parameters, quality))
+    return found
+
+
+def _insert(found: list[_Clause], clause: _Clause) -> None:
+    """Before all that it goes before, from the end on: what goes before what is no order, so that this one counts."""
+    at = len(found)
+    while at and _goes_before(clause, found[at - 1]):
+        at -= 1
+    found.insert(at, clause)
+
+
+def _goes_before(one: _Clause, other: _Clause) -> bool:
+    return (
+        one.quality > other.quality
+        or (one.type != "*" and other.type == "*")
+        or (one.subtype != "*" and other.subtype == "*")
+    )
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,7 +1,7 @@
 """Request bodies in Kubernetes' protobuf encoding, made JSON.
 
 kubectl's `create deployment` and its kin, and all typed Go clients, send this to built-in resources and do not fall
-back; they accept JSON in responses.
+back. The way back is in protobuf_encoding.py.
 
 Source: apimachinery pkg/runtime/serializer/protobuf/protobuf.go, pkg/runtime/types.go, Unknown (v1.36).
 """
@@ -22,7 +22,7 @@ from runtime.apiserver.schema.api_types import META, ApiTypes, Field
 MAGIC = b"k8s\x00"
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_UNIX_OF_YEAR_1 = -62135596800  # seconds; a Go time that was never set
+UNIX_OF_YEAR_1 = -62135596800  # seconds; a Go time that was never set
 _IN_ANY_VERSION = frozenset({"DeleteOptions"})  # sent in the version of the resource that they are sent to
 
 # What each number of a message is: a field, or a message whose fields JSON has in the type itself.
@@ -234,7 +234,7 @@ def _time(data: bytes, *, micro: bool) -> str | None:
     """metav1.Time and MicroTime: seconds and nanoseconds. None for a time that was never set."""
     parts = {number: _signed(_int(value)) for number, value in _fields(data)}
     seconds, nanoseconds = parts.get(1, 0), parts.get(2, 0)
-    if not data or seconds <= _UNIX_OF_YEAR_1:
+    if not data or seconds <= UNIX_OF_YEAR_1:
         return None
     return format_micro_time(seconds + nanoseconds / 1e9) if micro else format_time(seconds)
 

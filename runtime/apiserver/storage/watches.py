@@ -42,6 +42,13 @@ def event_line(type_: str, raw: bytes) -> bytes:
     return _OPEN[type_] + raw + _CLOSE
 
 
+def parts_of_line(line: bytes) -> tuple[str, bytes]:
+    """The type of an event, and its object. line: any of those made here, with or without what ends it."""
+    begin = len(b'{"type":"')
+    end = line.index(b'"', begin)
+    return line[begin:end].decode(), line[end + len(b'","object":') :].rstrip(b"\n")[:-1]
+
+
 def error_line(error: StatusError) -> bytes:
     return b'{"type":"ERROR","object":' + orjson.dumps(error.status) + _CLOSE
 

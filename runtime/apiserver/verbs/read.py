@@ -5,10 +5,12 @@ Source: apiserver pkg/endpoints/handlers/get.go, pkg/storage/etcd3/store.go, met
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
+from protocols.late_methods import dataclass
 from runtime.apiserver.core.cluster import Call, Cluster, served
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
@@ -30,6 +32,14 @@ from runtime.apiserver.verbs.integers import parse_int, parse_uint
 from runtime.client.api import Response
 
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListResponse(Response):
+    """head: the list without its items. items: as they stand in its body."""
+
+    head: Mapping[str, Any]
+    items: Sequence[bytes]
 
 
 def get(cluster: Cluster, call: Call) -> Response:
@@ -64,7 +74,7 @@ def list_(cluster: Cluster, cache: WatchCache, call: Call) -> Response:
     if definition.from_storage is not None:
         items = [served(definition, raw) for raw in items]
     body = b"".join((orjson.dumps(head)[:-1], b',"items":[', b",".join(items), b"]}"))
-    return Response(status=200, body=body)
+    return ListResponse(status=200, body=body, head=head, items=items)
 
 
 def _page(

@@ -1,8 +1,17 @@
 import pytest
 
 from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.http.negotiation import AS_IT_IS, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
+from runtime.apiserver.http.negotiation import (
+    AS_IT_IS,
+    OF_CUSTOM_OBJECTS,
+    OF_DISCOVERY,
+    OF_OBJECTS,
+    PROTOBUF,
+    Form,
+    negotiate,
+)
 
+IN_PROTOBUF = Form(media_type=PROTOBUF)
 KUBECTL_GET = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 )
@@ -24,8 +33,14 @@ METADATA_INFORMER = (
         ("application/json", AS_IT_IS),
         ("application/json;q=0.9", AS_IT_IS),
         ("Application/JSON", AS_IT_IS),
-        ("application/vnd.kubernetes.protobuf, application/json", AS_IT_IS),
-        ("application/vnd.kubernetes.protobuf,*/*", AS_IT_IS),
+        ("application/vnd.kubernetes.protobuf, application/json", IN_PROTOBUF),
+        ("application/vnd.kubernetes.protobuf,*/*", IN_PROTOBUF),
+        ("application/vnd.kubernetes.protobuf;stream=watch", IN_PROTOBUF),
+        ("application/vnd.kubernetes.protobuf;q=0.8, application/json;q=0.9", AS_IT_IS),
+        ("application/json;q=0.8, application/vnd.kubernetes.protobuf", IN_PROTOBUF),
+        ("*/*, application/vnd.kubernetes.protobuf;q=0.5", IN_PROTOBUF),  # its subtype goes before its quality
+        ("application/vnd.kubernetes.protobuf;stream=other, application/json", AS_IT_IS),
+        ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json", AS_IT_IS),
         ("application/cbor, application/json; q=0.5", AS_IT_IS),
         (KUBECTL_GET, Form("Table", "v1")),
         ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Form("Table", "v1beta1")),
@@ -33,7 +48,7 @@ METADATA_INFORMER = (
         ("application/json;as=Chart;v=v1;g=meta.k8s.io, application/json", AS_IT_IS),
         (
             METADATA_INFORMER,
-            Form("PartialObjectMetadata", "v1"),
+            Form("PartialObjectMetadata", "v1", PROTOBUF),
         ),
         (KUBECTL_DISCOVERY, AS_IT_IS),
         ("application/json;as=Table;v=v2;g=apidiscovery.k8s.io,application/json", AS_IT_IS),
@@ -46,8 +61,10 @@ def test_the_first_form_that_can_be_served_is_taken(accept: str, form: Form) -> 
 @pytest.mark.parametrize(
     "accept",
     [
-        "application/vnd.kubernetes.protobuf",
         "text/html",
+        "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadata",
+        "application/json;v=v1",
         "application/json;as=Table;v=v9;g=meta.k8s.io",
         "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     ],
@@ -56,6 +73,20 @@ def test_what_cannot_be_served_is_refused(accept: str) -> None:
     with pytest.raises(StatusError) as refused:
         negotiate(accept, OF_OBJECTS)
     assert (refused.value.code, refused.value.reason) == (406, "NotAcceptable")
+
+
+def test_a_custom_object_has_no_protobuf_but_its_metadata_has() -> None:
+    assert negotiate("application/vnd.kubernetes.protobuf,application/json", OF_CUSTOM_OBJECTS) == AS_IT_IS
+    assert negotiate(METADATA_INFORMER, OF_CUSTOM_OBJECTS) == Form("PartialObjectMetadata", "v1", PROTOBUF)
+    with pytest.raises(StatusError):
+        negotiate("application/vnd.kubernetes.protobuf", OF_CUSTOM_OBJECTS)
+
+
+def test_the_refusal_says_what_there_is() -> None:
+    with pytest.raises(StatusError, match=r"accepted: application/json, application/vnd.kubernetes.protobuf$"):
+        negotiate("text/html", OF_OBJECTS)
+    with pytest.raises(StatusError, match=r"application/vnd.kubernetes.protobuf;stream=watch$"):
+        negotiate("text/html", OF_OBJECTS, stream=True)
 
 
 def test_discovery_is_aggregated_where_it_can_be() -> None:

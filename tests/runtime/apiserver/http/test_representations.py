@@ -3,9 +3,13 @@ from typing import Any
 import orjson
 import pytest
 
+from runtime.apiserver.http.encodings import Encodings
 from runtime.apiserver.http.negotiation import Form
 from runtime.apiserver.http.representations import Representation
 from runtime.apiserver.kinds.core import pod as pod_kind
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
+from runtime.client.api import Response
 from tests.support.objects import pod
 
 TABLE, PARTIAL = Form("Table", "v1"), Form("PartialObjectMetadata", "v1")
@@ -20,11 +24,13 @@ def whole(name: str) -> dict[str, Any]:
 
 
 def representation(form: Form, include: str = "Metadata") -> Representation:
-    return Representation(form, include=include, now=lambda: 0.0, printer=pod_kind.RESOURCE.printer)
+    encodings = Encodings(ProtobufEncoder(built_in_types()))
+    printer = pod_kind.RESOURCE.printer
+    return Representation(form, include=include, now=lambda: 0.0, printer=printer, encodings=encodings)
 
 
 def body(one: Representation, document: dict[str, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = orjson.loads(one.body(orjson.dumps(document)))
+    shown: dict[str, Any] = orjson.loads(one.body(Response(status=200, body=orjson.dumps(document))))
     return shown
 
 

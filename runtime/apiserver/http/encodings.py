@@ -1,0 +1,50 @@
+"""Stored objects in protobuf: each version is encoded once for all responses, lists and watches that show it.
+
+Source: apiserver pkg/storage/cacher/caching_object.go (v1.36), which does so for watches.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import orjson
+
+from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder, envelope
+
+MOST = 32 * 1024 * 1024  # bytes kept
+
+
+class Encoded(NamedTuple):
+    api_version: str
+    kind: str
+    message: bytes
+
+    def in_envelope(self) -> bytes:
+        return envelope(self.api_version, self.kind, self.message)
+
+
+class Encodings:
+    """For one thread. What was encoded first is forgotten first: a newer version takes its place."""
+
+    def __init__(self, encoder: ProtobufEncoder, *, most: int = MOST) -> None:
+        """most: bytes that are kept, of the objects and of what became of them."""
+        self.encoder = encoder
+        self._most, self._size = most, 0
+        self._kept: dict[bytes, Encoded] = {}
+
+    def of(self, raw: bytes) -> Encoded:
+        """raw: an object as JSON. Raises UnknownType."""
+        found = self._kept.get(raw)
+        if found is None:
+            found = self._encode(raw)
+            self._kept[raw] = found
+            self._size += len(raw) + len(found.message)
+            while self._size > self._most:
+                oldest = next(iter(self._kept))
+                self._size -= len(oldest) + len(self._kept.pop(oldest).message)
+        return found
+
+    def _encode(self, raw: bytes) -> Encoded:
+        obj = orjson.loads(raw)
+        api_version, kind = obj.get("apiVersion", ""), obj["kind"]
+        return Encoded(api_version, kind, self.encoder.message(obj, api_version, kind))

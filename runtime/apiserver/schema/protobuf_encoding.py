@@ -1,0 +1,365 @@
+"""Objects of built-in kinds in Kubernetes' protobuf encoding: the bytes that upstream's generated code writes.
+
+A field that Go holds by value is always written, be it empty; a pointer, list or map only if it is there. Fields come
+in the order of their numbers, the entries of a map in that of their keys.
+
+Source: apimachinery pkg/runtime/serializer/protobuf/protobuf.go, pkg/runtime/types_proto.go; generated.pb.go of the
+API's packages (v1.36).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import Any, TypeAlias
+
+import orjson
+
+from protocols.objects import Object
+from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Kind, Type
+from runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownType
+from runtime.apiserver.schema.shapes import SCHEMA
+
+# Of a field, with its number; of a message, without.
+Encode: TypeAlias = Callable[[Any], bytes]
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+_TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FOUR_CENTURIES = 146_097 * 86_400  # seconds
+_LIST_META = f"{META}.ListMeta"
+# Kinds that OpenAPI does not have, as fields of theirs on the wire.
+_PARTIAL, _PARTIAL_LIST = f"{META}.PartialObjectMetadata", f"{META}.PartialObjectMetadataList"
+_PARTIAL_LIST_BETA = "io.k8s.apimachinery.pkg.apis.meta.v1beta1.PartialObjectMetadataList"
+
+
+def _of_metadata(name: str, meta: str, *, meta_at: int, items_at: int = 0) -> Type:
+    fields = {"metadata": Field(name="metadata", kind="struct", type=meta, number=(meta_at,))}
+    if items_at:
+        fields["items"] = Field(name="items", kind="struct", type=_PARTIAL, form="list", number=(items_at,))
+    return Type(name, fields, None, {})
+
+
+_MORE_TYPES: Mapping[str, Type] = {
+    _PARTIAL: _of_metadata(_PARTIAL, OBJECT_META, meta_at=1),
+    _PARTIAL_LIST: _of_metadata(_PARTIAL_LIST, _LIST_META, meta_at=1, items_at=2),
+    _PARTIAL_LIST_BETA: _of_metadata(_PARTIAL_LIST_BETA, _LIST_META, meta_at=2, items_at=1),
+}
+_MORE_KINDS: Mapping[tuple[str, str], str] = {
+    ("meta.k8s.io/v1", "PartialObjectMetadata"): _PARTIAL,
+    ("meta.k8s.io/v1beta1", "PartialObjectMetadata"): _PARTIAL,
+    ("meta.k8s.io/v1", "PartialObjectMetadataList"): _PARTIAL_LIST,
+    ("meta.k8s.io/v1beta1", "PartialObjectMetadataList"): _PARTIAL_LIST_BETA,
+    ("v1", "Status"): f"{META}.Status",
+}
+
+
+class ProtobufEncoder:
+    """Turns objects into messages. What a type's message is made of is put together when the first one is encoded."""
+
+    def __init__(self, types: ApiTypes) -> None:
+        self._types = types
+        self._messages: dict[str, Encode] = {}
+        self._of_kind: dict[tuple[str, str], Encode | None] = {}
+
+    def has_kind(self, api_version: str, kind: str) -> bool:
+        return self._kind(api_version, kind) is not None
+
+    def message(self, obj: Mapping[str, Any], api_version: str, kind: str) -> bytes:
+        """The object without its envelope. Raises UnknownType for a kind that upstream does not define."""
+        encode = self._kind(api_version, kind)
+        if encode is None:
+            raise UnknownType(f'no kind "{kind}" is known in version "{api_version}"')
+        return encode(obj)
+
+    def encode(self, obj: Mapping[str, Any]) -> bytes:
+        """The object as a body; a discovery document may have no version. Raises UnknownType."""
+        api_version, kind = obj.get("apiVersion", ""), obj["kind"]
+        return envelope(api_version, kind, self.message(obj, api_version, kind))
+
+    def _kind(self, api_version: str, kind: str) -> Encode | None:
+        place = api_version, kind
+        if place not in self._of_kind:
+            group, _, version = api_version.rpartition("/")
+            name = _MORE_KINDS.get(place) or self._types.name_of(group, version or "v1", kind)
+            self._of_kind[place] = None if name is None else self._message(name)
+        return self._of_kind[place]
+
+    def _message(self, name: str) -> Encode:
+        found = self._messages.get(name)
+        if found is None:
+            type_ = _MORE_TYPES.get(name) or self._types.find(name)
+            assert type_ is not None, name
+            found = self._messages[name] = self._compiled(list(type_.fields.values()), depth=0)
+        return found
+
+    def _compiled(self, fields: Iterable[Field], depth: int) -> Encode:
+        """depth: how many messages that JSON inlines the fields are in; so much of their numbers is behind us."""
+        own: dict[str, Field] = {}
+        inlined: dict[int, list[Field]] = {}
+        for field in fields:
+            if len(field.number) == depth + 1:
+                own[field.name] = field
+            elif field.number:
+                inlined.setdefault(field.number[depth], []).append(field)
+        for number in [number for number, inside in inlined.items() if _is_only_a_list(inside)]:
+            (field,) = inlined.pop(number)
+            own[field.name] = field
+        order = sorted([(field.number[depth], name) for name, field in own.items()] + [(one, "") for one in inlined])
+        slots = {name or number: slot for slot, (number, name) in enumerate(order)}
+        absent = [self._absent(own[name], depth) if name else b"" for _, name in order]
+        parts = [
+            (slots[number], self._in_message(number, self._compiled(inside, depth + 1)))
+            for number, inside in inlined.items()
+        ]
+        encoders: dict[str, tuple[int, Encode]] = {}
+
+        def encode(value: Object) -> bytes:
+            written = absent.copy()
+            for name, item in value.items():
+                field = encoders.get(name)
+                if field is None:
+                    if name not in own:
+                        continue
+                    field = encoders[name] = slots[name], self._field(own[name], depth)
+                if item is not None:
+                    slot, encode_field = field
+                    written[slot] = encode_field(item)
+            for slot, part in parts:
+                written[slot] = part(value)
+            return b"".join(written)
+
+        return encode
+
+    def _absent(self, field: Field, depth: int) -> bytes:
+        if field.pointer or field.form != "one" or field.kind in ("bytes", "any"):
+            return b""
+        if field.kind in ("time", "micro_time", "raw"):
+            return _tag(field.number[depth], _BYTES) + b"\0"
+        zeros: dict[Kind, Any] = {"struct": {}, "string": "", "quantity": "0", "boolean": False}
+        return self._field(field, depth)(zeros.get(field.kind, 0))
+
+    def _field(self, field: Field, depth: int) -> Encode:
+        number = field.number[depth]
+        match field.form:
+            case "list" if len(field.number) > depth + 1:
+                return self._in_message(number, _all_of(self._one(field, 1)))
+            case "list":
+                return _all_of(self._one(field, number))
+            case "map":
+                return _map_of(number, self._one(field, 2))
+            case "map of lists":
+                return _map_of(number, self._in_message(2, _all_of(self._one(field, 1))))
+        return self._one(field, number)
+
+    def _one(self, field: Field, number: int) -> Encode:
+        """A value, an element of a list or a value of a map."""
+        match field.kind:
+            case "string":
+                return _string(number)
+            case "struct":
+                return self._in_message(number, self._message(field.type))
+            case "any":
+                return self._in_message(number, self._any(field.type))
+            case "int32" | "int64":
+                return _integer(_tag(number, _VARINT))
+            case "boolean":
+                return _boolean(_tag(number, _VARINT))
+            case "double":
+                return _double(_tag(number, _FIXED64))
+        return self._in_message(number, _OWN_ENCODING[field.kind])
+
+    def _in_message(self, number: int, content: Encode) -> Encode:
+        short, tag = _short(number), _tag(number, _BYTES)
+
+        def encode(value: Any) -> bytes:
+            data = content(value)
+            size = len(data)
+            return short[size] + data if size < 128 else tag + _varint(size) + data
+
+        return encode
+
+    def _any(self, type_: str) -> Encode:
+        """Types of apiextensions.k8s.io that JSON has in one of several forms."""
+        if not type_.startswith(SCHEMA):
+            return _raw
+        other = type_.removeprefix(f"{SCHEMA}Or")
+        schema = self._message(SCHEMA)
+        first, second = self._in_message(1, schema), self._in_message(2, schema)
+        allows, strings = _boolean(_tag(1, _VARINT)), _all_of(_string(2))
+
+        def encode(value: Any) -> bytes:
+            if type(value) is bool:
+                return allows(value)
+            if type(value) is list:
+                return strings(value) if other == "StringArray" else b"".join(map(second, value))
+            return allows(True) + second(value) if other == "Bool" else first(value)
+
+        return encode
+
+
+def envelope(api_version: str, kind: str, message: bytes) -> bytes:
+    """runtime.Unknown: what it is, and the message."""
+    return b"".join((_head(api_version, kind), _varint(len(message)), message, b"\x1a\0\x22\0"))
+
+
+@lru_cache(maxsize=1024)
+def _head(api_version: str, kind: str) -> bytes:
+    type_meta = _string(1)(api_version) + _string(2)(kind)
+    return MAGIC + _tag(1, _BYTES) + _varint(len(type_meta)) + type_meta + _tag(2, _BYTES)
+
+
+def list_item(message: bytes) -> bytes:
+    """One of a list's items, as they stand in its message; all lists number them alike."""
+    return b"".join((b"\x12", _varint(len(message)), message))
+
+
+def watch_event(type_: str, body: bytes) -> bytes:
+    """One frame of a watch: a metav1.WatchEvent, after its size. body: the object with its envelope."""
+    extension = b"".join((b"\x0a", _varint(len(body)), body))
+    head = _string(1)(type_)
+    size = _varint(len(extension))
+    return b"".join((struct.pack(">I", len(head) + 1 + len(size) + len(extension)), head, b"\x12", size, extension))
+
+
+def _is_only_a_list(inside: list[Field]) -> bool:
+    """Whether it is no inlined message, but one that stands for a list."""
+    return len(inside) == 1 and inside[0].form == "list"
+
+
+# --- the wire
+
+
+@cache
+def _tag(number: int, wire: int) -> bytes:
+    return _varint(number << 3 | wire)
+
+
+def _varint(number: int) -> bytes:
+    if number < 0x80:
+        return _ONE_BYTE[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+_ONE_BYTE = [bytes((number,)) for number in range(0x80)]
+
+
+@cache
+def _short(number: int) -> list[bytes]:
+    """The field's number and each size that has one byte."""
+    tag = _tag(number, _BYTES)
+    return [tag + size for size in _ONE_BYTE]
+
+
+def _string(number: int) -> Encode:
+    short, tag = _short(number), _tag(number, _BYTES)
+
+    def encode(value: str) -> bytes:
+        data = value.encode()
+        size = len(data)
+        return short[size] + data if size < 128 else tag + _varint(size) + data
+
+    return encode
+
+
+def _integer(tag: bytes) -> Encode:
+    return lambda value: tag + _varint(value if value >= 0 else value + 2**64)
+
+
+def _boolean(tag: bytes) -> Encode:
+    no, yes = tag + b"\0", tag + b"\1"
+    return lambda value: yes if value else no
+
+
+def _double(tag: bytes) -> Encode:
+    return lambda value: tag + struct.pack("<d", value)
+
+
+def _all_of(one: Encode) -> Encode:
+    return lambda values: b"".join(map(one, values))
+
+
+def _map_of(number: int, value: Encode) -> Encode:
+    key, short, tag = _string(1), _short(number), _tag(number, _BYTES)
+
+    def encode(entries: Mapping[str, Any]) -> bytes:
+        found = []
+        for name in sorted(entries):
+            data = key(name) + value(entries[name])
+            size = len(data)
+            found.append(short[size] + data if size < 128 else tag + _varint(size) + data)
+        return b"".join(found)
+
+    return encode
+
+
+# --- types with an encoding of their own
+
+
+@lru_cache(maxsize=4096)
+def _time(text: str) -> bytes:
+    """metav1.Time: whole seconds, as in JSON. Nothing for one that was never set."""
+    seconds, _ = _unix(text)
+    return b"" if seconds == UNIX_OF_YEAR_1 else _timestamp(seconds, 0)
+
+
+@lru_cache(maxsize=4096)
+def _micro_time(text: str) -> bytes:
+    seconds, microseconds = _unix(text)
+    return b"" if seconds == UNIX_OF_YEAR_1 and not microseconds else _timestamp(seconds, microseconds * 1000)
+
+
+def _timestamp(seconds: int, nanoseconds: int) -> bytes:
+    return b"\x08" + _varint(seconds % 2**64) + b"\x10" + _varint(nanoseconds)
+
+
+def _unix(text: str) -> tuple[int, int]:
+    """Seconds, and microseconds of the last one. text: as scalars.py lets in."""
+    found = _TIME.fullmatch(text)
+    assert found is not None, text
+    head, seconds = found[1], 0
+    if head.startswith("0000"):  # a year that datetime does not have; the calendar is the same after 400
+        head, seconds = f"0400{head[4:]}", -_FOUR_CENTURIES
+    since = datetime.fromisoformat(f"{head}+00:00") - _EPOCH
+    seconds += since.days * 86400 + since.seconds
+    if found[3]:
+        offset = int(found[4]) * 3600 + int(found[5]) * 60
+        seconds += -offset if found[3] == "+" else offset
+    return seconds, int((found[2] or "")[:6].ljust(6, "0"))
+
+
+@lru_cache(maxsize=4096)
+def _quantity(value: str) -> bytes:
+    return _string(1)(value)
+
+
+def _int_or_string(value: int | str) -> bytes:
+    if isinstance(value, str):
+        return b"\x08\x01\x10\0" + _string(3)(value)
+    return b"\x08\0" + _integer(b"\x10")(value) + b"\x1a\0"
+
+
+def _raw(value: Any) -> bytes:
+    data = orjson.dumps(value)
+    return b"".join((b"\x0a", _varint(len(data)), data))
+
+
+_OWN_ENCODING: Mapping[Kind, Encode] = {
+    "bytes": base64.b64decode,
+    "time": _time,
+    "micro_time": _micro_time,
+    "quantity": _quantity,
+    "int_or_string": _int_or_string,
+    "raw": _raw,
+}

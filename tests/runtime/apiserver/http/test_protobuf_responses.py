@@ -1,0 +1,153 @@
+import struct
+from base64 import b64decode
+from typing import Any
+
+import aiohttp
+import pytest
+
+from runtime.apiserver.http.encodings import Encodings
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.protobuf import ProtobufDecoder
+from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
+from tests.runtime.apiserver.http.served import PODS, RESOURCES, Served, run
+
+PROTOBUF, JSON = "application/vnd.kubernetes.protobuf", "application/json"
+CLIENT_GO = {"Accept": f"{PROTOBUF},{JSON}"}
+PARTIAL = {"Accept": f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"}
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+WIDGET = ResourceDefinition(group="example.com", plural="widgets", kind="Widget", dynamic=True)
+
+DECODER = ProtobufDecoder(built_in_types())
+
+
+def decoded(raw: bytes) -> dict[str, Any]:
+    return DECODER.decode(raw)
+
+
+async def events(response: aiohttp.ClientResponse, count: int) -> list[tuple[str, bytes]]:
+    """Each one's type, and the object in its envelope."""
+    found = []
+    for _ in range(count):
+        (size,) = struct.unpack(">I", await response.content.readexactly(4))
+        frame = await response.content.readexactly(size)
+        assert frame[0] == 0x0A  # field 1, the type
+        type_ = frame[2 : 2 + frame[1]].decode()
+        found.append((type_, frame[frame.index(b"k8s\0") :]))
+    return found
+
+
+def test_a_client_that_prefers_protobuf_gets_it_with_every_verb() -> None:
+    encoded = "azhzAAoJCgJ2MRIDUG9kEhMKAwoBYRIMEgoKAWMSAWlqAHIA"  # the pod "a" with one container
+
+    async def scenario(served: Served) -> None:
+        async def ask(method: str, path: str, **options: Any) -> dict[str, Any]:
+            answer = await served.ask(method, path, headers=CLIENT_GO | options.pop("headers", {}), **options)
+            assert answer.headers["Content-Type"] == PROTOBUF
+            return decoded(answer.raw)
+
+        created = await ask("POST", PODS, data=b64decode(encoded), headers={"Content-Type": PROTOBUF})
+        assert created["spec"]["containers"][0]["image"] == "i"
+        patch = {"metadata": {"labels": {"a": "b"}}}
+        patched = await ask("PATCH", f"{PODS}/a", json=patch, headers={"Content-Type": "application/merge-patch+json"})
+        assert patched["metadata"]["labels"] == {"a": "b"}
+        assert await ask("GET", f"{PODS}/a") == patched
+        found = await ask("GET", PODS)
+        assert (found["kind"], [item["metadata"]["name"] for item in found["items"]]) == ("PodList", ["a"])
+        assert found["metadata"]["resourceVersion"] == str(served.api.revision)
+        deleted = await ask("DELETE", f"{PODS}/a?gracePeriodSeconds=0")
+        assert deleted["kind"] in ("Pod", "Status")
+        assert (await ask("GET", f"{PODS}/a"))["reason"] == "NotFound"
+
+    run(scenario)
+
+
+def test_a_watch_sends_frames() -> None:
+    async def scenario(served: Served) -> None:
+        await served.create("a")
+        watch = f"{served.url}{PODS}?watch=true"
+        async with served.session.get(watch, headers=CLIENT_GO) as first, served.session.get(watch) as second:
+            assert first.headers["Content-Type"] == f"{PROTOBUF};stream=watch"
+            assert second.headers["Content-Type"] == JSON
+            await served.create("b")
+            await served.ask("DELETE", f"{PODS}/b?gracePeriodSeconds=0")
+            found = [(type_, decoded(raw)["metadata"]["name"]) for type_, raw in await events(first, 3)]
+            assert found == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "b")]
+
+    run(scenario)
+
+
+def test_a_watch_of_metadata_and_one_that_fails() -> None:
+    async def scenario(served: Served) -> None:
+        await served.create("a")
+        async with served.session.get(f"{served.url}{PODS}?watch=true", headers=PARTIAL) as response:
+            ((type_, raw),) = await events(response, 1)
+            assert (type_, b"PartialObjectMetadata" in raw, b"nginx" in raw) == ("ADDED", True, False)
+        future = await served.get(f"{PODS}?watch=true&resourceVersion=x", headers=CLIENT_GO)
+        assert (future.status, decoded(future.raw)["reason"]) == (400, "BadRequest")
+
+    run(scenario)
+
+
+def test_custom_resources_have_json_but_for_their_metadata() -> None:
+    async def scenario(served: Served) -> None:
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"a": 1}}
+        created = await served.ask("POST", WIDGETS, json=widget, headers=CLIENT_GO)
+        assert (created.status, created.headers["Content-Type"]) == (201, JSON)
+        refused = await served.get(f"{WIDGETS}/w", headers={"Accept": PROTOBUF})
+        assert (refused.status, refused.headers["Content-Type"]) == (406, PROTOBUF)
+        assert decoded(refused.raw)["reason"] == "NotAcceptable"
+        partial = await served.get(f"{WIDGETS}/w", headers=PARTIAL)
+        assert partial.headers["Content-Type"] == PROTOBUF
+        missing = await served.get(f"{WIDGETS}/none", headers=CLIENT_GO)
+        assert decoded(missing.raw)["code"] == 404
+
+    run(scenario, resources=(*RESOURCES, WIDGET))
+
+
+def test_large_responses_are_compressed() -> None:
+    async def scenario(served: Served) -> None:
+        annotations = {"text": "x" * 200_000}
+        await served.create("a", metadata={"name": "a", "annotations": annotations})
+        answer = await served.get(f"{PODS}/a", headers=CLIENT_GO)
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert decoded(answer.raw)["metadata"]["annotations"] == annotations
+
+    run(scenario)
+
+
+def test_an_object_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(served: Served) -> None:
+        encoded: list[str] = []
+        message = ProtobufEncoder.message
+
+        def counting(self: ProtobufEncoder, obj: Any, api_version: str, kind: str) -> bytes:
+            encoded.append(kind)
+            return message(self, obj, api_version, kind)
+
+        monkeypatch.setattr(ProtobufEncoder, "message", counting)
+        watch = f"{served.url}{PODS}?watch=true"
+        async with (
+            served.session.get(watch, headers=CLIENT_GO) as one,
+            served.session.get(watch, headers=CLIENT_GO) as two,
+        ):
+            await served.create("a")
+            assert await events(one, 1) == await events(two, 1)
+            await served.get(PODS, headers=CLIENT_GO)
+        assert encoded.count("Pod") == 1
+
+    run(scenario)
+
+
+def test_what_was_encoded_first_is_forgotten_first() -> None:
+    encodings = Encodings(ProtobufEncoder(built_in_types()), most=700)
+    raws = [
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%d"},"data":{"a":"%b"}}' % (i, b"x" * 80)
+        for i in range(3)
+    ]
+    first = encodings.of(raws[0])
+    assert encodings.of(raws[0]) is first
+    for raw in raws[1:]:
+        encodings.of(raw)
+    assert encodings.of(raws[0]) is not first
+    assert encodings.of(raws[0]) == first
