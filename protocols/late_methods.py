@@ -1,114 +1,195 @@
-"""`dataclass` as the standard library has it, but for when its methods are written.
+"""`dataclass` as the standard library has it, but for how its methods come about.
 
 The standard library compiles up to six functions for each dataclass. For our 250 that was a third of a start, and most
-of them are never called. Here a method is written when the class is first asked for it, by Python or by people
-(`help`, `inspect.signature`); from then on it is the standard library's own.
+of them are never called. Here `__init__` alone is compiled, when the class is first asked for it, by Python or by people
+(`help`, `inspect.signature`). The others are plain functions that know the names of the fields.
 
-Only what is not written late differs: a class that has such a method itself, or a dataclass among its bases, is the
-standard library's from the beginning.
+What differs: a class that says itself how it is made, compared, hashed or set is the standard library's from the
+beginning.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, FrozenInstanceError
+from operator import attrgetter
+from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
-WRITTEN = ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__getstate__", "__setstate__")
+OWN = ("__init__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__getstate__", "__setstate__")
 
 
-class _Unwritten:
-    """Stands in the class for a method that nobody has asked for."""
+class _Given:
+    """Stands in a signature for what a default_factory makes."""
 
-    __slots__ = ("_name", "_write")
+    def __repr__(self) -> str:
+        return "<factory>"
 
-    def __init__(self, name: str, write: Callable[[str], Any]) -> None:
-        self._name, self._write = name, write
+
+FACTORY = _Given()
+
+
+class _UnwrittenInit:
+    """Stands in the class for the `__init__` that nobody has asked for."""
+
+    __slots__ = ("_cls",)
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return self._write(self._name).__get__(instance, owner)
+        written = _init(self._cls)
+        self._cls.__init__ = written  # type: ignore[misc]
+        return written.__get__(instance, owner)
 
 
-def late_methods(cls: type) -> set[str]:
-    """Those that nobody has asked for yet."""
-    return {name for name, what in cls.__dict__.items() if isinstance(what, _Unwritten)}
+def has_late_init(cls: type) -> bool:
+    """Nobody has asked for its `__init__` yet."""
+    return isinstance(cls.__dict__.get("__init__"), _UnwrittenInit)
 
 
-def _late(cls: type, *, frozen: bool, slots: bool, kw_only: bool, eq: bool) -> type:
-    annotations = dict(cls.__annotations__)
-    namespace: dict[str, Any] = {
-        "__annotations__": annotations,
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-        **{name: cls.__dict__[name] for name in annotations if name in cls.__dict__},  # defaults
-    }
-    has_doc = bool(cls.__doc__)
-    if not has_doc:
-        cls.__doc__ = cls.__name__  # else the standard library writes a signature, of an __init__ that is not there
-    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
-    if not has_doc:
-        made.__doc__ = None
-    params = made.__dataclass_params__
-    params.init = params.repr = True
-    params.frozen, params.eq = frozen, eq
-    if hasattr(made, "__post_init__"):
-        namespace["__post_init__"] = made.__post_init__  # that __init__ calls it
-
-    def write(name: str) -> Any:
-        wanted = {
-            "__init__": {"init": True, "frozen": frozen, "kw_only": kw_only},
-            "__repr__": {"repr": True},
-            "__eq__": {"eq": True},
-            "__hash__": {"unsafe_hash": True},
-        }[name]
-        none_else = {"init": False, "repr": False, "eq": False, "match_args": False}
-        twin: Any = dataclasses.dataclass(**{**none_else, **wanted})(
-            type(cls.__name__, (), {"__doc__": "-", **namespace})
-        )
-        method = twin.__dict__[name]
-        setattr(made, name, method)
-        return method
-
-    late = ["__init__", "__repr__"]
-    if eq:
-        late.append("__eq__")
-        if frozen:
-            late.append("__hash__")
-        else:
-            made.__hash__ = None
-    for name in late:
-        setattr(made, name, _Unwritten(name, write))
-    if frozen:
-        _freeze(made, pickled=slots)
-    return made  # type: ignore[no-any-return]
+def _init(cls: Any) -> Any:
+    fields = dataclasses.fields(cls)
+    parameters = ["__self", *(_parameter(one) for one in fields if one.init and not one.kw_only)]
+    keywords = [_parameter(one) for one in fields if one.init and one.kw_only]
+    if keywords:
+        parameters += ["*", *keywords]
+    assignment = "__set(__self, {name!r}, {value})" if cls.__dataclass_params__.frozen else "__self.{name} = {value}"
+    values = {one.name: _value(one) for one in fields}
+    body = [assignment.format(name=name, value=value) for name, value in values.items() if value]
+    if hasattr(cls, "__post_init__"):
+        body.append("__self.__post_init__()")
+    known = {"__set": object.__setattr__, "__factory": FACTORY}
+    for one in fields:
+        if one.default_factory is not MISSING:
+            known[f"__make_{one.name}"] = one.default_factory
+        elif one.default is not MISSING:
+            known[f"__default_{one.name}"] = one.default
+    lines = [
+        f"def within({', '.join(known)}):",
+        f" def __init__({', '.join(parameters)}):",
+        *(f"  {line}" for line in body or ["pass"]),
+        " return __init__",
+    ]
+    namespace: dict[str, Any] = {}
+    exec("\n".join(lines), {"__name__": cls.__module__}, namespace)
+    written = namespace["within"](**known)
+    written.__annotations__ = {**{one.name: one.type for one in fields if one.init}, "return": None}
+    return _named(written, cls)
 
 
-def _freeze(made: Any, *, pickled: bool) -> None:
-    """pickled: the state is in slots, which pickle and copy would set one by one."""
-    names = frozenset(one.name for one in dataclasses.fields(made))
+def _parameter(one: Field[Any]) -> str:
+    if one.default_factory is not MISSING:
+        return f"{one.name}=__factory"
+    return one.name if one.default is MISSING else f"{one.name}=__default_{one.name}"
 
-    def refuse_to_set(self: Any, name: str, value: Any) -> None:
+
+def _value(one: Field[Any]) -> str:
+    """What `__init__` sets it to; "": nothing."""
+    if one.default_factory is not MISSING:
+        made = f"__make_{one.name}()"
+        return f"{made} if {one.name} is __factory else {one.name}" if one.init else made
+    if one.init:
+        return one.name
+    return "" if one.default is MISSING else f"__default_{one.name}"
+
+
+def _named(method: Any, cls: type) -> Any:
+    method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
+    return method
+
+
+def _repr(fields: Sequence[Field[Any]]) -> Any:
+    names = [one.name for one in fields if one.repr]
+
+    @recursive_repr("...")
+    def __repr__(self: Any) -> str:
+        shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
+        return f"{type(self).__qualname__}({shown})"
+
+    return __repr__
+
+
+def _eq(fields: Sequence[Field[Any]]) -> Any:
+    values = _values([one.name for one in fields if one.compare])
+
+    def __eq__(self: Any, other: object) -> bool:
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+    return __eq__
+
+
+def _hash(fields: Sequence[Field[Any]]) -> Any:
+    values = _values([one.name for one in fields if (one.compare if one.hash is None else one.hash)])
+
+    def __hash__(self: Any) -> int:
+        return hash(values(self))
+
+    return __hash__
+
+
+def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda self: tuple([getattr(self, name) for name in names])
+
+
+def _frozen(made: Any, fields: Sequence[Field[Any]]) -> tuple[Any, Any]:
+    names = frozenset(one.name for one in fields)
+
+    def __setattr__(self: Any, name: str, value: Any) -> None:
         if type(self) is made or name in names:
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(made, self).__setattr__(name, value)
 
-    def refuse_to_delete(self: Any, name: str) -> None:
+    def __delattr__(self: Any, name: str) -> None:
         if type(self) is made or name in names:
-            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
         super(made, self).__delattr__(name)
 
-    made.__setattr__, made.__delattr__ = refuse_to_set, refuse_to_delete
-    if pickled:
-        made.__getstate__, made.__setstate__ = _state, _set_state
+    return __setattr__, __delattr__
 
 
 def _state(self: Any) -> list[Any]:
+    """Of a frozen one with slots, which pickle and copy would set one by one."""
     return [getattr(self, one.name) for one in dataclasses.fields(self)]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
     for one, value in zip(dataclasses.fields(self), state, strict=True):
         object.__setattr__(self, one.name, value)
+
+
+def _late(cls: type, *, frozen: bool, slots: bool, kw_only: bool, eq: bool) -> type:
+    has_doc = bool(cls.__doc__)
+    if not has_doc:
+        cls.__doc__ = cls.__name__  # else the standard library writes a signature, of an __init__ that is not there
+    inherits = any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:])
+    made: Any = dataclasses.dataclass(
+        init=False, repr=False, eq=False, frozen=frozen and inherits, slots=slots, kw_only=kw_only
+    )(cls)
+    if not has_doc:
+        made.__doc__ = None
+    params = made.__dataclass_params__
+    params.init = params.repr = True
+    params.frozen, params.eq = frozen, eq
+    fields = dataclasses.fields(made)
+    methods = [_eq(fields)] if eq else []
+    if "__repr__" not in made.__dict__:
+        methods.append(_repr(fields))
+    if eq and frozen:
+        methods.append(_hash(fields))
+    elif eq:
+        made.__hash__ = None
+    if frozen and not inherits:  # whether that may be, the standard library looks into
+        methods += _frozen(made, fields)
+    for method in methods:
+        setattr(made, method.__name__, _named(method, made))
+    made.__init__ = _UnwrittenInit(made)
+    if frozen and slots:
+        made.__getstate__, made.__setstate__ = _state, _set_state
+    return made  # type: ignore[no-any-return]
 
 
 if TYPE_CHECKING:
@@ -119,10 +200,9 @@ else:
         """As `dataclasses.dataclass`, with those of its options that we use."""
 
         def make(cls):
-            is_plain = not any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:])
             options = {"frozen": frozen, "slots": slots, "kw_only": kw_only, "eq": eq}
-            if is_plain and not any(name in cls.__dict__ for name in WRITTEN):
-                return _late(cls, **options)
-            return dataclasses.dataclass(**options)(cls)
+            if any(name in cls.__dict__ for name in OWN):
+                return dataclasses.dataclass(**options)(cls)
+            return _late(cls, **options)
 
         return make if cls is None else make(cls)
