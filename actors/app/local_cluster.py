@@ -209,7 +209,7 @@ def start_local_cluster(
     if nodes > 0:
         told = [f"--kubeconfig={server.kubeconfig_of(HOLLOW_NODES)}", f"--context={CONTEXT}"]
         told += [f"--scheduler-kubeconfig={server.kubeconfig_of(SCHEDULER)}", f"--nodes={nodes}", f"--zones={zones}"]
-        told.append(f"--logging-format={log_format}")
+        told += [f"--node-key={server.node_key}", f"--logging-format={log_format}"]
         if quiet:
             told.append("--quiet")
         fleet = KeptChild(lambda: start_module("actors.hollow.process", told), what=NODES)

@@ -163,15 +163,15 @@ def event_object(event: Record, write: EventWrite) -> Object:
         "involvedObject": {name: value for name, value in involved.items() if value},
         "reason": event.reason,
         "message": write.message,
-        "source": {"component": event.component},
+        "source": {"component": event.component, **({"host": event.host} if event.host else {})},
         "firstTimestamp": format_time(write.first),
         "lastTimestamp": format_time(write.last),
         "count": write.count,
         "type": event.type,
         "eventTime": None,
-        # Upstream's aggregator forgets it.
+        # Upstream's aggregator forgets both.
         "reportingComponent": "" if write.combined else event.component,
-        "reportingInstance": "",
+        "reportingInstance": "" if write.combined else event.host,
     }
 
 
@@ -267,8 +267,9 @@ class EventRecorder(Actor):
                 "lastTimestamp": format_time(write.last),
                 "message": write.message,
             }
-            return Patch(EVENTS.id, make_key(namespace, write.name), encode_object(changes), PatchType.STRATEGIC)
-        return Create(EVENTS.id, namespace, encode_object(event_object(event, write)))
+            key = make_key(namespace, write.name)
+            return Patch(EVENTS.id, key, encode_object(changes), PatchType.STRATEGIC, user=event.user)
+        return Create(EVENTS.id, namespace, encode_object(event_object(event, write)), user=event.user)
 
     def _settled(self, client: str, settled: Settled) -> None:
         job = self._waiting[client][0]

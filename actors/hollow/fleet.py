@@ -12,6 +12,7 @@ from protocols.late_methods import dataclass
 NODE_RANGE = IPv4Network("198.18.0.0/15")
 POD_RANGE = IPv4Network("100.64.0.0/10")
 REGION = "hollow"
+NODE_USER = "system:node:"  # begins the names of users that are nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,11 @@ class HollowNode:
     cpu: str
     memory: str
     pods: int
+
+    @property
+    def user(self) -> str:
+        """In whose name its kubelet writes."""
+        return f"{NODE_USER}{self.name}"
 
 
 def zone_name(index: int) -> str:

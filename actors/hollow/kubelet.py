@@ -1,7 +1,8 @@
 """The kubelets of all hollow nodes: run the pods that are bound to them, in appearance. Key: pod.
 
 A pod without delays is Running and Ready after one write of its status. A terminating pod is stopped, set to its final
-phase, and deleted with grace period 0. Pods of nodes that do not exist, or are silent, are left alone.
+phase, and deleted with grace period 0. Pods of nodes that do not exist, or are silent, are left alone. All read one
+table, by one watch; each writes in the name of its node.
 
 Source: kubernetes v1.36 pkg/kubelet/pod_workers.go, status/status_manager.go. What users may ask of a
 hollow pod is in behaviour.py.
@@ -10,6 +11,7 @@ hollow pod is in behaviour.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from actors.hollow import behaviour, pod_status
@@ -30,6 +32,7 @@ from actors.reconciliation import (
     must,
     record,
 )
+from actors.reconciliation.commands import in_name_of
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.messages.outcomes import Conflict, NotFound
@@ -120,7 +123,7 @@ class HollowKubelet:
             return None if quiet.until is None else look_again(due=quiet.until, now=now)
         pod = self._pods.object_of(entry)
         if facts.deleting:
-            return (yield from self._stop(entry, pod, node))
+            return (yield from self._stop(hollow, entry, pod, node))
         if is_terminal(facts):
             self._forget(key)
             return None
@@ -130,8 +133,9 @@ class HollowKubelet:
             plan = self._running(entry, pod, node, now=now)
         for said in plan.said:
             path = _field_path(pod, said)
-            yield record(PODS, pod, said.type, said.reason, said.message, field_path=path)
-        yield from self._write(pod, plan)
+            event = record(PODS, pod, said.type, said.reason, said.message, field_path=path)
+            yield replace(event, host=hollow.name, user=hollow.user)
+        yield from self._write(hollow, pod, plan)
         return None if plan.due is None else look_again(due=plan.due, now=now)
 
     def _running(self, entry: Entry, pod: Object, node: Object, *, now: float) -> PodPlan:
@@ -150,12 +154,12 @@ class HollowKubelet:
             self._remembered.pop(entry.key, None)
         return plan
 
-    def _write(self, pod: Object, plan: PodPlan) -> Step[None]:
+    def _write(self, hollow: HollowNode, pod: Object, plan: PodPlan) -> Step[None]:
         changes = status_changes(pod, plan.status)
         if changes:
-            yield from must(merge_status(PODS, pod, changes), but=(NotFound,))
+            yield from must(in_name_of(hollow.user, merge_status(PODS, pod, changes)), but=(NotFound,))
 
-    def _stop(self, entry: Entry, pod: Object, node: Object) -> Step[RequeueAfter | None]:
+    def _stop(self, hollow: HollowNode, entry: Entry, pod: Object, node: Object) -> Step[RequeueAfter | None]:
         key, uid = entry.key, entry.uid
         grace = metadata(pod).get("deletionGracePeriodSeconds") or 0
         if pod_status.has_started(pod) and not is_terminal(entry.facts):
@@ -167,11 +171,12 @@ class HollowKubelet:
             due = stopping.since + min(needed, grace)
             if now < due:
                 return look_again(due=due, now=now)
-            yield from self._write(pod, pod_status.ended(pod, killed=needed > grace, now=self._clock.now()))
+            yield from self._write(hollow, pod, pod_status.ended(pod, killed=needed > grace, now=self._clock.now()))
         self._forget(key)
         if grace == 0 and metadata(pod).get("finalizers"):
             return None  # as good as deleted: only its finalizers hold it
-        yield from must(delete(PODS, entry, grace_seconds=0, depends_on=((PODS, key),)), but=(NotFound, Conflict))
+        deletion = delete(PODS, entry, grace_seconds=0, depends_on=((PODS, key),))
+        yield from must(in_name_of(hollow.user, deletion), but=(NotFound, Conflict))
         return None
 
     def _pod_ips(self, entry: Entry, pod: Object, node: Object) -> list[str]:

@@ -3,7 +3,8 @@
 Every 10 s it renews its Lease, and writes its status if it is not what it should be or was last written 5 min ago; both
 are spread over time, so that a thousand nodes do not write at once. As with a real kubelet, a node that was deleted is
 not registered again before a restart (of this controller's actor); its heartbeats go on if a user creates it by hand.
-Hollow nodes that an earlier, larger fleet has left are deleted, as no kubelet would run their pods.
+Hollow nodes that an earlier, larger fleet has left are deleted, as no kubelet would run their pods; that alone is not
+done in a node's name.
 
 Source: kubernetes v1.36 pkg/kubelet/kubelet_node_status.go, component-helpers/apimachinery/lease/controller.go. Unlike
 there, the Lease is not read: each renewal is a patch, and one that finds nothing creates it.
@@ -42,6 +43,7 @@ from actors.reconciliation import (
     patch,
     together,
 )
+from actors.reconciliation.commands import in_name_of
 from actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, PatchType
@@ -126,34 +128,36 @@ class HollowNodes:
         # Whoever is asked to speak more often does so from now on.
         kubelet.due = min(kubelet.due, now + heartbeat_interval(node, usual=self._heartbeat) * (1 + JITTER))
         if now >= kubelet.due:
-            yield from self._speak(kubelet, node, key, now)
+            yield from self._speak(kubelet, node, hollow, now)
         return look_again(due=kubelet.due, now=now)
 
     def _register(self, hollow: HollowNode, node: Object | None) -> Step[Object | None]:
         """The node as it is then; None if another has just created it, and the table does not show it yet."""
         if node is None:
-            outcome = yield from must(create(NODES, new_node(hollow, now=self._clock.now())), but=(AlreadyExists,))
+            made = in_name_of(hollow.user, create(NODES, new_node(hollow, now=self._clock.now())))
+            outcome = yield from must(made, but=(AlreadyExists,))
             return self._nodes.get(hollow.name) if isinstance(outcome, Done) else None
         labels = labels_of(node)
         missing = {name: value for name, value in default_labels(hollow).items() if labels.get(name) != value}
         if missing:
-            yield from must(patch(NODES, hollow.name, {"metadata": {"uid": uid_of(node), "labels": missing}}))
+            labelled = patch(NODES, hollow.name, {"metadata": {"uid": uid_of(node), "labels": missing}})
+            yield from must(in_name_of(hollow.user, labelled))
         return node
 
-    def _speak(self, kubelet: _Kubelet, node: Object, name: str, started: float) -> Step[None]:
+    def _speak(self, kubelet: _Kubelet, node: Object, hollow: HollowNode, started: float) -> Step[None]:
         """Renew the Lease and, if there is something to say, write the status; together."""
-        now = self._clock.now()
-        commands: list[Command] = [
-            patch(LEASES, make_key(LEASE_NAMESPACE, name), {"spec": lease_spec(name, now=now)}),
-        ]
+        name, user, now = hollow.name, hollow.user, self._clock.now()
+        renewal = patch(LEASES, make_key(LEASE_NAMESPACE, name), {"spec": lease_spec(name, now=now)})
+        commands: list[Command] = [in_name_of(user, renewal)]
         due = started >= kubelet.status_due
         changes = status_changes(node, kubelet.machine, now=now, heartbeat=due, ready=says_ready(node))
         if changes:
             body = {"status": changes}
-            commands.append(patch(NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status"))
+            said = patch(NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status")
+            commands.append(in_name_of(user, said))
         renewed, *written = yield from together(commands)
         if isinstance(renewed, NotFound):
-            commands[0] = create(LEASES, new_lease(node, now=now))
+            commands[0] = in_name_of(user, create(LEASES, new_lease(node, now=now)))
             renewed = yield commands[0]
         for command, outcome in zip(commands, (renewed, *written), strict=True):
             # A node that is not found was deleted: its event is on its way.

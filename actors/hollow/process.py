@@ -1,7 +1,9 @@
 """The hollow cluster as a process of its own: `python -m actors.hollow.process --kubeconfig FILE --nodes 3 --zones 2`.
 
 Its nodes, kubelets and scheduler are controllers like any other, in an actor system of their own: nothing that happens
-to the controller manager happens to them. It ends with the process that started it, however that ended.
+to the controller manager happens to them. What they read is read by the user of the kubeconfig; with --node-key each
+kubelet writes as its node, over connections that all share. It ends with the process that started it, however that
+ended.
 """
 
 from __future__ import annotations
@@ -9,28 +11,33 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from actors.app.connection import connect
 from actors.app.system import ControllerSystem
 from actors.hollow import scheduler
-from actors.hollow.specs import hollow_specs
+from actors.hollow.fleet import HollowNode, make_fleet
+from actors.hollow.specs import specs_of
 from actors.options import Options
-from runtime.client.config import ConfigError
+from runtime.client.config import ConfigError, Credential, CredentialSource
+from runtime.client.credentials import FixedCredential, bearer
 from runtime.client.loading import load_config
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.logs.settings import LogSettings
 from runtime.metrics.registry import Metrics
 from runtime.process.ending import with_parent
 from runtime.scheduling.clock import SystemClock
+from runtime.signing.node_tokens import node_token
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hollow-cluster", description="Nodes that run pods in appearance only.")
     parser.add_argument("--kubeconfig", required=True)
     parser.add_argument("--scheduler-kubeconfig", default="", help="of the scheduler, where it is another user")
+    parser.add_argument("--node-key", type=Path, default=None, help="file that tokens of nodes are made of")
     parser.add_argument("--context", default="", help="of the kubeconfig, in place of its current one")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--zones", type=int, default=2)
@@ -44,15 +51,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     ended = with_parent()
     metrics = Metrics()
     try:
-        specs = hollow_specs(nodes=arguments.nodes, zones=arguments.zones, pods_per_node=arguments.pods_per_node)
+        fleet = make_fleet(nodes=arguments.nodes, zones=arguments.zones, pods=arguments.pods_per_node)
+        specs = specs_of(fleet)
         load = partial(
             load_config, master=None, context=arguments.context, environ=os.environ, clock=clock, metrics=metrics
         )
         config = load(kubeconfig=arguments.kubeconfig)
-        others = {}
+        others: dict[str, CredentialSource] = {}
+        if arguments.node_key is not None:
+            others |= credentials_of(fleet.values(), arguments.node_key.read_bytes())
         if arguments.scheduler_kubeconfig:
             others[scheduler.SPEC.client] = load(kubeconfig=arguments.scheduler_kubeconfig).credentials
-    except (ConfigError, ValueError) as err:
+    except (ConfigError, ValueError, OSError) as err:
         log.error("hollow cluster cannot start", error=str(err))
         return 1
     transport = connect(config, clock=clock, metrics=metrics, log=log, others=others)
@@ -65,6 +75,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     system.halt()
     transport.close(timeout=1.0)
     return 0
+
+
+def credentials_of(fleet: Iterable[HollowNode], key: bytes) -> dict[str, CredentialSource]:
+    """By user: each node has a token of its own."""
+    return {
+        one.user: FixedCredential(Credential(authorization=bearer(node_token(key, one.name), origin=one.name)))
+        for one in fleet
+    }
 
 
 def unlimited(options: Options) -> Options:

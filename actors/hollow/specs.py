@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from actors.hollow import scheduler
-from actors.hollow.fleet import make_fleet
+from actors.hollow.fleet import HollowNode, make_fleet
 from actors.hollow.kubelet import kubelet_spec
 from actors.hollow.nodes import LEASE_INTERVAL, nodes_spec
 from actors.reconciliation.specs import ControllerSpec
@@ -23,5 +25,11 @@ def hollow_specs(
 
     Raises ValueError as make_fleet.
     """
-    fleet = make_fleet(nodes=nodes, zones=zones, cpu=cpu, memory=memory, pods=pods_per_node)
+    return specs_of(
+        make_fleet(nodes=nodes, zones=zones, cpu=cpu, memory=memory, pods=pods_per_node), heartbeat=heartbeat
+    )
+
+
+def specs_of(fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTERVAL) -> tuple[ControllerSpec, ...]:
+    """Of these nodes, by their names."""
     return (nodes_spec(fleet, heartbeat=heartbeat), kubelet_spec(fleet), scheduler.SPEC)

@@ -8,7 +8,8 @@ ValueError on one that names no object of the resource, and on an object of anot
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from protocols.messages.commands import Create, Delete, DeleteCollection, Get, List, Patch, PatchType, Update
 from protocols.messages.recording import RECORD_TYPES, Record, RecordType
@@ -27,6 +28,8 @@ from protocols.objects import (
 )
 from protocols.resources import M, Resource
 from runtime.tables.table import Entry
+
+W = TypeVar("W", Create, Patch, Delete, Record)
 
 # Subresources whose body is the object itself. Others have a kind of their own: scale, binding, eviction, token, …
 OF_THE_OBJECT = frozenset({"", "status", "approval", "ephemeralcontainers", "finalize", "resize"})
@@ -150,6 +153,11 @@ def delete(
         propagation=propagation,
         depends_on=None if depends_on is None else tuple(map(_dependence, depends_on)),
     )
+
+
+def in_name_of(user: str, command: W) -> W:
+    """The same, sent with this user's credentials, which the transport has to have; else it goes as any other."""
+    return replace(command, user=user)
 
 
 def get_live(resource: Resource, key: Key, *, as_informer: bool = False) -> Get:

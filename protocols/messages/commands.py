@@ -2,7 +2,8 @@
 something outside (calls.py, cloud.py). The Dispatcher carries them out.
 
 `key` is "namespace/name" ("name" for a cluster-scoped object), `resource` a Resource.id, `body` the JSON bytes of the
-object or the patch. None means "not given"; a grace period of 0 means now.
+object or the patch, `user` in whose name it is sent, "" for the client's own. None means "not given"; a grace period of
+0 means now.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Create(Awaited["Outcome"]):
     body: bytes
     name: str = ""
     subresource: str = ""
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Patch(Awaited["Outcome"]):
     subresource: str = ""
     field_manager: str = ""
     force: bool = False
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class Delete(Awaited["Outcome"]):
     grace_seconds: int | None = None
     propagation: str | None = None
     depends_on: tuple[str, ...] | None = None
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ class Record(Awaited[None]):
 
     api_version, kind, namespace, name, uid, resource_version, field_path: the involved object.
     type: one of RECORD_TYPES. component: the event's source ("replicaset-controller"). client: the API client that
-    writes it. The actor that drives the reconciler fills both in where they are empty.
+    writes it. The actor that drives the reconciler fills both in where they are empty. host: the node that it comes
+    from. user: as of commands.
     """
 
     api_version: str
@@ -32,3 +33,5 @@ class Record(Awaited[None]):
     field_path: str = ""
     component: str = ""
     client: str = ""
+    host: str = ""
+    user: str = ""

@@ -53,6 +53,8 @@ from runtime.apiserver.registry.users import (
     ALLOWED,
     EVERYTHING,
     NOBODY,
+    NODE,
+    NODES,
     Authenticated,
     Authorize,
     Decision,
@@ -60,6 +62,7 @@ from runtime.apiserver.registry.users import (
     Unauthenticated,
     User,
     allow_all,
+    known,
 )
 from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.stand_ins.garbage import GarbageCollector
@@ -78,6 +81,7 @@ from runtime.apiserver.verbs.token import create_token
 from runtime.apiserver.verbs.update import update
 from runtime.apiserver.verbs.watch import watch
 from runtime.client.api import Request, Response
+from runtime.signing.node_tokens import node_in
 
 T = TypeVar("T")
 
@@ -105,6 +109,7 @@ class ApiServer:
         tokens: AccountTokens | None = None,
         legacy_tokens: LegacyTokens | None = None,
         users: Mapping[str, User] | None = None,
+        node_key: bytes = b"",
         service_ranges: tuple[str, ...] = SERVICE_RANGES,
         plugins: frozenset[str] = WITHOUT_CONTROLLERS,
         ask: Ask = nobody_there,
@@ -117,13 +122,14 @@ class ApiServer:
         stand_ins/. role_based: roles and bindings say what users may do. authorize: where they do not, what access
         reviews say and admission asks. tokens: issues tokens of service accounts; None: none are. legacy_tokens: those
         of Secrets that are taken.
-        users: whom other tokens are of, for ever. service_ranges: CIDRs of cluster IPs, one for each IP family, the
+        users: whom other tokens are of, for ever. node_key: what tokens of nodes are made of; empty: none are.
+        service_ranges: CIDRs of cluster IPs, one for each IP family, the
         default family first. plugins: the admission plugins that are on; by default upstream's, but for those that rest
         on controllers. ask: answers at once, in `handle`, what requests ask of webhooks; see core/outside.py.
         record_managers: whether objects that nobody applies have managedFields.
         """
         self.registry = Registry(resources)
-        self._users = StaticTokens(users or {})
+        self._users, self._node_key = StaticTokens(users or {}), node_key
         self._cache = WatchCache(store.revision())
         self._state = State(store, self._cache.publish)
         self._authorizer = Authorizer(self._state, node_rules=node_rules()) if role_based else None
@@ -200,12 +206,16 @@ class ApiServer:
     def _authenticate(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
         """All tokens but those of Secrets."""
         cluster, asking = self._cluster, audiences or (ISSUER,)
-        user = self._users.user_of(token)
+        user = self._node_of(token) or self._users.user_of(token)
         if user is not None:
             return Authenticated(user, (ISSUER,)) if ISSUER in asking else Unauthenticated()
         if cluster.tokens is None:
             return Unauthenticated()
         return cluster.tokens.authenticate(token, asking, state=cluster.state, now=cluster.clock.now())
+
+    def _node_of(self, token: str) -> User | None:
+        name = node_in(self._node_key, token) if self._node_key else None
+        return None if name is None else known(User(f"{NODE}{name}", groups=(NODES,)))
 
     def _use_of(self, token: str) -> Use | None:
         """Of a Secret's token."""

@@ -27,7 +27,7 @@ class Request:
     send() on; None for the client's default. permit: looked at just before each attempt's bytes go out, on whatever
     thread and however late; without it they do not, and the response says that it was not sent. The exchange ends with
     it. agent: for the embedded server, by whom it came: the user agent up to its first slash; a client's transport says
-    its own.
+    its own. user: with whose credentials it goes, of those that the transport has; "" for the client's.
     """
 
     method: str
@@ -39,6 +39,7 @@ class Request:
     timeout: float | None = None
     permit: Permit = ALWAYS
     agent: str = ""
+    user: str = ""
 
     @property
     def only_name(self) -> str:

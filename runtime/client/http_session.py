@@ -72,7 +72,8 @@ class HttpSession:
         accounts: Mapping[str, CredentialSource] | None = None,
         others: Mapping[str, CredentialSource] | None = None,
     ) -> None:
-        """accounts: by client, those that have credentials of a service account. others: likewise, of anybody else.
+        """accounts: by client, those that have credentials of a service account. others: likewise, of anybody else; and
+        users that requests name.
         Raises ConfigError when the TLS files are no good.
         """
         self.server, self.proxy, self.metrics, self.clock, self.log = config.server, config.proxy, metrics, clock, log
@@ -112,8 +113,8 @@ class HttpSession:
             named=named,
         )
 
-    def identity_of(self, client: str) -> Identity:
-        return self._accounts.get(client, self._own)
+    def identity_of(self, client: str, user: str = "") -> Identity:
+        return self._accounts.get(user or client, self._own)
 
     def exchange(
         self, request: Request, *, client: str, permit: Permit, on_end: Callable[[Response], None]
@@ -224,7 +225,7 @@ class Exchange:
         self._on_end, self._on_lines, self._patience = on_end, on_lines, patience
         self._splitter = splitter  # where there is on_lines
         self._may_repeat, self._may_renew = is_read(request.method), True
-        self._identity = session.identity_of(client)
+        self._identity = session.identity_of(client, request.user)
         self._attempt: Attempt | None = None
         self._over = False
 

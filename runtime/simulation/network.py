@@ -16,6 +16,7 @@ from protocols.versions import parse_version
 from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.core.questions import Ask, Pause, nobody_there
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
+from runtime.apiserver.registry.users import ADMIN, NODES, User, known
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import ADDED
 from runtime.apiserver.storage.watches import INITIAL_EVENTS_END, Watch, event_line
@@ -136,7 +137,7 @@ class SimulatedNetwork:
         """What the server responds, with its HTTP side's discovery documents."""
         path = request.path
         if not _is_discovery(path):
-            return self.server.begin(request)
+            return self.server.begin(request, user=_user_of(request))
         registry = self.server.registry
         document = aggregated_discovery(registry, path) if "APIGroupDiscoveryList" in request.accept else None
         document = document or discovery(registry, path, address="simulated:443")
@@ -145,6 +146,11 @@ class SimulatedNetwork:
     def note(self, process: str, text: str) -> None:
         if self.trace is not None:
             self.trace.passed(self.clock.monotonic(), process, text)
+
+
+def _user_of(request: Request) -> User:
+    """The one whose name it is sent in: a node's, as no others are."""
+    return known(User(request.user, groups=(NODES,))) if request.user else ADMIN
 
 
 def _is_discovery(path: str) -> bool:

@@ -214,6 +214,8 @@ class Work:
             event.field_path,
             event.component or self._settings.component,
             event.client or self._settings.client,
+            event.host,
+            event.user,
         )
 
     def _finish(self, attempt: _Attempt, result: Any) -> None:

@@ -45,13 +45,13 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
     Raises TypeError for what is no command to the API server, ValueError where it does not say which object is meant.
     """
     match command:
-        case Create(resource, namespace, body, name, subresource):
+        case Create(resource, namespace, body, name, subresource, user):
             path = resource_path(resource, namespace, name, subresource)
-            return Request(method="POST", path=path, body=body, permit=permit)
+            return Request(method="POST", path=path, body=body, permit=permit, user=user)
         case Update(resource, key, body, subresource):
             path = _object_path(resource, key, subresource)
             return Request(method="PUT", path=path, body=body, permit=permit)
-        case Patch(resource, key, body, patch_type, subresource, field_manager, force):
+        case Patch(resource, key, body, patch_type, subresource, field_manager, force, user):
             query = {"fieldManager": field_manager} if field_manager else {}
             if patch_type == PatchType.APPLY and not field_manager:
                 query["fieldManager"] = manager
@@ -59,11 +59,17 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
                 query["force"] = "true"
             path = _object_path(resource, key, subresource)
             return Request(
-                method="PATCH", path=path, query=query, body=body, content_type=str(patch_type), permit=permit
+                method="PATCH",
+                path=path,
+                query=query,
+                body=body,
+                content_type=str(patch_type),
+                permit=permit,
+                user=user,
             )
         case Delete(resource, key):
             path = _object_path(resource, key)
-            return Request(method="DELETE", path=path, body=_delete_options(command), permit=permit)
+            return Request(method="DELETE", path=path, body=_delete_options(command), permit=permit, user=command.user)
         case DeleteCollection(resource, namespace, labels, fields, propagation):
             options = {"kind": "DeleteOptions", "apiVersion": "v1"}
             if propagation is not None:

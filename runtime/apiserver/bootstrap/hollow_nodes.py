@@ -1,6 +1,7 @@
-"""What the hollow nodes may do: their one user has the rights of all kubelets, and deletes nodes that it no longer has.
+"""What the one user behind all hollow nodes may do: read pods and nodes for all of them at once, and delete nodes that
+are no more. What a kubelet writes, it writes as its node.
 
-Not upstream's, whose kubelets are users each of its own.
+Not upstream's, whose kubelets read for themselves.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from protocols.objects import Object
 from runtime.apiserver.bootstrap.policy import API_VERSION
 
 NAME, USER = "kcm:hollow-nodes", "system:hollow-nodes"
+FORMER = f"{NAME}:kubelets"  # the binding by which that user had all that a kubelet may do
 _GROUP = "rbac.authorization.k8s.io"
 
 
@@ -18,11 +20,11 @@ def hollow_nodes_policy() -> list[Object]:
         "kind": "ClusterRole",
         "metadata": {"name": NAME},
         "rules": [
-            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]},
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]},
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "delete"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
         ],
     }
-    return [role, _binding(NAME, NAME), _binding(f"{NAME}:kubelets", "system:node")]
+    return [role, _binding(NAME, NAME)]
 
 
 def _binding(name: str, role: str) -> Object:

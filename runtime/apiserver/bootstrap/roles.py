@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object, annotations_of, decode_object, key_of, labels_of
-from runtime.apiserver.bootstrap.hollow_nodes import hollow_nodes_policy
+from runtime.apiserver.access.role_index import CLUSTER_ROLE_BINDINGS
+from runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
 from runtime.apiserver.bootstrap.policy import AUTO_UPDATE, bootstrap_policy
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.registry.policy_rules import missing, rules_in
@@ -40,6 +41,9 @@ def reconcile_roles(cluster: Cluster) -> None:
         settled = reconciled(stored, wanted)
         if settled != stored:
             cluster.state.put(definition.storage, key, settled)
+    former = cluster.state.get(CLUSTER_ROLE_BINDINGS, FORMER)
+    if former is not None:
+        cluster.state.remove(CLUSTER_ROLE_BINDINGS, FORMER, decode_object(former.raw))
 
 
 def reconciled(stored: Object, wanted: Object) -> Object:

@@ -17,6 +17,7 @@ MODULE = "runtime.apiserver.process"
 CONTEXT = "kcm"  # the name of the cluster, the user and the context in the kubeconfig
 MANAGER, SCHEDULER, HOLLOW_NODES = "kube-controller-manager", "kube-scheduler", "hollow-nodes"
 KUBECONFIGS = "kubeconfigs"  # in the directory: those of the control plane's users
+NODE_KEY = "tokens/nodes.key"  # in the directory: what tokens of nodes are made of
 STORE = "cluster.db"  # in the directory
 FULL, RELAXED = "full", "relaxed"  # durability: on disk when it is acknowledged; handed to the system by then
 READY_WITHIN = 30.0  # seconds
@@ -40,6 +41,11 @@ class EmbeddedServer:
     def kubeconfig_of(self, user: str) -> Path:
         """user: MANAGER, SCHEDULER or HOLLOW_NODES."""
         return self.kubeconfig.parent / KUBECONFIGS / user
+
+    @property
+    def node_key(self) -> Path:
+        """The file that tokens of nodes are made of."""
+        return self.kubeconfig.parent / NODE_KEY
 
     def is_lost(self) -> bool:
         """The directory was deleted, moved or replaced: the server refuses all requests, and will not recover."""

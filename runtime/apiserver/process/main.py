@@ -43,7 +43,7 @@ from runtime.apiserver.process.failures import CannotGoOnError, CannotServeError
 from runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, admin_token, last_port, update_kubeconfig
 from runtime.apiserver.process.listening import LOOPBACK, bounds_of, listen, renew, tls_context
 from runtime.apiserver.process.storing import Room, end, open_store, settle, snapshot
-from runtime.apiserver.process.system_users import system_users, write_system_kubeconfigs
+from runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
 from runtime.apiserver.registry.users import User
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.sqlite_store import SqliteStore
@@ -153,6 +153,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             tokens=AccountTokens(ensure_account_key(certificates_in / "service-accounts.key")),
             legacy_tokens=_legacy_tokens(arguments.account_key_file, log),  # may be the key that was made just now
             users={token: User(ADMIN, groups=(ADMIN_GROUP,)), **system_users(directory)},
+            node_key=node_key(directory),
             role_based=arguments.access.authorization == RBAC,
             service_ranges=arguments.service_ranges,
             plugins=plugins,

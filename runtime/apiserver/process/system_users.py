@@ -1,4 +1,6 @@
-"""Users of the control plane: each has a token, and a kubeconfig that holds it, in the server's directory."""
+"""Users of the control plane: each has a token, and a kubeconfig that holds it, in the server's directory; and the key
+that tokens of nodes are made of.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runtime.apiserver.process.kubeconfig import admin_token, update_kubeconfig
-from runtime.apiserver.process.launch import HOLLOW_NODES, KUBECONFIGS, MANAGER, SCHEDULER
+from runtime.apiserver.process.launch import HOLLOW_NODES, KUBECONFIGS, MANAGER, NODE_KEY, SCHEDULER
 from runtime.apiserver.registry.users import User
 
 TOKENS = "tokens"  # in the directory
@@ -18,6 +20,11 @@ def system_users(directory: Path) -> Mapping[str, User]:
     held = directory / TOKENS
     held.mkdir(mode=0o700, exist_ok=True)
     return {admin_token(held / name): user for name, user in _USERS.items()}
+
+
+def node_key(directory: Path) -> bytes:
+    """What tokens of nodes are made of; drawn on first use. Raises OSError."""
+    return admin_token(directory / NODE_KEY).encode()
 
 
 def write_system_kubeconfigs(directory: Path, *, url: str, authority: bytes) -> None:

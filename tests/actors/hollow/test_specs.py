@@ -13,6 +13,11 @@ from protocols.conditions import is_true
 from protocols.objects import Object, annotations_of
 from protocols.resources import EVENTS, LEASES, NODES, PODS, Resource
 from protocols.times import parse_time
+from runtime.apiserver.registry.attributes import attributes_of
+from runtime.apiserver.registry.users import NODES as ALL_NODES
+from runtime.apiserver.registry.users import User
+from runtime.apiserver.server import ApiServer
+from runtime.apiserver.storage.store import MemoryStore
 
 
 @pytest.fixture
@@ -54,6 +59,34 @@ def test_the_specs_are_three_controllers_with_clients_and_sources_of_their_own()
         ("hollow-kubelet-controller", "hollow-kubelet", "kubelet"),
         ("hollow-scheduler-controller", "hollow-scheduler", "default-scheduler"),
     ]
+
+
+def test_each_kubelet_writes_as_its_node_what_a_node_may_write(hollow: SimulatedCluster) -> None:
+    failing = {behaviour.UNPULLABLE: "*"}
+    for number in range(6):
+        hollow.create(PODS, a_pod(f"p{number}", annotations=failing if number > 2 else None))
+    hollow.run_for(LEASE_INTERVAL * 2)
+    hollow.delete(PODS, "default/p0")
+    hollow.run_for(LEASE_INTERVAL * 2)
+    rights = ApiServer(store=MemoryStore(), clock=hollow.clock, role_based=True)
+    rights.ensure_roles()
+    asked: dict[tuple[str, ...], set[str]] = {}
+    for _, client, request in hollow.network.requests:
+        if client in ("hollow-nodes", "hollow-kubelet"):
+            wanted = attributes_of(request.method, request.path, request.query)
+            assert rights.decide(User(request.user, groups=(ALL_NODES,)), wanted).allowed, wanted
+            asked.setdefault((wanted.verb, wanted.resource, wanted.subresource), set()).add(request.user)
+        else:
+            assert request.user == ""
+    nodes = [f"hollow-node-{number}" for number in range(3)]
+    users = {f"system:node:{name}" for name in nodes}
+    for what in ("create nodes ", "patch nodes status", "create leases ", "patch leases ", "patch pods status"):
+        assert asked.pop(tuple(what.split(" "))) == users
+    assert asked.pop(("delete", "pods", "")) < users
+    assert asked.keys() <= {("create", "events", ""), ("patch", "events", "")}
+    of_kubelets = [event for event in hollow.list(EVENTS) if event["source"]["component"] == "kubelet"]
+    assert {event["source"]["host"] for event in of_kubelets} <= {*nodes}
+    assert of_kubelets
 
 
 def test_nodes_come_up_ready_in_their_zones(hollow: SimulatedCluster) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from protocols.objects import Object
-from runtime.apiserver.bootstrap.hollow_nodes import hollow_nodes_policy
+from runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
 from runtime.apiserver.bootstrap.policy import bootstrap_policy, condensed
 from runtime.apiserver.bootstrap.roles import reconciled
 from runtime.apiserver.registry.attributes import attributes_of
@@ -41,6 +41,14 @@ def test_a_second_start_changes_nothing(api: Api) -> None:
     before = api.server.revision
     api.server.ensure_roles()
     assert api.server.revision == before
+
+
+def test_the_rights_that_hollow_nodes_had_together_are_taken_away(api: Api) -> None:
+    """They are users each of its own; an earlier version's directory has the binding."""
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node"}
+    api.send("POST", f"{RBAC}/clusterrolebindings", {"metadata": {"name": FORMER}, "roleRef": ref})
+    api.server.ensure_roles()
+    assert api.send("GET", f"{RBAC}/clusterrolebindings/{FORMER}").status == 404
 
 
 def test_what_was_spoiled_comes_back_and_what_was_added_stays(api: Api) -> None:

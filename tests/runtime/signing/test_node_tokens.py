@@ -1,0 +1,29 @@
+"""Tokens of nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.signing.node_tokens import node_in, node_token
+
+KEY = b"key"
+
+
+def test_a_token_says_whose_it_is() -> None:
+    assert node_in(KEY, node_token(KEY, "n1.example.com")) == "n1.example.com"
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "kcm-node.",
+        "kcm-node.n1",
+        node_token(b"other", "n1"),
+        node_token(KEY, "n1").replace("n1", "n2"),
+        node_token(KEY, ""),
+        "kcm-node.\xe4\udc80.n1",
+    ],
+)
+def test_no_token_of_this_key(token: str) -> None:
+    assert node_in(KEY, token) is None
