@@ -17,7 +17,16 @@ from actors.simulation.trials.network.actions import TOPOLOGY_MODE, services
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.settings import options_of
 from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, annotations_of, decode_object, key_of, labels_of, name_of, owner_reference
+from protocols.objects import (
+    Object,
+    annotations_of,
+    controller_of,
+    decode_object,
+    key_of,
+    labels_of,
+    name_of,
+    owner_reference,
+)
 from protocols.pods import is_terminal, pod_facts
 from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from protocols.services import MANAGED_BY, SERVICE_NAME
@@ -137,11 +146,13 @@ def _ports(service: Object) -> list[tuple[str, str, int]]:
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """How many endpoints each Service has. Which pods these are, and in which slices, is chance.
 
-    So is how many pods are on their way out for good, as their node is silent: it depends on where they were bound.
+    So is how many pods are on their way out for good, as their node is silent: it depends on where they were bound. And
+    so is whether a pod without an owner was adopted before that who would have adopted it was deleted.
     """
+    owned = {name_of(pod) for pod in cluster.shown(PODS, NAMESPACE) if controller_of(pod) is not None}
     return {
         f"endpoints of {name_of(service)}": sum(
-            not endpoint["conditions"].get("terminating")
+            not endpoint["conditions"].get("terminating") and endpoint["targetRef"]["name"] in owned
             for one in managed_slices(cluster)
             if labels_of(one).get(SERVICE_NAME) == name_of(service)
             for endpoint in one.get("endpoints") or ()

@@ -9,18 +9,30 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.trials.network.endpointslice import TRIAL
 from protocols.objects import owner_reference
 from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
-from tests.support.objects import node, running_pod, service
+from tests.support.objects import node, owned_by, running_pod, service
 
 
 @pytest.mark.parametrize("leaving", [0, 2])
-def test_endpoints_of_pods_on_their_way_out_do_not_count(leaving: int) -> None:
-    """A false alarm: how many pods are stuck on a node that stays silent depends on where they were bound."""
+@pytest.mark.parametrize("strays", [0, 1])
+def test_endpoints_of_pods_on_their_way_out_do_not_count(leaving: int, strays: int) -> None:
+    """A false alarm: how many pods are stuck on a node that stays silent depends on where they were bound.
+
+    Another one: a pod without an owner was adopted by a set before it was deleted, and by none after.
+    """
     cluster = SimulatedCluster()
     cluster.create(SERVICES, service("front", selector={"app": "web"}))
-    endpoints = [
-        {"addresses": [f"10.0.0.{number}"], "conditions": {"ready": number < 3, "terminating": number >= 3}}
-        for number in range(3 + leaving)
-    ]
+    endpoints = []
+    for number in range(3 + leaving + strays):
+        name, is_stray = f"p{number}", number >= 3 + leaving
+        cluster.create(PODS, running_pod(name, owner=None if is_stray else owned_by("1")))
+        stays = number < 3 or is_stray
+        endpoints.append(
+            {
+                "addresses": [f"10.0.0.{number}"],
+                "conditions": {"ready": stays, "terminating": not stays},
+                "targetRef": {"kind": "Pod", "name": name},
+            }
+        )
     labels = {
         "kubernetes.io/service-name": "front",
         "endpointslice.kubernetes.io/managed-by": MANAGER,
