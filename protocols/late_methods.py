@@ -1,8 +1,8 @@
 """`dataclass` as the standard library has it, but for how its methods come about.
 
 The standard library compiles up to six functions for each dataclass. For our 250 that was a third of a start, and most
-of them are never called. Here `__init__` alone is compiled, when the class is first asked for it, by Python or by people
-(`help`, `inspect.signature`). The others are plain functions that know the names of the fields.
+of them are never called. Here `__init__` alone is compiled, once Python or somebody (`help`, `inspect.signature`) asks
+the class for it. The others are plain functions that know the names of the fields.
 
 What differs: a class that says itself how it is made, compared, hashed or set is the standard library's from the
 beginning.
@@ -95,8 +95,8 @@ def _value(one: Field[Any]) -> str:
     return "" if one.default is MISSING else f"__default_{one.name}"
 
 
-def _named(method: Any, cls: type) -> Any:
-    method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
+def _named(method: Any, cls: type, name: str = "__init__") -> Any:
+    method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
     return method
 
 
@@ -104,29 +104,29 @@ def _repr(fields: Sequence[Field[Any]]) -> Any:
     names = [one.name for one in fields if one.repr]
 
     @recursive_repr("...")
-    def __repr__(self: Any) -> str:
+    def show(self: Any) -> str:
         shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
         return f"{type(self).__qualname__}({shown})"
 
-    return __repr__
+    return show
 
 
 def _eq(fields: Sequence[Field[Any]]) -> Any:
     values = _values([one.name for one in fields if one.compare])
 
-    def __eq__(self: Any, other: object) -> bool:
+    def equals(self: Any, other: object) -> bool:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    return __eq__
+    return equals
 
 
 def _hash(fields: Sequence[Field[Any]]) -> Any:
     values = _values([one.name for one in fields if (one.compare if one.hash is None else one.hash)])
 
-    def __hash__(self: Any) -> int:
+    def hash_of(self: Any) -> int:
         return hash(values(self))
 
-    return __hash__
+    return hash_of
 
 
 def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
@@ -135,20 +135,20 @@ def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda self: tuple([getattr(self, name) for name in names])
 
 
-def _frozen(made: Any, fields: Sequence[Field[Any]]) -> tuple[Any, Any]:
+def _frozen(made: Any, fields: Sequence[Field[Any]]) -> dict[str, Any]:
     names = frozenset(one.name for one in fields)
 
-    def __setattr__(self: Any, name: str, value: Any) -> None:
+    def refuse_to_set(self: Any, name: str, value: Any) -> None:
         if type(self) is made or name in names:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(made, self).__setattr__(name, value)
 
-    def __delattr__(self: Any, name: str) -> None:
+    def refuse_to_delete(self: Any, name: str) -> None:
         if type(self) is made or name in names:
             raise FrozenInstanceError(f"cannot delete field {name!r}")
         super(made, self).__delattr__(name)
 
-    return __setattr__, __delattr__
+    return {"__setattr__": refuse_to_set, "__delattr__": refuse_to_delete}
 
 
 def _state(self: Any) -> list[Any]:
@@ -175,17 +175,17 @@ def _late(cls: type, *, frozen: bool, slots: bool, kw_only: bool, eq: bool) -> t
     params.init = params.repr = True
     params.frozen, params.eq = frozen, eq
     fields = dataclasses.fields(made)
-    methods = [_eq(fields)] if eq else []
+    methods = {"__eq__": _eq(fields)} if eq else {}
     if "__repr__" not in made.__dict__:
-        methods.append(_repr(fields))
+        methods["__repr__"] = _repr(fields)
     if eq and frozen:
-        methods.append(_hash(fields))
+        methods["__hash__"] = _hash(fields)
     elif eq:
         made.__hash__ = None
     if frozen and not inherits:  # whether that may be, the standard library looks into
-        methods += _frozen(made, fields)
-    for method in methods:
-        setattr(made, method.__name__, _named(method, made))
+        methods |= _frozen(made, fields)
+    for name, method in methods.items():
+        setattr(made, name, _named(method, made, name))
     made.__init__ = _UnwrittenInit(made)
     if frozen and slots:
         made.__getstate__, made.__setstate__ = _state, _set_state
