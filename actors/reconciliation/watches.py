@@ -186,10 +186,33 @@ class Watch(Selecting, Generic[K_co]):
         if not callable(self.to):
             raise TypeError(f"watch of {self.resource}: to is a function, not {self.to!r}")
 
+    @property
+    def is_of_owners(self) -> bool:
+        """Whether its keys depend on the object's owner alone."""
+        return isinstance(self.to, ItsController)
+
 
 def itself(change: Change, _tables: Tables) -> Iterable[Key]:
     """The changed object's own key."""
     return (change.key,)
+
+
+class ItsController:
+    """See its_controller."""
+
+    def __init__(self, owners: Resource) -> None:
+        self._owners = owners
+
+    def __call__(self, change: Change, tables: Tables) -> Iterable[Key]:
+        namespace = change.namespace if self._owners.namespaced else ""
+        lister = tables[self._owners]
+        before, after = change.previous_controller, change.controller
+        for owner in (after,) if before == after else (before, after):
+            if owner is not None and owner.kind == self._owners.kind:
+                key = make_key(namespace, owner.name)
+                entry = lister.entry(key)
+                if entry is None or entry.uid == owner.uid:
+                    yield key
 
 
 def its_controller(owners: Resource) -> Callable[[Change, Tables], Iterable[Key]]:
@@ -198,16 +221,4 @@ def its_controller(owners: Resource) -> Callable[[Change, Tables], Iterable[Key]
     By kind, as upstream's resolveControllerRef; the uid is compared with the owner that the table shows, so that a
     namesake is not woken for a stranger's dependents.
     """
-
-    def keys(change: Change, tables: Tables) -> Iterable[Key]:
-        namespace = change.namespace if owners.namespaced else ""
-        lister = tables[owners]
-        before, after = change.previous_controller, change.controller
-        for owner in (after,) if before == after else (before, after):
-            if owner is not None and owner.kind == owners.kind:
-                key = make_key(namespace, owner.name)
-                entry = lister.entry(key)
-                if entry is None or entry.uid == owner.uid:
-                    yield key
-
-    return keys
+    return ItsController(owners)

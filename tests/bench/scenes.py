@@ -17,6 +17,7 @@ from actors.app.system import ControllerSystem
 from actors.controllers.workloads.replicaset import SPEC
 from actors.engine.informer import Informer, InformerLimits, Outage
 from actors.options import Options
+from actors.reconciliation.actor_names import controller_name
 from actors.reconciliation.derived import new_table
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.workloads.actions import workload
@@ -51,7 +52,7 @@ CONTAINER = {
 }
 
 
-EVENTS, KEYS, CREATED, STATUSES, REQUESTS, RESTING = 100, 20, 64, 10, 50, 60
+EVENTS, KEYS, CREATED, STATUSES, REQUESTS, RESTING, LISTED = 100, 20, 64, 10, 50, 60, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,6 +304,17 @@ def status_is_written() -> Scene:
     return Scene(act=act, units=STATUSES, system=manager.system.actors)
 
 
+def controller_starts() -> Scene:
+    """The ReplicaSet controller starts anew with a set of 200 pods, and looks at all of them; for one pod of those."""
+    manager = Manager(LISTED)
+
+    def act() -> None:
+        manager.system.restart(controller_name(SPEC.name))
+        manager.settle(1.0)
+
+    return Scene(act=act, units=LISTED, system=manager.system.actors)
+
+
 class _StoppedClock:
     def now(self) -> float:
         return 1.8e9
@@ -381,6 +393,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "a reconciliation that decides nothing": nothing_to_do,
     "a pod created": pods_are_created,
     "a status written": status_is_written,
+    "a pod at a controller's start": controller_starts,
     "a create in the server's core": server_creates,
     "a get in the server's core": server_gets,
     "a simulated second at rest": rest,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ class _Routes:
         within = [self._marks.get(position, "") for position in range(len(routes))]
         self._audience = Audience()
         self._audience.subscribe(_SELF, self.interests, within)
+        self._of_owners = sum(1 << position for position, (watch, _) in enumerate(self._routes) if watch.is_of_owners)
+        self._need_facts = any(interest.having for interest in self.interests)
         states = [interest if _is_of_states(interest) else None for interest in self.interests]
         self._states = InterestIndex({_SELF: states})
 
@@ -61,6 +63,22 @@ class _Routes:
     def matches_of(self, type: EventType, entry: Entry) -> int:
         """What the informer would say of an object that the controller sees, or saw."""
         return sum(concern.concerned.get(_SELF, 0) for concern in self._concerns(type, entry, None))
+
+    def listed(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
+        """Objects that are there, with the watches that have to see them as ADDED.
+
+        Which these are depends on what many objects share, and is decided once for all of them; but for facts. A watch
+        whose keys depend on the owner alone sees one of them.
+        """
+        decided: dict[tuple[object, ...], int] = {}
+        for entry in entries:
+            shared = entry.controller, entry.values, entry.finalizers
+            matches = None if self._need_facts else decided.get(shared)
+            if matches is None:
+                matches = self.matches_of(EventType.ADDED, entry)
+                decided[shared] = matches & ~self._of_owners
+            if matches:
+                yield entry, matches
 
     def missed(self, before: Entry, after: Entry) -> Iterator[tuple[EventType, int]]:
         """Which watches may not have been told of a change to `after`, as the informer did not see `before`."""
@@ -172,9 +190,11 @@ class Keys:
 
     def add_all_of(self, resource_id: str) -> None:
         """The same for one resource."""
-        overlay = self._tables.overlay(resource_id)
-        for entry in overlay.table.entries() if overlay is not None else ():
-            self._add_added(resource_id, entry, listed=True)
+        overlay, routes = self._tables.overlay(resource_id), self._routes.get(resource_id)
+        if overlay is None or routes is None:
+            return
+        for entry, matches in routes.listed(overlay.table.entries()):
+            self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
 
     def add_unseen(self) -> None:
         """Enqueue keys for what we wrote, and others changed or deleted before the watch showed it."""
@@ -204,11 +224,11 @@ class Keys:
             )
             self.add_concerned(resource_id, change, matches)
 
-    def _add_added(self, resource_id: str, entry: Entry, *, listed: bool = False) -> None:
+    def _add_added(self, resource_id: str, entry: Entry) -> None:
         routes = self._routes.get(resource_id)
         matches = routes.matches_of(EventType.ADDED, entry) if routes is not None else 0
         if matches:
-            self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=listed)
+            self.add_concerned(resource_id, Change.of_entry(entry), matches)
 
     def _add_deleted(self, resource_id: str, entry: Entry) -> None:
         routes = self._routes.get(resource_id)

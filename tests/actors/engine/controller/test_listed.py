@@ -1,0 +1,108 @@
+"""A controller that starts looks at all that is there: whom many objects concern alike is decided once for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from actors.engine.controller.keys import Keys
+from actors.reconciliation import Change, Interest, Watch, its_controller
+from actors.reconciliation.watches import ItsController
+from protocols.messages.watching import ORPHANS
+from protocols.objects import Key, Object, encode_object
+from protocols.resources import PODS, REPLICASETS
+from runtime.logs.standard_log import quiet_log
+from runtime.scheduling.work_queue import WorkQueue
+from runtime.simulation.clock import VirtualClock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Table
+
+
+class Facts(NamedTuple):
+    phase: str
+
+
+def pod(name: str, *, owner: str = "", kind: str = "ReplicaSet", namespace: str = "default", **more: Any) -> Object:
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}
+    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": "1"}
+    meta |= {"ownerReferences": [reference]} if owner else {}
+    return {"metadata": meta | more.pop("metadata", {}), "status": {"phase": "Running"} | more}
+
+
+def enqueued(*pods: Object, **watch: Any) -> list[Key]:
+    """By one watch, in order."""
+    table = Table(PODS, derive=lambda obj: Facts(obj["status"]["phase"]), indexes={"app": app})
+    table.claim().replace([table.make_entry(one, encode_object(one)) for one in pods], 1)
+    owners = Table(REPLICASETS)
+    owners.claim().replace([], 1)
+    queue: WorkQueue[Key] = WorkQueue(now=0.0)
+    keys = Keys(
+        routes=[(Watch(PODS, **watch), queue)],
+        tables=Tables({PODS.id: table, REPLICASETS.id: owners}),
+        clock=VirtualClock(),
+        log=quiet_log(),
+        raised=lambda *_: None,
+    )
+    keys.add_all()
+    taken: list[Key] = []
+    while (key := queue.take(0.0)) is not None:
+        taken.append(key)
+    return taken
+
+
+def app(obj: Object) -> Iterable[str]:
+    return (obj["metadata"].get("labels") or {}).values()
+
+
+def itself(change: Change, _tables: Tables) -> Iterable[Key]:
+    return (change.key,)
+
+
+def test_each_owner_is_enqueued_in_the_order_of_its_first_object() -> None:
+    pods = [pod(f"{owner}-{n}", owner=owner) for n in range(3) for owner in ("b", "a")]
+    elsewhere = pod("a-0", owner="a", namespace="other")
+    of_owners = its_controller(REPLICASETS)
+
+    assert enqueued(*pods, elsewhere, to=of_owners) == ["default/b", "default/a", "other/a"]
+
+
+def test_an_owner_is_asked_for_once() -> None:
+    asked: list[str] = []
+
+    class Tracing(ItsController):
+        def __call__(self, change: Change, tables: Tables) -> Iterable[Key]:
+            asked.append(change.key)
+            return super().__call__(change, tables)
+
+    pods = [pod(f"a-{n}", owner="a") for n in range(5)]
+
+    assert enqueued(*pods, to=Tracing(REPLICASETS)) == ["default/a"]
+    assert asked == ["default/a-0"]
+
+
+def test_a_watch_that_looks_at_more_than_owners_sees_every_object() -> None:
+    pods = [pod(f"a-{n}", owner="a") for n in range(3)]
+
+    assert enqueued(*pods, to=itself, interest=Interest(owner_kinds=("ReplicaSet",), changed=("phase",))) == [
+        "default/a-0",
+        "default/a-1",
+        "default/a-2",
+    ]
+
+
+def test_what_an_interest_looks_at_is_not_taken_from_another_object() -> None:
+    alike = {"owner": "a"}
+    labelled = pod("labelled", **alike, metadata={"labels": {"app": "web"}})
+    kept = pod("kept", **alike, metadata={"finalizers": ["ours"]})
+    failed = pod("failed", **alike, phase="Failed")
+    stranger = pod("stranger", owner="a", kind="Job")
+    pods = [pod("plain", **alike), labelled, kept, failed, stranger, pod("orphan")]
+
+    for interest, found in {
+        Interest(indexed=(("app", "web"),)): "labelled",
+        Interest(finalizers=("ours",)): "kept",
+        Interest(having=(("phase", ("Failed",)),)): "failed",
+        Interest(owner_kinds=("Job",)): "stranger",
+        Interest(owner_kinds=(ORPHANS,)): "orphan",
+    }.items():
+        assert enqueued(*pods, to=itself, interest=interest) == [f"default/{found}"]
