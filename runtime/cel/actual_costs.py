@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
+from runtime.cel.effort import spend
 from runtime.cel.values import Opaque, Value, size
 
 TRAVERSAL = 0.1  # for each character
@@ -16,12 +17,12 @@ AUTHORIZATION = 350_000  # leaves room for two of them
 
 
 def call_cost(function: str, overload: str, arguments: list[Value], result: Value) -> int:
-    """overload: cel-go's id of it."""
+    """overload: cel-go's id of it, empty where the types left several."""
     if not arguments:
         return 1
     if function in NOMINAL:
         return 1
-    by_function = BY_FUNCTION.get(function)
+    by_function = BY_FUNCTION.get(function) if overload or function not in BY_OVERLOAD else None
     if by_function is not None:
         return by_function(overload, arguments, result)
     if overload in MINIMUM or overload in COMPARED:
@@ -46,6 +47,7 @@ def pattern_cost(text: int, pattern: int) -> int:
     return ceil((1.0 + text) * TRAVERSAL) * ceil(pattern * PATTERN)
 
 
+BY_OVERLOAD = frozenset({"sort", "@sortByAssociatedKeys"})  # and nominal where it is not known which is called
 LINEAR = frozenset(
     {"starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string", "strings_quote", "string_format"}
 )
@@ -104,8 +106,10 @@ def _traversal(value: Value) -> int:
     if type(value) in (str, bytes):
         return int(len(value) * TRAVERSAL)
     if isinstance(value, list):
+        spend(len(value))
         return sum(map(_traversal, value))
     if type(value) is dict:
+        spend(len(value))
         return sum(_traversal(key) + _traversal(each) for key, each in value.items())
     return 1
 

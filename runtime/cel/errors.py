@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from protocols.late_methods import dataclass
 
+NOWHERE = -1
+MOST_ISSUES = 100
 LONGEST_SNIPPET = 16384  # characters of a line that is still quoted
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One complaint of parser or checker. at: offset into the expression, in code points."""
+    """One complaint of parser or checker. at: offset into the expression, in code points; NOWHERE: it has no place."""
 
     at: int
     message: str
@@ -20,7 +22,7 @@ class CompileError(Exception):
 
     def __init__(self, expression: str, issues: list[Issue]) -> None:
         self.expression = expression
-        self.issues = sorted(issues, key=lambda issue: issue.at)
+        self.issues = sorted(issues[:MOST_ISSUES], key=lambda issue: issue.at)
         super().__init__("\n".join(rendered(expression, issue) for issue in self.issues))
 
 
@@ -58,6 +60,8 @@ def rendered(expression: str, issue: Issue) -> str:
 
     Source: cel-go common/error.go, ToDisplayString.
     """
+    if issue.at == NOWHERE:
+        return f"ERROR: <input>:-1:0: {issue.message}"
     before = expression[: issue.at]
     line, column = before.count("\n") + 1, issue.at - (before.rfind("\n") + 1)
     text = f"ERROR: <input>:{line}:{column + 1}: {issue.message}"

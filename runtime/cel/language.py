@@ -19,6 +19,7 @@ from runtime.cel.libraries.strings import STRINGS
 from runtime.cel.library_costs import call_estimate
 from runtime.cel.parser import parse
 from runtime.cel.program import Program
+from runtime.cel.recursion import room
 from runtime.cel.syntax import Tree
 from runtime.cel.types import Type
 from runtime.cel.validators import CHECKS
@@ -47,8 +48,9 @@ def mutation_environment() -> Environment:
 
 def checked(expression: str, environment: Environment) -> tuple[Tree, Type]:
     """The tree and its type. Raises CompileError, whose text is upstream's."""
-    tree = parse(expression)
-    return tree, check(tree, environment)
+    with room():
+        tree = parse(expression)
+        return tree, check(tree, environment)
 
 
 def compiled_program(expression: str, environment: Environment) -> tuple[Program, Type]:
@@ -57,4 +59,5 @@ def compiled_program(expression: str, environment: Environment) -> tuple[Program
 
 
 def cost_range(tree: Tree, size_of: SizeOf) -> Range:
-    return estimated(tree, size_of, call_estimate)
+    with room():
+        return estimated(tree, size_of, call_estimate)

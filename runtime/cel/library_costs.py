@@ -160,9 +160,8 @@ def _flatten(_overload: str, target: Sized, arguments: list[Sized], size: Size) 
     return _made_list(float(_literal(arguments[0], MOST)) if arguments else 1.0, size(target))
 
 
-def _sorted_by(list_: Sized, size: Size) -> Estimate:
-    element = list_.type.params[0].kind if list_.type.params else ""
-    factor = 2.0 + (TRAVERSAL if element in ("string", "bytes") else 0)
+def _sorted_by(overload: str, list_: Sized, size: Size) -> Estimate:
+    factor = 2.0 + (TRAVERSAL if overload.startswith(("list_string_", "list_bytes_")) else 0)
     return _made_list(factor, size(list_) * size(list_))
 
 
@@ -180,7 +179,7 @@ BY_FUNCTION: dict[str, ByFunction] = {
     "flatten": _flatten,
     "reverse": lambda _overload, target, _arguments, size: _made_list(1, size(target)),
     "distinct": lambda _overload, target, _arguments, size: _made_list(2, size(target) * size(target)),
-    "sort": lambda _overload, target, _arguments, size: _sorted_by(target, size),
-    "@sortByAssociatedKeys": lambda _overload, _target, arguments, size: _sorted_by(arguments[0], size),
+    "sort": lambda overload, target, _arguments, size: _sorted_by(overload, target, size),
+    "@sortByAssociatedKeys": lambda overload, _target, arguments, size: _sorted_by(overload, arguments[0], size),
     "ip": lambda *_: Estimate(ONE),
 }

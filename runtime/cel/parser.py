@@ -6,8 +6,9 @@ Source: cel-go parser/parser.go, parser/gen/CEL.g4. Of several errors of syntax 
 from __future__ import annotations
 
 from runtime.cel import macros
-from runtime.cel.errors import CompileError, Issue
+from runtime.cel.errors import NOWHERE, CompileError, Issue
 from runtime.cel.lexer import Token, tokens, unescaped
+from runtime.cel.recursion import DEEPEST
 from runtime.cel.syntax import (
     Call,
     Entry,
@@ -22,9 +23,9 @@ from runtime.cel.syntax import (
     Tree,
 )
 from runtime.cel.values import LARGEST, LARGEST_UINT, SMALLEST, Uint, Value
+from runtime.cel.walking import written
 
 LONGEST_EXPRESSION = 100_000  # code points
-DEEPEST = 250
 RESERVED = frozenset(
     [
         "as",
@@ -63,8 +64,27 @@ def parse(expression: str) -> Tree:
     """Raises CompileError."""
     if len(expression) > LONGEST_EXPRESSION:
         text = f"expression code point size exceeds limit: size: {len(expression)}, limit {LONGEST_EXPRESSION}"
-        raise CompileError(expression, [Issue(0, text)])
-    return Tree(expression, _Parser(expression).whole())
+        raise CompileError(expression, [Issue(NOWHERE, text)])
+    root = _Parser(expression).whole()
+    if _depth(root) > DEEPEST:
+        raise CompileError(expression, [Issue(NOWHERE, "max recursion depth exceeded")])
+    return Tree(expression, root)
+
+
+def _whole(digits: str) -> int:
+    """The number, or one that is too large; of many digits Python reads none."""
+    base = 16 if "x" in digits else 10
+    digits = digits.removeprefix("0x").lstrip("0") or "0"
+    return int(digits, base) if len(digits) <= 20 else LARGEST_UINT + 1
+
+
+def _depth(root: Node) -> int:
+    deepest, pending = 0, [(root, 0)]
+    while pending:
+        node, depth = pending.pop()
+        deepest = max(deepest, depth)
+        pending += [(each, depth + 1) for each in written(node)]
+    return deepest
 
 
 class _Parser:
@@ -72,7 +92,7 @@ class _Parser:
         self._expression = expression
         self._tokens = tokens(expression)
         self._next = 0
-        self._depth = 0
+        self._depths = [0] * (2 + len(LEVELS))  # of whole expressions, and of operators' operands by their level
 
     def whole(self) -> Node:
         node = self._conditional()
@@ -106,9 +126,7 @@ class _Parser:
         return self._take()
 
     def _conditional(self) -> Node:
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise self._refused(self._peek().at, f"expression recursion limit exceeded: {DEEPEST}")
+        self._enter(-1)
         condition = self._logical("||", "_||_")
         mark = self._taken("?")
         if mark is not None:
@@ -117,8 +135,13 @@ class _Parser:
             condition = Call(
                 at=mark.at, function="_?_:_", target=None, arguments=[condition, then, self._conditional()]
             )
-        self._depth -= 1
+        self._depths[-1] -= 1
         return condition
+
+    def _enter(self, level: int) -> None:
+        self._depths[level] += 1
+        if self._depths[level] > DEEPEST:
+            raise self._refused(NOWHERE, f"expression recursion limit exceeded: {DEEPEST}")
 
     def _logical(self, operator: str, function: str) -> Node:
         def operand() -> Node:
@@ -134,11 +157,18 @@ class _Parser:
     def _binary(self, level: int) -> Node:
         if level == len(LEVELS):
             return self._unary()
+        rule = min(level, 1)  # sums and products are one rule upstream
+        if level < 2:
+            self._enter(rule)
         left = self._binary(level + 1)
         while (token := self._peek()).kind in LEVELS[level]:
             self._take()
             function = LEVELS[level][token.kind]
+            self._enter(rule)
             left = Call(at=token.at, function=function, target=None, arguments=[left, self._binary(level + 1)])
+            self._depths[rule] -= 1
+        if level < 2:
+            self._depths[rule] -= 1
         return left
 
     def _unary(self) -> Node:
@@ -235,7 +265,7 @@ class _Parser:
                 except ValueError as error:
                     raise self._refused(token.at, str(error)) from None
             case "uint":
-                value = int(token.text[:-1], 0 if "x" in token.text else 10)
+                value = _whole(token.text[:-1])
                 if value > LARGEST_UINT:
                     raise self._refused(token.at, "invalid uint literal")
                 return Uint(value)
@@ -246,7 +276,7 @@ class _Parser:
             if real in (float("inf"), float("-inf")):
                 raise self._refused(token.at, "invalid double literal")
             return real
-        whole = sign * int(number.text, 16 if "x" in number.text else 10)
+        whole = sign * _whole(number.text)
         if not SMALLEST <= whole <= LARGEST:
             raise self._refused(token.at, "invalid int literal")
         return whole

@@ -10,11 +10,12 @@ from typing import Any
 
 from protocols.late_methods import dataclass
 from protocols.patterns import PatternError, compiled
-from runtime.cel import values
+from runtime.cel import effort, values
 from runtime.cel.actual_costs import call_cost
 from runtime.cel.attributes import Step, resolver, usable_key
 from runtime.cel.declarations import Environment, Function, Overload, accepts
 from runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, EvaluationError, ProgramError
+from runtime.cel.recursion import room
 from runtime.cel.syntax import (
     ACCUMULATOR,
     Call,
@@ -34,18 +35,32 @@ LIMIT = 1_000_000  # what one evaluation may cost
 CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 SCALARS = frozenset({bool, int, values.Uint, float, str})
 SEARCHES = frozenset({"matches", "find", "findAll"})
+MOST_MADE = 20_000_000
+GROWING = frozenset(
+    {"_+_", "replace", "split", "join", "format", "substring", "lowerAscii", "upperAscii", "findAll", "bytes"}
+    | {"string", "strings.quote", "lists.range", "slice", "reverse", "flatten", "distinct", "sort"}
+    | {"@sortByAssociatedKeys"}
+)
 LIST_COST, MAP_COST, STRUCT_COST = 10, 30, 40
 
 
 class Frame:
-    """One evaluation. names: variables, those of comprehensions among them; limit: the most that it may cost."""
+    """One evaluation. names: variables, those of comprehensions among them; limit: the most that it may cost.
 
-    __slots__ = ("cost", "limit", "names")
+    made: elements and characters that were made on the way. Upstream counts them nowhere.
+    """
+
+    __slots__ = ("cost", "limit", "made", "names")
 
     def __init__(self, names: dict[str, Value], limit: int) -> None:
         self.names = names
-        self.cost = 0
+        self.cost = self.made = 0
         self.limit = limit
+
+    def grow(self, size: int) -> None:
+        self.made += size
+        if self.made > MOST_MADE:
+            raise CostExceededError
 
     def charge(self, cost: int) -> None:
         self.cost += cost
@@ -83,19 +98,19 @@ class Program:
     def __init__(self, tree: Tree, environment: Environment) -> None:
         self.expression = tree.expression
         self.references = frozenset(tree.references)
-        self._closure = _Planner(environment).plan(tree.root)
+        with room():
+            self._closure = _Planner(environment).plan(tree.root)
 
     def evaluate(self, variables: Mapping[str, Value], limit: int = LIMIT) -> tuple[Value, int]:
         """The value, and what it cost. Raises EvaluationError, CostExceededError; their `cost` says what it was."""
         frame = Frame(dict(variables), limit)
-        try:
-            value = self._closure(frame)
-        except (EvaluationError, CostExceededError) as error:
-            error.cost = frame.cost
-            raise
-        except RecursionError:
-            raise EvaluationError("expression recursion limit exceeded") from None
-        return value, frame.cost
+        effort.begin()
+        with room():
+            try:
+                return self._closure(frame), frame.cost
+            except (EvaluationError, CostExceededError) as error:
+                error.cost = frame.cost
+                raise
 
 
 class _Planner:
@@ -240,16 +255,20 @@ class _Planner:
         name = function.name
         identity = known[0].name if len(known) == 1 else ""
         if exact:
-            return _exact_call(name, known[0], closures)
+            call = _exact_call(name, known[0], closures)
+            return _growing(call) if name in GROWING else call
 
         def dispatched(frame: Frame) -> Value:
             arguments = [each(frame) for each in closures]
-            overload = _dispatch(candidates, arguments)
-            result = overload.implementation(*arguments)
+            overload = _dispatch(name, candidates, arguments)
+            try:
+                result = overload.implementation(*arguments)
+            except TypeError:  # the first element of a list is of a type that another is not of
+                raise EvaluationError(NO_SUCH_OVERLOAD) from None
             frame.charge(call_cost(name, identity, arguments, result))
             return result
 
-        return dispatched
+        return _growing(dispatched) if name in GROWING else dispatched
 
     def _list(self, node: ListLiteral) -> Closure:
         closures = [self.plan(each) for each in node.elements]
@@ -377,11 +396,56 @@ def _exact_call(name: str, overload: Overload, closures: list[Closure]) -> Closu
     return exact
 
 
-def _dispatch(candidates: list[Overload], arguments: list[Value]) -> Overload:
+def _growing(call: Closure) -> Closure:
+    """Of a call whose result may be larger than what it costs: it ends an evaluation that makes too much."""
+
+    def growing(frame: Frame) -> Value:
+        result = call(frame)
+        if isinstance(result, (str, bytes, list)):
+            frame.grow(len(result))
+        return result
+
+    return growing
+
+
+def _dispatch(name: str, candidates: list[Overload], arguments: list[Value]) -> Overload:
     for overload in candidates:
         if len(overload.parameters) == len(arguments) and all(map(accepts, overload.parameters, arguments)):
             return overload
-    raise EvaluationError(NO_SUCH_OVERLOAD)
+    raise EvaluationError(_mismatch(name, arguments))
+
+
+NUMBERS = frozenset(values.NUMBERS)
+_TIMES = frozenset({values.Duration, values.Timestamp})
+_ORDERED = NUMBERS | _TIMES | {bool, str, bytes}
+_LISTS = frozenset({list, values.SetList, values.MapList})
+OPERANDS: dict[str, frozenset[type]] = {
+    "_+_": NUMBERS | _TIMES | _LISTS | {str, bytes},
+    "_-_": NUMBERS | _TIMES,
+    "_*_": NUMBERS,
+    "_/_": NUMBERS,
+    "_%_": frozenset({int, values.Uint}),
+    "-_": frozenset({bool, int, float}),
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _ORDERED),
+    **dict.fromkeys(("!_", "@in", "contains", "startsWith", "endsWith"), frozenset()),
+    "size": frozenset(),
+    "matches": frozenset(),
+    "sort": _LISTS,
+}
+"""Functions that cel-go looks up by what their first operand can do, and of which types it can; others by signature."""
+NAMELESS = frozenset({"!_", "@in", "contains", "startsWith", "endsWith"})
+RECEIVERS = _TIMES | {str}  # which are asked themselves, whatever they can do
+
+
+def _mismatch(name: str, arguments: list[Value]) -> str:
+    operands = OPERANDS.get(name)
+    if name in SEARCHES and type(arguments[1]) is str:
+        return NO_SUCH_OVERLOAD
+    if operands is None:
+        return f"{NO_SUCH_OVERLOAD}: {name}({', '.join(map(values.type_name, arguments))})"
+    if name in NAMELESS or type(arguments[0]) in operands | RECEIVERS:
+        return NO_SUCH_OVERLOAD
+    return f"{NO_SUCH_OVERLOAD}: {name}"
 
 
 def _same_numbers(value: Value) -> Iterator[tuple[type, Value]]:
@@ -463,7 +527,7 @@ def _alternative(optional: Closure, otherwise: Closure, *, unwrap: bool) -> Clos
     def alternative(frame: Frame) -> Value:
         value = optional(frame)
         if type(value) is not Optional:
-            raise EvaluationError(NO_SUCH_OVERLOAD)
+            return value
         if value.present:
             return value.value if unwrap else value
         return otherwise(frame)

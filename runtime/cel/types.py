@@ -5,6 +5,7 @@ Source: cel-go common/types/types.go, checker/types.go, checker/format.go.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Final
 
 from protocols.late_methods import dataclass
@@ -21,6 +22,10 @@ class Type:
     kind: str
     name: str = ""
     params: tuple[Type, ...] = ()
+    free: bool = field(default=False, init=False, repr=False, compare=False)  # there is a type parameter in it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "free", self.kind == "param" or any(each.free for each in self.params))
 
     def __str__(self) -> str:
         """As error messages call it."""
@@ -84,12 +89,12 @@ Mapping = dict[str, Type]
 
 
 def substitute(mapping: Mapping, kind: Type, *, free_is_dyn: bool) -> Type:
+    if not kind.free:
+        return kind
     while kind.kind == "param" and kind.name in mapping:
         kind = mapping[kind.name]
     if kind.kind == "param":
         return DYN if free_is_dyn else kind
-    if not kind.params:
-        return kind
     return Type(kind.kind, kind.name, tuple(substitute(mapping, each, free_is_dyn=free_is_dyn) for each in kind.params))
 
 
@@ -163,6 +168,8 @@ def _less_specific(left: Type, right: Type) -> bool:
 
 
 def _absent(mapping: Mapping, parameter: Type, within: Type) -> bool:
+    if not within.free:
+        return True
     if parameter == within:
         return False
     if within.kind == "param":

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from protocols.late_methods import dataclass
+from runtime.cel.effort import spend
 from runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 
 Value = Any
@@ -163,6 +164,7 @@ def equals(left: Value, right: Value) -> bool:
     a, b = type(left), type(right)
     if a is b:
         if a is list:
+            spend(len(left))
             return len(left) == len(right) and all(map(equals, left, right))
         if a is dict:
             return _equal_maps(left, right)
@@ -178,6 +180,7 @@ def equals(left: Value, right: Value) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         if a is SetList or a is MapList:
             return _equal_sets(left, right)
+        spend(len(left))
         return len(left) == len(right) and all(map(equals, left, right))
     return False
 
@@ -185,6 +188,7 @@ def equals(left: Value, right: Value) -> bool:
 def _equal_maps(left: dict[Value, Value], right: dict[Value, Value]) -> bool:
     if len(left) != len(right):
         return False
+    spend(len(left))
     for key, value in left.items():
         found, other = lookup(right, key)
         if not found or not equals(value, other):
@@ -195,10 +199,27 @@ def _equal_maps(left: dict[Value, Value], right: dict[Value, Value]) -> bool:
 def _equal_sets(left: list[Value], right: list[Value]) -> bool:
     if len(left) != len(right):
         return False
+    spend(len(left) ** 2)
     if isinstance(left, MapList):
         others = [(left.key(each), each) for each in right]
         return all(any(equals(list(k), list(left.key(each))) and equals(v, each) for k, v in others) for each in left)
     return all(contains(right, each) for each in left) and all(contains(left, each) for each in right)
+
+
+ORDERED = frozenset({bool, int, Uint, float, str, bytes, Duration, Timestamp})
+
+
+def compared(left: Value, right: Value) -> int | None:
+    """-1, 0 or 1; None for two that have no order."""
+    a, b = type(left), type(right)
+    if a in NUMBERS and b in NUMBERS:
+        if a is float or b is float:
+            left, right = float(left), float(right)
+            if left != left or right != right:
+                return None
+    elif a is not b or a not in ORDERED:
+        return None
+    return int(left > right) - int(left < right)
 
 
 def contains(elements: list[Value], value: Value) -> bool:

@@ -30,3 +30,10 @@ def children(node: Node) -> list[Node]:
         case Comprehension():
             return [node.range, node.initial, node.step, node.result]
     return []
+
+
+def written(node: Node) -> list[Node]:
+    """The children that the expression spells, where a macro is rewritten to more."""
+    if not isinstance(node, Comprehension) or node.macro == "bind":
+        return children(node)
+    return [each for each in (node.range, node.predicate, node.transform) if each is not None]

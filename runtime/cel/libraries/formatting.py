@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 
 from runtime.cel import values
+from runtime.cel.effort import spend
 from runtime.cel.errors import EvaluationError
 from runtime.cel.libraries import times
 from runtime.cel.libraries.numbers import shown_double
@@ -77,8 +78,10 @@ def _shown(value: Value) -> str:
         case TypeValue():
             return value.name
         case list():
+            spend(4 * len(value))
             return f"[{', '.join(map(_shown_inside, value))}]"
         case dict():
+            spend(4 * len(value))
             pairs = sorted((_shown_inside(key), _shown_inside(each)) for key, each in value.items())
             return "{" + ", ".join(f"{key}:{each}" for key, each in pairs) + "}"
     raise EvaluationError(f"{DURING}no formatting function for {type_name(value)}")

@@ -20,7 +20,7 @@ from runtime.cel.declarations import Function, function, library
 from runtime.cel.errors import EvaluationError
 from runtime.cel.libraries import times
 from runtime.cel.libraries.networks import request_uri_problem
-from runtime.cel.values import LARGEST, NOTHING, SMALLEST, Opaque, Optional, Value
+from runtime.cel.values import LARGEST, LARGEST_UINT, NOTHING, SMALLEST, Opaque, Optional, Value
 
 QUANTITY, SEMVER = "kubernetes.Quantity", "kubernetes.Semver"
 QUANTITY_PROBLEM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -94,10 +94,13 @@ def _semver(text: str, normalize: bool = False) -> Semver:
     match = _SEMVER.fullmatch(text)
     if match is None:
         raise EvaluationError(f'Invalid character(s) found in version "{text}"')
+    prerelease = tuple((match.group(4) or "").split(".")) if match.group(4) else ()
+    for number in (*match.groups()[:3], *filter(str.isdigit, prerelease)):
+        if len(number.lstrip("0")) > 20 or int(number) > LARGEST_UINT:
+            raise EvaluationError(f'strconv.ParseUint: parsing "{number}": value out of range')
     for number, word in zip(match.groups()[:3], ("Major", "Minor", "Patch"), strict=True):
         if len(number) > 1 and number.startswith("0"):
             raise EvaluationError(f'{word} number must not contain leading zeroes "{number}"')
-    prerelease = tuple((match.group(4) or "").split(".")) if match.group(4) else ()
     for part in prerelease:
         if part.isdigit() and len(part) > 1 and part.startswith("0"):
             raise EvaluationError(f'Numeric PreRelease version must not contain leading zeroes "{part}"')
@@ -116,6 +119,11 @@ def _normalized(text: str) -> str:
             raise EvaluationError("short version cannot contain PreRelease/Build meta data")
         parts += ["0"] * (3 - len(parts))
     return ".".join(parts)
+
+
+def _signed(number: int) -> int:
+    """As upstream makes one of 64 bits of an unsigned one."""
+    return number if number <= LARGEST else number - LARGEST_UINT - 1
 
 
 def _is_semver(text: str, normalize: bool = False) -> bool:
@@ -284,9 +292,9 @@ KUBERNETES = library(
         ("is_semver_string", "string->bool", _is_semver),
         ("is_semver_string_bool", "string,bool->bool", _is_semver),
     ),
-    function("major", ("semver_major", ".kubernetes.Semver->int", lambda version: version.numbers[0])),
-    function("minor", ("semver_minor", ".kubernetes.Semver->int", lambda version: version.numbers[1])),
-    function("patch", ("semver_patch", ".kubernetes.Semver->int", lambda version: version.numbers[2])),
+    function("major", ("semver_major", ".kubernetes.Semver->int", lambda version: _signed(version.numbers[0]))),
+    function("minor", ("semver_minor", ".kubernetes.Semver->int", lambda version: _signed(version.numbers[1]))),
+    function("patch", ("semver_patch", ".kubernetes.Semver->int", lambda version: _signed(version.numbers[2]))),
     *(
         function(f"format.{name}", (f"format.{name}", "->kubernetes.NamedFormat", _constant(each)))
         for name, each in FORMATS.items()

@@ -12,10 +12,12 @@ from collections.abc import Callable
 
 from runtime.cel import values
 from runtime.cel.declarations import Function, function, library
-from runtime.cel.errors import EvaluationError
+from runtime.cel.effort import spend
+from runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, EvaluationError
 from runtime.cel.libraries import times
 from runtime.cel.values import Duration, Uint, Value, equals
 
+LONGEST_RANGE = 1_000_000  # as many as an evaluation may cost
 COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 SUMMABLE: dict[str, tuple[Value, Callable[[Value, Value], Value]]] = {
     "int": (0, lambda a, b: values.checked_int(a + b)),
@@ -25,15 +27,28 @@ SUMMABLE: dict[str, tuple[Value, Callable[[Value, Value], Value]]] = {
 }
 
 
+def _check_ordered(elements: list[Value]) -> None:
+    if any(type(each) not in values.ORDERED for each in elements):
+        raise EvaluationError(NO_SUCH_OVERLOAD)
+
+
 def _is_sorted(elements: list[Value]) -> bool:
-    return all(not b < a for a, b in itertools.pairwise(elements))
+    _check_ordered(elements)
+    return all(values.compared(a, b) != 1 for a, b in itertools.pairwise(elements))
 
 
-def _extreme(word: str, choose: Callable[[list[Value]], Value]) -> Callable[[list[Value]], Value]:
+def _extreme(word: str, preferred: int) -> Callable[[list[Value]], Value]:
+    """preferred: how the best so far compares with one that takes its place; what has no order takes none."""
+
     def extreme(elements: list[Value]) -> Value:
         if not elements:
             raise EvaluationError(f"{word} called on empty list")
-        return choose(elements)
+        _check_ordered(elements)
+        best = elements[0]
+        for each in elements[1:]:
+            if values.compared(best, each) == preferred:
+                best = each
+        return best
 
     return extreme
 
@@ -42,9 +57,17 @@ def _sum(kind: str) -> Function:
     zero, add = SUMMABLE[kind]
 
     def total(elements: list[Value]) -> Value:
+        if any(type(each) is not type(zero) for each in elements):
+            raise EvaluationError(NO_SUCH_OVERLOAD)
         return functools.reduce(add, elements, zero)
 
     return function("sum", (f"list_{kind}_sum_{kind}", f".list({kind})->{kind}", total))
+
+
+def _range(count: int) -> list[Value]:
+    if count > LONGEST_RANGE:
+        raise CostExceededError
+    return list(range(count))
 
 
 def _index_of(elements: list[Value], value: Value) -> int:
@@ -69,6 +92,7 @@ def _flatten(elements: list[Value], depth: int = 1) -> list[Value]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     flat: list[Value] = []
+    spend(len(elements))
     for each in elements:
         if isinstance(each, list) and depth > 0:
             flat += _flatten(each, depth - 1)
@@ -84,10 +108,10 @@ def _sort(elements: list[Value], keys: list[Value] | None = None) -> list[Value]
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got "
             f"{len(elements)} and {len(keys)} elements respectively"
         )
-    if any(values.type_name(each) != values.type_name(keys[0]) for each in keys):
-        raise EvaluationError("list elements must have the same type")
-    if keys and isinstance(keys[0], (list, dict, type(None), values.Optional, values.Opaque)):
+    if keys and type(keys[0]) not in values.ORDERED:
         raise EvaluationError("list elements must be comparable")
+    if any(type(each) is not type(keys[0]) for each in keys):
+        raise EvaluationError("list elements must have the same type")
     return [elements[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
@@ -117,8 +141,8 @@ LISTS = library(
         for kind in COMPARABLE
         for each in (
             function("isSorted", (f"list_{kind}_is_sorted_bool", f".list({kind})->bool", _is_sorted)),
-            function("max", (f"list_{kind}_max_{kind}", f".list({kind})->{kind}", _extreme("max", max))),
-            function("min", (f"list_{kind}_min_{kind}", f".list({kind})->{kind}", _extreme("min", min))),
+            function("max", (f"list_{kind}_max_{kind}", f".list({kind})->{kind}", _extreme("max", -1))),
+            function("min", (f"list_{kind}_min_{kind}", f".list({kind})->{kind}", _extreme("min", 1))),
             function("sort", (f"list_{kind}_sort", f".list({kind})->list({kind})", _sort)),
             function(
                 "@sortByAssociatedKeys",
@@ -135,7 +159,7 @@ LISTS = library(
         ("list_flatten", ".list(list(T))->list(T)", _flatten),
         ("list_flatten_int", ".list(dyn),int->list(dyn)", _flatten),
     ),
-    function("lists.range", ("lists_range", "int->list(int)", lambda count: list(range(count)))),
+    function("lists.range", ("lists_range", "int->list(int)", _range)),
     function("reverse", ("list_reverse", ".list(T)->list(T)", lambda elements: list(reversed(elements)))),
     function("distinct", ("list_distinct", ".list(T)->list(T)", _distinct)),
     function("sets.contains", ("list_sets_contains_list", "list(T),list(T)->bool", _contains_all)),

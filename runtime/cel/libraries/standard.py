@@ -102,9 +102,12 @@ def _int_of_double(value: float) -> int:
 
 
 def _int_of_string(text: str) -> int:
-    if re.fullmatch(r"[+-]?\d+", text, re.ASCII) is None or not values.SMALLEST <= int(text) <= values.LARGEST:
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    number = int(digits) if len(digits) < 20 and digits.isascii() and digits.isdigit() else values.LARGEST + 2
+    number = -number if text.startswith("-") else number
+    if re.fullmatch(r"[+-]?\d+", text, re.ASCII) is None or not values.SMALLEST <= number <= values.LARGEST:
         raise _conversion(text, "int")
-    return int(text)
+    return number
 
 
 def _uint_of_double(value: float) -> Uint:
@@ -114,18 +117,27 @@ def _uint_of_double(value: float) -> Uint:
 
 
 def _uint_of_string(text: str) -> Uint:
-    if re.fullmatch(r"\d+", text, re.ASCII) is None or int(text) > values.LARGEST_UINT:
+    digits = text.lstrip("0") or "0"
+    if re.fullmatch(r"\d+", text, re.ASCII) is None or len(digits) > 20 or int(digits) > values.LARGEST_UINT:
         raise _conversion(text, "uint")
-    return Uint(int(text))
+    return Uint(int(digits))
 
 
-_DOUBLE = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
+_DOUBLE = re.compile(
+    r"[+-]?(?:(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?|inf(?:inity)?)|nan", re.ASCII | re.IGNORECASE
+)
 
 
 def _double_of_string(text: str) -> float:
     if _DOUBLE.fullmatch(text) is None:
         raise _conversion(text, "double")
-    return float(text)
+    try:
+        number = float(text)
+    except ValueError:  # an underscore that does not stand between digits
+        raise _conversion(text, "double") from None
+    if math.isinf(number) and "i" not in text.lower():
+        raise _conversion(text, "double")
+    return number
 
 
 def _bool_of_string(text: str) -> bool:
@@ -148,6 +160,10 @@ def _duration_of_string(text: str) -> Duration:
     if found is None:
         raise _conversion(text, "google.protobuf.Duration")
     return found
+
+
+def _no_duration(value: int) -> Duration:
+    raise _conversion(value, "google.protobuf.Duration")
 
 
 def _timestamp_of_string(text: str) -> Timestamp:
@@ -328,7 +344,7 @@ STANDARD = library(
     function(
         "duration",
         ("duration_to_duration", "duration->duration", _same),
-        ("int64_to_duration", "int->duration", times.duration_of),
+        ("int64_to_duration", "int->duration", _no_duration),
         ("string_to_duration", "string->duration", _duration_of_string),
     ),
     function(

@@ -6,12 +6,15 @@ Source: cel-go ext/strings.go (version 2, as Kubernetes chooses).
 from __future__ import annotations
 
 from runtime.cel.declarations import function, library
-from runtime.cel.errors import EvaluationError
+from runtime.cel.errors import CostExceededError, EvaluationError
 from runtime.cel.libraries.formatting import formatted, quoted
 
 SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 UPPER = {ord(letter): letter.upper() for letter in "abcdefghijklmnopqrstuvwxyz"}
 LOWER = {ord(letter.upper()): letter for letter in "abcdefghijklmnopqrstuvwxyz"}
+
+
+LONGEST = 10_000_000  # characters; upstream makes any number of them
 
 
 def _out_of_range(place: int) -> EvaluationError:
@@ -45,6 +48,9 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    replaced = text.count(old) if count < 0 else min(text.count(old), count)
+    if len(text) + replaced * len(new) > LONGEST:
+        raise CostExceededError
     return text.replace(old, new, count)
 
 
@@ -71,6 +77,8 @@ def _join(pieces: list[str], separator: str = "") -> str:
     for piece in pieces:
         if type(piece) is not str:
             raise EvaluationError(f"join: invalid input: {piece}")
+    if sum(map(len, pieces)) + len(separator) * len(pieces) > LONGEST:
+        raise CostExceededError
     return separator.join(pieces)
 
 

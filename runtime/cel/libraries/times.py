@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import zoneinfo
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from runtime.cel.declarations import Function, function
@@ -18,11 +18,12 @@ from runtime.cel.values import LARGEST, SMALLEST, Duration, Timestamp
 SECOND = 10**9  # nanoseconds
 UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAYS_OF_400_YEARS = 146_097  # whole weeks, so that a day of the week stays what it is
 EARLIEST, LATEST = -62135596800, 253402300799  # seconds: the years 1 and 9999
 _DURATION = re.compile(r"([-+]?)(0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _TIMESTAMP = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:([Zz])|([-+])(\d\d):(\d\d))", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:(Z)|([-+])(\d\d):(\d\d))", re.ASCII
 )
 
 
@@ -65,7 +66,7 @@ def timestamp_of(nanoseconds: int) -> Timestamp:
 
 def duration_of(nanoseconds: int) -> Duration:
     if not SMALLEST <= nanoseconds <= LARGEST:
-        raise EvaluationError("duration overflow")
+        raise EvaluationError("integer overflow")
     return Duration(nanoseconds)
 
 
@@ -85,24 +86,40 @@ def shown_duration(value: Duration) -> str:
     return f"{'-' if value.nanoseconds < 0 else ''}{whole}{fraction(rest)}s"
 
 
-def _zone(name: str) -> tzinfo:
-    if ":" in name:
-        match = re.fullmatch(r"([-+]?)(\d{1,2}):(\d{2})", name)
-        if match is None:
-            raise EvaluationError(f"unknown time zone {name}")
-        minutes = int(match.group(2)) * 60 + int(match.group(3))
-        return timezone(timedelta(minutes=-minutes if match.group(1) == "-" else minutes))
-    if name in ("UTC", ""):
-        return UTC
+def _offset(zone: str, seconds: int) -> int:
+    """Seconds east of UTC, in a zone by its name or as +HH:MM, at that time."""
+    hours, colon, minutes = zone.partition(":")
+    if colon:
+        if (
+            re.fullmatch(r"[-+]?\d{1,9}", hours, re.ASCII) is None
+            or re.fullmatch(r"\d{1,9}", minutes, re.ASCII) is None
+        ):
+            wrong = hours if re.fullmatch(r"[-+]?\d{1,9}", hours, re.ASCII) is None else minutes
+            raise EvaluationError(f'strconv.Atoi: parsing "{wrong}": invalid syntax')
+        return int(hours) * 3600 + int(minutes) * (-60 if zone.startswith("-") else 60)
+    if zone in ("UTC", "", "Local"):
+        return 0
+    if ".." in zone or zone[0] in "/\\":
+        raise EvaluationError("time: invalid location name")
     try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
-        raise EvaluationError(f"unknown time zone {name}") from None
+        moment = EPOCH + timedelta(seconds=seconds)
+        found = moment.astimezone(zoneinfo.ZoneInfo(zone)).utcoffset()
+    except OverflowError:
+        return 0
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise EvaluationError(f"unknown time zone {zone}") from None
+    return int(found.total_seconds()) if found is not None else 0
+
+
+def _local(seconds: int) -> tuple[datetime, int]:
+    """The clock at that time, and the years that it is to be moved by, where a datetime does not reach."""
+    moved = 400 if seconds < EARLIEST else -400 if seconds > LATEST else 0
+    return EPOCH + timedelta(seconds=seconds, days=moved // 400 * DAYS_OF_400_YEARS), -moved
 
 
 Field = Callable[[datetime], int]
 FIELDS: dict[str, tuple[str, Field]] = {
-    "getFullYear": ("timestamp_to_year", lambda moment: moment.year),
+    "getFullYear": ("timestamp_to_year", lambda moment: moment.year),  # and the years that it is moved by
     "getMonth": ("timestamp_to_month", lambda moment: moment.month - 1),
     "getDayOfYear": ("timestamp_to_day_of_year", lambda moment: moment.timetuple().tm_yday - 1),
     "getDayOfMonth": ("timestamp_to_day_of_month", lambda moment: moment.day - 1),
@@ -119,11 +136,9 @@ OF_DURATIONS = {
 
 def _accessor(name: str, overload: str, field: Field) -> Function:
     def in_zone(value: Timestamp, zone: str = "UTC") -> int:
-        moment = EPOCH + timedelta(seconds=value.nanoseconds // SECOND)
-        try:
-            return field(moment.astimezone(_zone(zone)))
-        except OverflowError:
-            raise EvaluationError("timestamp overflow") from None
+        seconds = value.nanoseconds // SECOND
+        moment, years = _local(seconds + _offset(zone, seconds))
+        return field(moment) + (years if name == "getFullYear" else 0)
 
     base = overload.removesuffix("_tz")
     return function(name, (base, ".timestamp->int", in_zone), (f"{base}_with_tz", ".timestamp,string->int", in_zone))
