@@ -165,7 +165,7 @@ def test_the_readme_and_the_page_about_tests_name_the_same_gaps() -> None:
         for page in ("README.md", "docs/testing.md")
     ]
     assert lists[0] == lists[1]
-    assert lists[0].count("\n- **") == 4
+    assert lists[0].count("\n- **") == 2
 
 
 def test_no_file_names_a_place_of_the_machine_that_it_was_written_on() -> None:

@@ -25,9 +25,10 @@ import orjson
 
 from protocols.admission_plugins import WITHOUT_CONTROLLERS
 from protocols.messages.commands import PatchType
-from protocols.objects import name_of, namespace_of, uid_of
+from protocols.objects import Object, name_of, namespace_of, uid_of
 from protocols.resources import SECRETS, resource_path
 from runtime.apiserver.access.authorizer import Authorizer
+from runtime.apiserver.bootstrap.api_services import CustomApiServices
 from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
@@ -39,8 +40,8 @@ from runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, R
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
 from runtime.apiserver.core.legacy_tokens import LAST_USED, LegacyTokens, Use
-from runtime.apiserver.core.outside import Suspended
-from runtime.apiserver.core.questions import Ask, Unanswered, nobody_there
+from runtime.apiserver.core.outside import Asking, AskLater, Suspended, in_background
+from runtime.apiserver.core.questions import Answer, Ask, Question, Unanswered, nobody_there, unanswered
 from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
@@ -149,9 +150,14 @@ class ApiServer:
             records_managers=record_managers,
         )
         self._legacy_tokens, self._ask = legacy_tokens, ask
+        self._asking = Asking()
+        self._ask_later: AskLater = self._ask_at_once
         self._watches = 0
         self._expiry = Expiry(self._cluster)
-        self._reactions: list[Reaction] = [CustomResources(self._cluster, self._cache), self._expiry]
+        self._reactions: list[Reaction] = [
+            CustomResources(self._cluster, self._cache, self._asking),
+            self._expiry,
+        ]
         if self._authorizer is not None:
             self._reactions.append(self._authorizer)
         if collect_garbage:
@@ -180,6 +186,16 @@ class ApiServer:
         self._transact(self._kubernetes_service.reconcile)
         self._transact(partial(note_tracking, self._cluster))
         self._transact(partial(create_system_objects, self._cluster))
+        services = CustomApiServices(self._cluster)
+        self._reactions = [one for one in self._reactions if not isinstance(one, CustomApiServices)] + [services]
+        self._transact(services.reconcile)
+
+    def asks_for_watches(self, ask: AskLater) -> None:
+        """Have questions answered this way, from now on, that events of watches need before they can be delivered."""
+        self._ask_later = ask
+
+    def _ask_at_once(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
+        then([self._ask(one) for one in questions])
 
     def ensure_roles(self) -> None:
         """Have upstream's bootstrap roles and bindings."""
@@ -283,12 +299,32 @@ class ApiServer:
                 request = replace(request, query={**request.query, "fieldSelector": f"metadata.name={found.name}"})
             call = Call(found, request, NOBODY)
             self._watches += 1
-            number = self._watches
+            self._asking.outside = unanswered
             return watch(
-                self._cluster, self._cache, call, number=number, deliver=deliver, end=end, deliver_first=deliver_first
+                self._cluster,
+                self._cache,
+                call,
+                number=self._watches,
+                deliver=deliver,
+                end=end,
+                deliver_first=deliver_first,
+                convert_later=partial(self._convert_later, found.definition) if found.definition.asks_outside else None,
             )
         except StatusError as err:
             return err.response()
+
+    def _convert_later(
+        self,
+        definition: ResourceDefinition,
+        stored: list[Object],
+        then: Callable[[list[Object]], None],
+        failed: Callable[[StatusError], None],
+    ) -> None:
+        decode = definition.decode
+        if decode is None:
+            then(stored)
+        else:
+            in_background(self._asking, self._ask_later, partial(decode, stored), then, failed)
 
     def when_durable(self, callback: Callable[[], None]) -> None:
         """Call back once all requests handled until now are durable and published to watches: at once if they are."""
@@ -359,17 +395,18 @@ class ApiServer:
         return result
 
     def _respond(self, cluster: Cluster, request: Request, user: User) -> Response:
-        if request.method == "GET":
-            try:
-                return self._carry_out(cluster, Call(route(self.registry, request.path), request, user))
-            except StatusError as err:
-                return err.response()
-        remarks = Remarks()
+        self._asking.outside = cluster.outside
+        remarks = None if request.method == "GET" else Remarks()
+        warnings: Sequence[str] = () if remarks is None else remarks.warnings
         try:
-            response = self._carry_out(cluster, Call(route(self.registry, request.path), request, user, remarks))
+            call = Call(route(self.registry, request.path), request, user, remarks)
+            if call.definition.deprecation:
+                call.warn(call.definition.deprecation)
+                warnings = warnings or (call.definition.deprecation,)
+            response = self._carry_out(cluster, call)
         except StatusError as err:
             response = err.response()
-        return replace(response, warnings=tuple(remarks.warnings)) if remarks.warnings else response
+        return replace(response, warnings=tuple(warnings)) if warnings else response
 
     def _react(self) -> None:
         """Run the reactions to this request's changes, and to the changes that they make, as part of its commit."""

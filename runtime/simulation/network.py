@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import orjson
@@ -14,7 +15,7 @@ from protocols.late_methods import dataclass
 from protocols.objects import make_key
 from protocols.versions import parse_version
 from runtime.apiserver.core.outside import Suspended
-from runtime.apiserver.core.questions import Ask, Pause, nobody_there
+from runtime.apiserver.core.questions import Answer, Ask, Pause, Question, nobody_there
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.registry.users import ADMIN, NODES, User, known
 from runtime.apiserver.server import ApiServer
@@ -78,6 +79,26 @@ class SimulatedNetwork:
         self._streams: dict[SimulatedStream, None] = {}  # that are open
         self._revisions: deque[tuple[float, int]] = deque()  # the server's, as time went by
         self.server_is_down = False
+
+    @property
+    def server(self) -> ApiServer:
+        return self._server
+
+    @server.setter
+    def server(self, server: ApiServer) -> None:
+        self._server = server
+        server.asks_for_watches(partial(self._answer_later, server))
+
+    def _answer_later(
+        self, server: ApiServer, questions: Sequence[Question], then: Callable[[list[Answer]], None]
+    ) -> None:
+        """The events of watches wait for webhooks as requests do."""
+
+        def answer() -> None:
+            if server is self._server and not self.server_is_down:
+                then([self.ask(one) for one in questions])
+
+        self.clock.call_after(2 * self.delay(), answer)
 
     def transport(self, process: str, http: SideThread | None = None) -> SimulatedTransport:
         """A process's own way. http: the thread that carries its requests; None for one that is never held up."""

@@ -149,7 +149,7 @@ def _pruned(
     cluster: Cluster, definition: ResourceDefinition, merged: Object, former: Mapping[str, Any], claimed: Entries
 ) -> Object:
     """Without what the manager applied before, and nobody manages now."""
-    then = _definition_of(cluster, definition, former["apiVersion"])
+    then = cluster.registry.in_version(definition, former["apiVersion"])
     if then is None:
         return merged
     stored = stored_form(definition, merged)
@@ -162,7 +162,7 @@ def _pruned(
         version = entry["apiVersion"]
         managed[version] = united(managed.get(version, {}), entry["fieldsV1"])
     for version in sorted(managed, key=lambda one: one != former["apiVersion"]):
-        of_version = _definition_of(cluster, definition, version)
+        of_version = cluster.registry.in_version(definition, version)
         if of_version is not None:
             left = stored_form(of_version, _with_owned(of_version, stored, left, managed[version]))
     here = with_named_members(field_set(whole, type_), type_)
@@ -180,10 +180,3 @@ def _with_owned(definition: ResourceDefinition, merged: Object, left: Object, ma
     gone = minus(here, united(still, with_named_members(managed, type_)))
     found: Object = removed(whole, gone, type_)
     return found
-
-
-def _definition_of(cluster: Cluster, definition: ResourceDefinition, api_version: str) -> ResourceDefinition | None:
-    if api_version == definition.api_version:
-        return definition
-    found = cluster.registry.of_kind(api_version, definition.kind)
-    return found if found is not None and found.storage == definition.storage else None

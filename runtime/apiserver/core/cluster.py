@@ -146,22 +146,32 @@ class Call:
 
 
 def read_stored(definition: ResourceDefinition, raw: bytes) -> Object:
-    """A stored object, decoded: in the stored version, and as its kind is now."""
+    """A stored object, decoded, in the form that verbs work with."""
     obj = decode_object(raw)
-    if definition.on_read is not None:
-        definition.on_read(obj)
-    return obj
+    return obj if definition.decode is None else definition.decode([obj])[0]
 
 
 def served(definition: ResourceDefinition, raw: bytes) -> bytes:
     """A stored object as this version of the resource shows it."""
-    if definition.from_storage is None:
+    if definition.shows_what_is_stored:
         return raw
-    return encode_object(definition.from_storage(decode_object(raw)))
+    return encode_object(definition.shown(decode_object(raw)))
+
+
+def all_served(definition: ResourceDefinition, raws: list[bytes]) -> list[bytes]:
+    """As served, of many at once."""
+    if definition.decode is None:
+        return [served(definition, raw) for raw in raws]
+    return [encode_object(one) for one in definition.decode([decode_object(raw) for raw in raws])]
 
 
 def stored_form(definition: ResourceDefinition, obj: Object) -> Object:
-    """obj: what is applied may have no metadata; converters find one."""
+    """The form that verbs work with. obj: what is applied may have no metadata; converters find one."""
     if definition.to_storage is None:
         return obj
     return definition.to_storage(obj if isinstance(obj.get("metadata"), dict) else {**obj, "metadata": {}})
+
+
+def encoded(definition: ResourceDefinition, obj: Object) -> Object:
+    """What is stored of an object in the form that verbs work with."""
+    return obj if definition.encode is None else definition.encode(obj)

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from protocols.objects import Object, decode_object
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.conversion import converter_of
+from runtime.apiserver.core.outside import Asking
 from runtime.apiserver.core.removal import DeleteOptions, delete_object
 from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import no_such_path
 from runtime.apiserver.kinds.apiextensions.custom_resource_definition import CLEANUP
 from runtime.apiserver.kinds.custom import definitions_in
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -28,9 +29,11 @@ class CustomResources:
     One whose names another resource of its group has, built-in or custom, is not served until they are free.
     """
 
-    def __init__(self, cluster: Cluster, cache: WatchCache) -> None:
-        self._cluster, self._cache = cluster, cache
+    def __init__(self, cluster: Cluster, cache: WatchCache, asking: Asking) -> None:
+        """asking: whom objects ask that are converted."""
+        self._cluster, self._cache, self._asking = cluster, cache, asking
         self._served: dict[str, list[ResourceDefinition]] = {}  # by the name of the CustomResourceDefinition
+        self._specs: dict[str, Object] = {}  # of those that are served
         self._terminating: dict[str, str] = {}  # what objects of those that are being deleted are stored under → name
         self._serve_all()
 
@@ -77,6 +80,7 @@ class CustomResources:
             for definitions in self._served.values():
                 self._remove(definitions)
             self._served.clear()
+            self._specs.clear()
             self._terminating.clear()
             self._serve_all()
 
@@ -96,12 +100,18 @@ class CustomResources:
                 self._establish(name, stored, self._serve(name, stored))
 
     def _serve(self, name: str, stored: Object) -> _Conflict | None:
-        """Serves what is declared, unless its names are taken: then what was served before, if anything."""
-        served = self._served.get(name, [])
-        conflict = _conflict(stored["spec"], self._others(stored["spec"]["group"], served))
+        """Serves what is declared, unless its names are taken: then what was served before, if anything.
+
+        As with upstream, any change of the definition ends the watches of its objects.
+        """
+        served, spec = self._served.get(name, []), stored["spec"]
+        conflict = _conflict(spec, self._others(spec["group"], served))
         if conflict is None:
+            if self._specs.setdefault(name, spec) != spec:
+                self._cluster.state.when_durable(self._ending_watches(served))
+            self._specs[name] = spec
             self._remove(served)
-            self._served[name] = definitions_in(stored)
+            self._served[name] = definitions_in(stored, converter_of(stored, self._cluster, self._asking))
             for one in self._served[name]:
                 self._cluster.registry.add(one)
         return conflict
@@ -117,18 +127,22 @@ class CustomResources:
     def _withdraw(self, name: str) -> None:
         state = self._cluster.state
         served = self._served.pop(name, [])
+        self._specs.pop(name, None)
+        state.when_durable(self._ending_watches(served))
         for one in served:
             self._terminating.pop(one.storage, None)
             if one.is_stored:
                 for key, record in list(state.collection(one.storage).records.items()):
                     state.remove(one.storage, key, decode_object(record.raw))
-                state.when_durable(self._ending_watches(one.storage))
         self._remove(served)
 
-    def _ending_watches(self, storage: str) -> Callable[[], None]:
+    def _ending_watches(self, definitions: list[ResourceDefinition]) -> Callable[[], None]:
+        """Of which there are some; they end once they have had what happened until now."""
+
         def end() -> None:
-            for watch in self._cache.watches_of(storage):
-                watch.fail(no_such_path())
+            for storage in {one.storage for one in definitions}:
+                for watch in self._cache.watches_of(storage):
+                    watch.end()
 
         return end
 

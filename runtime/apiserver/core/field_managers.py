@@ -20,10 +20,12 @@ from protocols.objects import Object
 from protocols.times import parse_time
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.core.merge_types import merge_type_of
+from runtime.apiserver.errors.status_errors import StatusError, unexplained
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.comparing import Comparison, compare, set_in, whole
 from runtime.apiserver.schema.field_sets import Tree, has_path, minus, united, without
 from runtime.apiserver.schema.merge_types import MergeType
+from runtime.apiserver.schema.typed_errors import typed_errors
 
 MANAGED_FIELDS = "managedFields"
 APPLY, UPDATE = "Apply", "Update"
@@ -40,7 +42,6 @@ _STRIPPED_OF_METADATA: Tree = {".": {}, **{f"f:{name}": {} for name in _OF_METAD
 _STRIPPED: Tree = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": _STRIPPED_OF_METADATA}
 _MOST_KEPT, _LONGEST_KEPT = 64, 8192  # parts of a type; bytes of each
 _seen: WeakKeyDictionary[MergeType, dict[bytes, Tree | None]] = WeakKeyDictionary()
-_REPLICAS = ("f:spec", "f:replicas")
 _RESET_STATUS: Tree = {"f:status": {}}
 
 
@@ -201,9 +202,19 @@ def record_update(cluster: Cluster, call: Call, new: Object, old: Mapping[str, A
     managers = decoded(entries)
     if not managers:
         return
+    try:
+        _record_update(cluster, call, new, old, managers, entries)
+    except StatusError:
+        return  # where an object cannot be converted, upstream too forgets who manages it
+
+
+def _record_update(
+    cluster: Cluster, call: Call, new: Object, old: Mapping[str, Any], managers: dict[Manager, Object], entries: Any
+) -> None:
+    """managers: of the object until now, as in entries. Raises StatusError."""
     comparisons = Comparisons(cluster, call.definition, {**old, "metadata": _unmanaged(old["metadata"])}, new)
     mine = updater(call)
-    if mine.subresource == SCALE and not any(has_path(entry["fieldsV1"], _REPLICAS) for entry in managers.values()):
+    if mine.subresource == SCALE and not _is_scaled(call.definition, managers):
         new["metadata"][MANAGED_FIELDS] = entries  # so upstream: nobody's field stays nobody's
         return
     comparison = comparisons.of(mine.api_version)
@@ -238,24 +249,42 @@ class Comparisons:
         self._known: dict[str, Comparison | None] = {}
 
     def of(self, api_version: str) -> Comparison | None:
-        """None for a version that is not served any more."""
+        """None for a version that is not there any more."""
         if api_version not in self._known:
             self._known[api_version] = self._compare(api_version)
         return self._known[api_version]
 
     def _compare(self, api_version: str) -> Comparison | None:
-        definition = self._definition
-        if api_version != definition.api_version:
-            found = self._cluster.registry.of_kind(api_version, definition.kind)
-            if found is None or found.storage != definition.storage:
-                return None
-            definition = found
+        definition = self._cluster.registry.in_version(self._definition, api_version)
+        if definition is None:
+            return None
+        type_ = merge_type_of(definition)
         old, new = shown(definition, self._old), shown(definition, self._new)
-        return compare(old, new, merge_type_of(definition))
+        if definition.dynamic and definition is not self._definition:
+            for obj, which in ((old, "old"), (new, "new")):
+                _check_fields(obj, type_, f"failed to convert {which} object: ")
+        return compare(old, new, type_)
+
+
+def _is_scaled(definition: ResourceDefinition, managers: Mapping[Manager, Object]) -> bool:
+    """Whether somebody manages the number of replicas."""
+    paths = definition.strategy.scale_paths
+    steps = ".spec.replicas" if paths is None else paths.replicas
+    path = tuple(f"f:{step}" for step in steps.removeprefix(".").split("."))
+    return any(has_path(entry["fieldsV1"], path) for entry in managers.values())
+
+
+def _check_fields(obj: Mapping[str, Any], type_: MergeType, what: str) -> None:
+    """A webhook may leave fields that a version does not have. Raises StatusError (500)."""
+    errors = typed_errors(obj, type_)
+    if errors:
+        raise unexplained(
+            what + (errors[0] if len(errors) == 1 else "errors:\n" + "\n".join(f"  {one}" for one in errors))
+        )
 
 
 def shown(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A stored object in the version of the definition."""
+    """An object in the form that verbs work with, in the version of the definition."""
     return obj if definition.from_storage is None else definition.from_storage(dict(obj))
 
 

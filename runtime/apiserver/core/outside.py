@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
 from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.questions import Answer, Question, Unanswered
+from runtime.apiserver.core.questions import Answer, Outside, Question, Unanswered, unanswered
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.client.api import Response
 
@@ -59,6 +59,61 @@ class Suspended:
         if missing:
             raise Unanswered(missing)
         return [self._answers[one] for one in questions]
+
+
+class Asking:
+    """Whom objects ask that are converted: the answers that the request of the moment has.
+
+    A definition converts its objects wherever they are read or written, and is handed no cluster there.
+    """
+
+    __slots__ = ("outside",)
+
+    def __init__(self) -> None:
+        self.outside: Outside = unanswered
+
+
+AskLater = Callable[[Sequence[Question], Callable[[list[Answer]], None]], None]
+"""Calls back with the answers to questions, in their order, when they are there. Not within a request."""
+
+
+def in_background(
+    asking: Asking,
+    ask: AskLater,
+    act: Callable[[], T],
+    then: Callable[[T], None],
+    failed: Callable[[StatusError], None],
+) -> None:
+    """Call `then` with what `act` returns once it has the answers that it asks for, or `failed` with what it raises."""
+    answers: dict[Question, Answer] = {}
+
+    def answered(questions: Sequence[Question]) -> list[Answer]:
+        missing = [one for one in questions if one not in answers]
+        if missing:
+            raise Unanswered(missing)
+        return [answers[one] for one in questions]
+
+    def go_on() -> None:
+        before, asking.outside = asking.outside, answered
+        try:
+            result = act()
+        except Unanswered as asked:
+            questions = asked.questions
+        except StatusError as err:
+            failed(err)
+            return
+        else:
+            then(result)
+            return
+        finally:
+            asking.outside = before
+        ask(questions, lambda found: learn(questions, found))
+
+    def learn(questions: Sequence[Question], found: list[Answer]) -> None:
+        answers.update(zip(questions, found, strict=True))
+        go_on()
+
+    go_on()
 
 
 class _Repeated(Generic[T]):

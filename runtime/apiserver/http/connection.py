@@ -135,18 +135,17 @@ class HttpRequest:
             lines = b"Audit-Id: %b\r\n" % self.observer.id
         if response.retry_after:
             lines += b"Retry-After: %d\r\n" % math.ceil(response.retry_after)
-        for warning in warnings:
-            lines += b"Warning: 299 - %b\r\n" % quoted(warning).encode()
+        lines += _warning_lines(warnings)
         if len(response.body) > COMPRESSED_FROM and b"gzip" in self.headers.get(b"accept-encoding", b""):
             response = replace(response, body=zlib.compress(response.body, 1, wbits=_GZIP))
             lines += b"Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"
         self._connection.respond(self, response, lines)
 
-    def stream(self, content_type: str, body: Streamed) -> None:
+    def stream(self, content_type: str, body: Streamed, *, warnings: Sequence[str] = ()) -> None:
         """Begin a response whose body comes by `write`, until `finish`. Does nothing if the client is gone."""
         if self.observer is not None:
             self.observer.started()
-        self._connection.stream(self, content_type, body)
+        self._connection.stream(self, content_type, body, _warning_lines(warnings))
 
     def write(self, data: bytes) -> None:
         """Part of a streamed body; not empty."""
@@ -426,13 +425,14 @@ class HttpConnection(asyncio.Protocol):
             transport.writelines((head, body))
         self._answered(request)
 
-    def stream(self, request: HttpRequest, content_type: str, body: Streamed) -> None:
+    def stream(self, request: HttpRequest, content_type: str, body: Streamed, lines: bytes) -> None:
+        """lines: of the head."""
         if self._is_closing or self._current is not request:
             return
         transport = self._transport
         self._stream = body
         head = _status_and_type(request.version, 200, content_type)
-        end = b"Cache-Control: no-cache, private\r\nDate: %b\r\nServer: kcm\r\n" % self._server.date()
+        end = b"%bCache-Control: no-cache, private\r\nDate: %b\r\nServer: kcm\r\n" % (lines, self._server.date())
         if request.observer is not None:
             end += b"Audit-Id: %b\r\n" % request.observer.id
         if request.version == "1.1":
@@ -492,6 +492,10 @@ class HttpConnection(asyncio.Protocol):
             head = f"HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{text}"
             self._transport.write(head.encode())
         self._close()
+
+
+def _warning_lines(warnings: Sequence[str]) -> bytes:
+    return b"".join(b"Warning: 299 - %b\r\n" % quoted(one).encode() for one in warnings)
 
 
 @lru_cache(maxsize=256)

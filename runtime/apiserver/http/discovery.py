@@ -5,26 +5,12 @@ Source: apiserver pkg/endpoints/discovery (v1.36), apidiscovery.k8s.io/v2.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS, Subresource, subresource_of
-
-_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
-
-
-def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions as clients prefer them: v2, v1, v1beta2, v1beta1, v1alpha1, others by name.
-
-    Source: apimachinery pkg/version/helpers.go, CompareKubeAwareVersionStrings.
-    """
-    found = _VERSION.fullmatch(version)
-    if found is None:
-        return 3, 0, 0, version
-    stability = {None: 0, "beta": 1, "alpha": 2}[found[2]]
-    return stability, -int(found[1]), -int(found[3] or 0), ""
+from runtime.apiserver.registry.version_ranks import version_rank
 
 
 def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, list[ResourceDefinition]]]:

@@ -139,6 +139,7 @@ class ApiHttp:
         self._impersonation = Impersonation(api.decide)
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
         self._outside = OutsideCalls()
+        api.asks_for_watches(self._outside.answer)
         self._streams: set[WatchStream] = set()
         self._turns: Turns[HttpRequest] | None = None  # once there is an event loop
         self._waiting: dict[HttpRequest, float] = {}  # for what they did to be durable, since when
@@ -449,7 +450,9 @@ class ApiHttp:
             request.respond(self._error_in_form(request, watch), whole=watch)
             return
         self._streams.add(stream)
-        request.stream(form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch", stream)
+        type_ = form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch"
+        deprecations = (_target(request.target).deprecation, watch.definition.deprecation)
+        request.stream(type_, stream, warnings=[one for one in deprecations if one])
 
     def _cut_off(self, request: HttpRequest) -> None:
         path = request.target.decode(errors="replace")

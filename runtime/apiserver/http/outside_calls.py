@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.core.questions import PAUSED, Answer, Pause, Post, Question
@@ -38,7 +38,17 @@ class OutsideCalls:
         self, suspended: Suspended, then: Callable[[Response], None], failed: Callable[[Exception], None]
     ) -> None:
         """Call `then` with the response once it is there, or `failed` with what was raised."""
-        task = asyncio.get_running_loop().create_task(self._go_on(suspended, then, failed))
+        self._run(self._go_on(suspended, then, failed))
+
+    def answer(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
+        """Call back with the answers, in the order of the questions."""
+        self._run(self._answer_all(questions, then))
+
+    async def _answer_all(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
+        then(await asyncio.gather(*map(self._answer, questions)))
+
+    def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 

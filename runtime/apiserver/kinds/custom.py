@@ -1,8 +1,7 @@
 """The kinds that a CustomResourceDefinition declares: one ResourceDefinition for each served version.
 
 An object is settled and validated by the schema of the version that a request names, and stored in the stored version,
-without what that does not have. One that may have been stored under an older schema is settled again when it is read.
-Versions differ by their apiVersion and their schema.
+without what that does not have. One that may have been stored under another schema is settled again when it is read.
 
 Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_strategy}.go,
 pkg/apiserver/customresource_handler.go, pkg/registry/customresource/tableconvertor (v1.36).
@@ -10,11 +9,13 @@ pkg/apiserver/customresource_handler.go, pkg/registry/customresource/tableconver
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError
@@ -28,22 +29,38 @@ from runtime.apiserver.kinds.structural.schemas import PRESERVE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import FieldGetter, ScalePaths, Strategy
 from runtime.apiserver.registry.users import AccessControl, User
+from runtime.apiserver.registry.version_ranks import version_rank
 
 _ANYTHING = {"type": "object", PRESERVE: True}
 
 
-def definitions_in(custom_resource_definition: Object) -> list[ResourceDefinition]:
+def definitions_in(custom_resource_definition: Object, convert: Convert) -> list[ResourceDefinition]:
+    """convert: see core/conversion.py."""
     spec = custom_resource_definition["spec"]
     schemas = {version["name"]: ObjectSchema(_schema(spec, version)) for version in spec["versions"]}
-    stored_version = next((one["name"] for one in spec["versions"] if one.get("storage")), "")
-    # Nothing is stored under an older schema as long as the definition has never been changed.
+    served = [version["name"] for version in spec["versions"] if version.get("served")]
+    stored = next((one["name"] for one in spec["versions"] if one.get("storage")), "")
+    by_webhook = (spec.get("conversion") or {}).get("strategy") == "Webhook" and len(schemas) > 1
+    first = next(iter(schemas.values()))
+    family = _Family(
+        group=spec["group"],
+        schemas=schemas,
+        stored=stored,
+        leading=stored if stored in served else next(iter(served), ""),
+        convert=convert,
+        asks_outside=by_webhook,
+        are_alike=not by_webhook and all(one.schema == first.schema for one in schemas.values()),
+    )
+    # Nothing is stored under another schema as long as the definition has never been changed, and has but one.
     meta = custom_resource_definition["metadata"]
-    changed, terminating = meta.get("generation", 1) > 1, "deletionTimestamp" in meta
-    return [
-        _definition(spec, version, stored_version or version["name"], schemas, changed=changed, terminating=terminating)
+    changed = meta.get("generation", 1) > 1 or not family.are_alike
+    terminating = "deletionTimestamp" in meta
+    declared = [
+        (_definition(spec, version, family, changed=changed, terminating=terminating), bool(version.get("served")))
         for version in spec["versions"]
-        if version.get("served")
     ]
+    unserved = tuple(one for one, is_served in declared if not is_served)
+    return [replace(one, unserved=unserved) if unserved else one for one, is_served in declared if is_served]
 
 
 def _schema(spec: Object, version: Object) -> dict[str, Any]:
@@ -51,19 +68,48 @@ def _schema(spec: Object, version: Object) -> dict[str, Any]:
     return _ANYTHING if schema is None or spec.get("preserveUnknownFields") else schema
 
 
+Convert = Callable[[Sequence[Object], str], list[Object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Family:
+    """All versions of a kind. schemas: by version. leading: the version that stands for what is stored. are_alike: they
+    have one schema, and nobody is asked to convert.
+    """
+
+    group: str
+    schemas: dict[str, ObjectSchema]
+    stored: str
+    leading: str
+    convert: Convert
+    asks_outside: bool
+    are_alike: bool
+
+    def as_version(self, objects: Sequence[Object], version: str) -> list[Object]:
+        """Objects of any versions in this one, without what it does not have. Raises StatusError, Unanswered."""
+        api_version, schema = f"{self.group}/{version}", self.schemas[version]
+        converted = self.convert(objects, api_version)
+        if not self.are_alike:
+            for i, (before, after) in enumerate(zip(objects, converted, strict=True)):
+                if before["apiVersion"] != api_version:
+                    converted[i] = orjson.loads(orjson.dumps(after))  # it shares parts with what it comes from
+                    schema.prune(converted[i])
+        return converted
+
+    def settle(self, stored: Object) -> None:
+        """In place, by the schema of the version that it has been stored in."""
+        schema = self.schemas.get(stored["apiVersion"].rpartition("/")[2])
+        if schema is not None:  # else it cannot be converted
+            schema.settle(stored)
+
+
 def _definition(
-    spec: Object,
-    version: Object,
-    stored_version: str,
-    schemas: dict[str, ObjectSchema],
-    *,
-    changed: bool,
-    terminating: bool,
+    spec: Object, version: Object, family: _Family, *, changed: bool, terminating: bool
 ) -> ResourceDefinition:
     names, group, name = spec["names"], spec["group"], version["name"]
     subresources = version.get("subresources") or {}
-    own, stored, is_stored = schemas[name], schemas[stored_version], name == stored_version
-    alike, scale = own.schema == stored.schema, _scale_paths(subresources.get("scale"))
+    own, is_stored = family.schemas[name], name == family.stored
+    scale = _scale_paths(subresources.get("scale"))
 
     def validate(obj: Object) -> list[FieldError]:
         return [*own.validate(obj), *validate_scale(scale, obj)]
@@ -74,16 +120,17 @@ def _definition(
     def validate_status_update(new: Object, old: Object) -> list[FieldError]:
         return [*own.validate_status_update(new, old), *validate_scale(scale, new, of_spec=False)]
 
-    def on_read(obj: Object) -> None:
-        stored.settle(obj)
-
-    def from_storage(obj: Object) -> Object:
+    def decode(stored: list[Object]) -> list[Object]:
         if changed:
-            on_read(obj)
-        return obj if is_stored else _as_version(f"{group}/{name}", obj, None if alike else own)
+            for one in stored:
+                family.settle(one)
+        return family.as_version(stored, name)
 
-    def to_storage(obj: Object) -> Object:
-        return _as_version(f"{group}/{stored_version}", obj, None)
+    def encode(obj: Object) -> Object:
+        return family.as_version([obj], family.stored)[0]
+
+    def from_other(obj: Object) -> Object:
+        return family.convert([obj], f"{group}/{name}")[0]
 
     return ResourceDefinition(
         group=group,
@@ -96,14 +143,17 @@ def _definition(
         categories=tuple(names.get("categories") or ()),
         namespaced=spec["scope"] == "Namespaced",
         subresources=tuple(one for one in ("status", "scale") if one in subresources),
-        to_storage=None if is_stored else to_storage,
-        from_storage=from_storage if changed or not is_stored else None,
+        from_storage=None if len(family.schemas) == 1 else from_other,
+        decode=decode if changed or not is_stored else None,
+        encode=None if is_stored else encode,
+        asks_outside=family.asks_outside,
+        leads=name == family.leading,
+        deprecation=_deprecation(spec, version),
         strategy=Strategy(
             validate_name=dns_subdomain,
             has_generation=True,
             confirm=_refuse_creation(group, names["plural"]) if terminating else None,
             validate=validate,
-            canonicalize=_change_nothing if alike else stored.settle,
             allow_unconditional_update=False,
             validate_update=validate_update,
             update_is_judged_whole=True,
@@ -118,8 +168,21 @@ def _definition(
         dynamic=True,
         schema=(version.get("schema") or {}).get("openAPIV3Schema"),
         settle=own.settle,
-        on_read=on_read if changed else None,
     )
+
+
+def _deprecation(spec: Object, version: Object) -> str:
+    """What clients of a version are warned of; "" for none."""
+    if not version.get("deprecated"):
+        return ""
+    own: str | None = version.get("deprecationWarning")
+    if own is not None:
+        return own
+    group, name, kind = spec["group"], version["name"], spec["names"]["kind"]
+    current = [one["name"] for one in spec["versions"] if one.get("served") and not one.get("deprecated")]
+    best = min((one for one in current if version_rank(one) < version_rank(name)), key=version_rank, default=None)
+    instead = "" if best is None else f"; use {group}/{best} {kind}"
+    return f"{group}/{name} {kind} is deprecated{instead}"
 
 
 def _refuse_creation(group: str, plural: str) -> Callable[[Object, Object | None, User, AccessControl], None]:
@@ -151,17 +214,3 @@ def _text_at(path: JsonPath) -> FieldGetter:
         return as_text(found[0]) if found and found[0] is not None else ""
 
     return get
-
-
-def _change_nothing(_obj: Object) -> None:
-    return None
-
-
-def _as_version(api_version: str, obj: Object, schema: ObjectSchema | None) -> Object:
-    """schema: of that version, where it is another: then a copy without what that does not have."""
-    if schema is None:
-        return {**obj, "apiVersion": api_version}
-    copy: Object = orjson.loads(orjson.dumps(obj))
-    copy["apiVersion"] = api_version
-    schema.prune(copy)
-    return copy

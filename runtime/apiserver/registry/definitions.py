@@ -22,10 +22,15 @@ class ResourceDefinition:
     group: "" for core. plural: the resource's name in paths. singular: "" for the kind in lower case.
     subresources: names under an object ("status", "scale", "binding").
     storage: what its objects are stored under, "" for `name`. Two versions of one resource have the same, and convert:
-    to_storage and from_storage turn an object of this version into the stored form and back (new objects).
+    to_storage and from_storage turn an object of this version into the stored form and back (new objects). Verbs work
+    with the stored form.
     dynamic: it came with a CustomResourceDefinition. schema: its OpenAPI v3, None where there is none. settle: gives an
     object that a client sent, in place, the fields that the schema has; a list gets the paths of those that it does not
-    have; raises ShapeError. on_read: does so to an object that may have been stored under an older schema.
+    have; raises ShapeError.
+    Verbs work with custom objects in the version of the request. decode: gives stored ones that form, all at once;
+    encode: gives one the form that is stored; from_storage: turns one of any version into this one. None where that
+    changes nothing. All three may raise StatusError, and Unanswered where asks_outside. leads: of several versions, the
+    one that stands for what is stored.
     """
 
     group: str = ""
@@ -47,7 +52,12 @@ class ResourceDefinition:
     dynamic: bool = False
     schema: Mapping[str, Any] | None = None
     settle: Callable[[Object, list[str] | None], None] | None = None
-    on_read: Callable[[Object], None] | None = None
+    decode: Callable[[list[Object]], list[Object]] | None = None
+    encode: Callable[[Object], Object] | None = None
+    asks_outside: bool = False
+    leads: bool = True
+    deprecation: str = ""
+    unserved: tuple[ResourceDefinition, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "singular", self.singular or self.kind.lower())
@@ -60,8 +70,18 @@ class ResourceDefinition:
 
     @property
     def is_stored(self) -> bool:
-        """Whether its form is the one in which objects are stored."""
-        return self.to_storage is None
+        """Whether it stands for what is stored, among several versions."""
+        return self.to_storage is None and self.leads
+
+    def shown(self, stored: Object) -> Object:
+        """A stored object in this version. Raises StatusError, Unanswered."""
+        if self.decode is not None:
+            return self.decode([stored])[0]
+        return stored if self.from_storage is None or self.dynamic else self.from_storage(stored)
+
+    @property
+    def shows_what_is_stored(self) -> bool:
+        return self.decode is None and (self.from_storage is None or self.dynamic)
 
     @property
     def name(self) -> str:
@@ -100,6 +120,15 @@ class Registry:
 
     def of_kind(self, api_version: str, kind: str) -> ResourceDefinition | None:
         return self._of_kind.get((api_version, kind))
+
+    def in_version(self, definition: ResourceDefinition, api_version: str) -> ResourceDefinition | None:
+        """Another version of a resource, served or not. None where it has no such version."""
+        if api_version == definition.api_version:
+            return definition
+        found = self.of_kind(api_version, definition.kind)
+        if found is None:
+            return next((one for one in definition.unserved if one.api_version == api_version), None)
+        return found if found.storage == definition.storage else None
 
     def __iter__(self) -> Iterator[ResourceDefinition]:
         return iter(list(self._definitions.values()))

@@ -80,10 +80,14 @@ def read_page(
     """undone: changes of this collection to undo, oldest first. limit: of items; 0 for none."""
     earlier = {change.key: change.previous for change in reversed(undone)}
     keys = _keys(collection, earlier, namespace, start)
+    counts = selection.everything
+    if selection.definition.asks_outside and not (selection.labels.empty and selection.on_content.empty):
+        keys = _converted_and_selected(collection, earlier, selection, keys)
+        selection = selection.by_key()
     items: list[bytes] = []
     for i, key in enumerate(keys):
         if limit and len(items) == limit:
-            remaining = len(keys) - i if selection.everything else None
+            remaining = len(keys) - i if counts else None
             return Page(items, key, remaining)
         raw = _selected(collection, earlier, selection, key)
         if raw is not None:
@@ -114,8 +118,17 @@ def _selected(collection: Collection, earlier: dict[Key, bytes], selection: Sele
     elif not selection.labels.matches(labels_of(decode_object(raw))):
         return None
     if not selection.on_content.empty:
-        convert = selection.definition.from_storage
-        obj = decode_object(raw)
-        if not selection.has_content(obj if convert is None else convert(obj)):
+        if not selection.has_content(selection.definition.shown(decode_object(raw))):
             return None
     return raw
+
+
+def _converted_and_selected(
+    collection: Collection, earlier: dict[Key, bytes], selection: Selection, keys: list[Key]
+) -> list[Key]:
+    """All objects are converted at once."""
+    keys = [key for key in keys if selection.has_key(key)]
+    objects = [decode_object(earlier.get(key) or collection.records[key].raw) for key in keys]
+    if selection.definition.decode is not None:
+        objects = selection.definition.decode(objects)
+    return [key for key, obj in zip(keys, objects, strict=True) if selection.matches(key, obj)]

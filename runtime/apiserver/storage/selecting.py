@@ -28,6 +28,10 @@ class Selection:
     def everything(self) -> bool:
         return self.labels.empty and self.on_key.empty and self.on_content.empty
 
+    def by_key(self) -> Selection:
+        """Without conditions on what is converted."""
+        return Selection(self.definition, on_key=self.on_key)
+
     def has_key(self, key: Key) -> bool:
         if self.on_key.empty:
             return True

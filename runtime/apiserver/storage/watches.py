@@ -121,10 +121,36 @@ class _DecodedChange:
         return self._now
 
     @property
+    def raw(self) -> bytes:
+        return self.change.raw
+
+    @property
     def previous(self) -> Object:
         if self._previous is None:
             self._previous = decode_object(self.change.previous)
         return self._previous
+
+
+class _Converted:
+    """A change with its objects in the form of a definition."""
+
+    __slots__ = ("change", "now", "previous")
+
+    def __init__(self, change: Change, previous: Object, now: Object) -> None:
+        self.change, self.previous, self.now = change, previous, now
+
+    @property
+    def raw(self) -> bytes:
+        return encode_object(self.now)
+
+
+_Seen = _DecodedChange | _Converted
+
+ConvertLater = Callable[
+    [list[Object], Callable[[list[Object]], None], Callable[[StatusError], None]],
+    None,
+]
+"""(stored objects, what is called with them in the form of the watch's version, or with what has gone wrong)"""
 
 
 class Watch:
@@ -144,10 +170,12 @@ class Watch:
         revision_now: Callable[[], int],
         forget: Callable[[Watch], None],
         deliver_first: Callable[[Iterator[bytes]], None] | None = None,
+        convert_later: ConvertLater | None = None,
     ) -> None:
         """prefix: "namespace/" or "" for all. revision: the watch delivers later changes.
 
         deliver_first: gets the initial events, line by line, to take when it can; without it deliver gets them at once.
+        convert_later: of objects whose conversion takes time; None: each is converted when it is delivered.
         started, timeout: unix seconds and seconds. revision_now: the revision up to which all changes are published.
         """
         self.definition: ResourceDefinition = selection.definition
@@ -155,7 +183,10 @@ class Watch:
         self._ends = started + timeout
         self._bookmarks, self._next_bookmark = bookmarks, self._bookmark_after(started)
         self._deliver, self._end, self._revision_now, self._forget = deliver, end, revision_now, forget
-        self._deliver_first = deliver_first
+        self._deliver_first, self._convert_later = deliver_first, convert_later
+        self._as_stored = self.definition.shows_what_is_stored
+        self._due: list[Change] = []  # that are still to be converted, while others are
+        self._converting = False
         self._live = True
         self._begun = False
 
@@ -170,46 +201,71 @@ class Watch:
             self._deliver_first(lines)
         elif batch := b"".join(lines):
             self._deliver(batch)
+        self._convert_next()
 
     @property
     def has_begun(self) -> bool:
         return self._begun
 
     def feed(self, changes: Sequence[_DecodedChange]) -> None:
-        lines = [
-            line for one in changes if one.change.revision > self._revision and (line := self._line(one)) is not None
-        ]
+        fresh = [one for one in changes if one.change.revision > self._revision]
+        if self._as_stored:
+            self._take(fresh)
+        elif self._convert_later is None:
+            self._take(map(self._shown, fresh))
+        elif fresh and self._live:
+            self._due += [one.change for one in fresh if self._is_in_sight(one.change.key)]
+            self._convert_next()
+
+    def _convert_next(self) -> None:
+        """One batch after the other, so that their order stays."""
+        if self._converting or not self._due or not self._begun or self._convert_later is None:
+            return
+        changes, self._due, self._converting = self._due, [], True
+        # What was before a change is converted too: it may have been selected.
+        stored = [decode_object(raw) for one in changes for raw in (one.previous or one.raw, one.raw)]
+        self._convert_later(stored, partial(self._converted, changes), self.fail)
+
+    def _converted(self, changes: list[Change], objects: list[Object]) -> None:
+        self._converting = False
+        pairs = zip(changes, objects[::2], objects[1::2], strict=True)
+        if self._live:
+            self._take(_Converted(change, previous, now) for change, previous, now in pairs)
+            self._convert_next()
+
+    def _shown(self, one: _DecodedChange) -> _Seen:
+        change, shown = one.change, self.definition.shown
+        if not self._is_in_sight(change.key):
+            return one
+        return _Converted(change, shown(one.previous) if change.previous else {}, shown(one.now))
+
+    def _is_in_sight(self, key: Key) -> bool:
+        return (not self._prefix or key.startswith(self._prefix)) and self._selection.has_key(key)
+
+    def _take(self, changes: Iterable[_Seen]) -> None:
+        lines = [line for one in changes if (line := self._line(one)) is not None]
         if lines and self._live:
             self._deliver(b"".join(lines))
 
-    def _line(self, one: _DecodedChange) -> bytes | None:
+    def _line(self, one: _Seen) -> bytes | None:
         """The event line for this watch; None if the change is outside its selection before and after."""
         change = one.change
         if self._prefix and not change.key.startswith(self._prefix):
             return None
-        if self._selection.everything and self.definition.from_storage is None:
+        if self._as_stored and self._selection.everything and isinstance(one, _DecodedChange):
             return one.line
         if not self._selection.has_key(change.key):
             return None
-        was = change.type != ADDED and self._selects(change.key, one.previous)
-        still = change.type != DELETED and self._selects(change.key, one.now)
+        was = change.type != ADDED and self._selection.matches(change.key, one.previous)
+        still = change.type != DELETED and self._selection.matches(change.key, one.now)
         if still:
-            return event_line(MODIFIED if was else ADDED, self._served(one.now, change.raw))
+            return event_line(MODIFIED if was else ADDED, one.raw)
         if not was:
             return None
         if change.type == DELETED:
-            return event_line(DELETED, self._served(one.now, change.raw))
+            return event_line(DELETED, one.raw)
         meta = {**one.previous["metadata"], "resourceVersion": str(change.revision)}
-        left = {**one.previous, "metadata": meta}
-        return event_line(DELETED, self._served(left, encode_object(left)))
-
-    def _selects(self, key: Key, stored: Object) -> bool:
-        convert = self.definition.from_storage
-        return self._selection.matches(key, stored if convert is None else convert(stored))
-
-    def _served(self, stored: Object, raw: bytes) -> bytes:
-        convert = self.definition.from_storage
-        return raw if convert is None else encode_object(convert(stored))
+        return event_line(DELETED, encode_object({**one.previous, "metadata": meta}))
 
     def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
         meta: Object = {"resourceVersion": str(revision)}
@@ -228,9 +284,8 @@ class Watch:
         if not self._live:
             return
         if now >= self._ends:
-            self.cancel()
-            self._end(Response(status=200))
-        elif self._bookmarks and now >= self._next_bookmark and self._begun:
+            self.end()
+        elif self._bookmarks and now >= self._next_bookmark and self._begun and not self._converting:
             self._next_bookmark = self._bookmark_after(now)
             self._deliver(self._bookmark(max(self._revision, self._revision_now())))
 
@@ -252,6 +307,12 @@ class Watch:
         if self._live:
             self._live = False
             self._forget(self)
+
+    def end(self) -> None:
+        """As one whose time is over."""
+        if self._live:
+            self.cancel()
+            self._end(Response(status=200))
 
 
 class WatchCache:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from protocols.objects import Object, encode_object, make_key
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
-from runtime.apiserver.core.cluster import Call, Cluster, served, stored_form
+from runtime.apiserver.core.cluster import Call, Cluster, encoded, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.core.field_managers import SERVER as SELF
 from runtime.apiserver.core.field_managers import record_new, updater
@@ -87,9 +87,9 @@ def create_object(
     charges = chain.check_create(cluster, definition, obj, call)
     key = _free_key(cluster, definition, obj, generated=generated)
     if call is not None and call.dry_run:
-        return served(definition, encode_object(obj))
+        return served(definition, encode_object(encoded(definition, obj)))
     chain.charge(cluster, charges)
-    return served(definition, cluster.state.put(definition.storage, key, obj))
+    return served(definition, cluster.state.put(definition.storage, key, encoded(definition, obj)))
 
 
 def _authorize_creation(cluster: Cluster, call: Call) -> None:

@@ -12,7 +12,7 @@ import orjson
 from protocols.integers import INT64
 from protocols.objects import Object, decode_object, encode_object, key_of
 from runtime.apiserver.admission import chain
-from runtime.apiserver.core.cluster import Call, Cluster, served
+from runtime.apiserver.core.cluster import Call, Cluster, all_served, served
 from runtime.apiserver.core.decoding import parse_json
 from runtime.apiserver.core.questions import Question, Unanswered
 from runtime.apiserver.core.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
@@ -66,7 +66,7 @@ def delete_collection(cluster: Cluster, cache: WatchCache, call: Call) -> Respon
         "apiVersion": definition.api_version,
         "metadata": {"resourceVersion": str(cluster.state.revision)},
     }
-    items = b",".join(served(definition, raw) for raw in page.items)
+    items = b",".join(all_served(definition, page.items))
     return Response(status=200, body=b"".join((orjson.dumps(head)[:-1], b',"items":[', items, b"]}")))
 
 

@@ -49,7 +49,9 @@ def patch(cluster: Cluster, call: Call) -> Response:
     else:
         patched = apply(definition, _unmanaged(live, call.request.body), body, patch_type)
     strays = cluster.shapes.strays
-    new = _settled(cluster, call, patched)
+    # What is applied and changes nothing gets no defaults either, which conversion may leave out.
+    is_idle = applied and definition.dynamic and _managed_by_nobody(patched) == _managed_by_nobody(live)
+    new = patched if is_idle else _settled(cluster, call, patched)
     if patch_type == PatchType.JSON and cluster.shapes.strays != strays:
         _check_fields(call, patched)
     shown = replace(cluster, call, record, old, stored_form(definition, new), applied=applied)
@@ -77,7 +79,11 @@ def _unmanaged(live: Object, patch: bytes) -> Object:
     """Without managedFields, which are long, unless the patch may be about them. Without, they are kept."""
     if MANAGED_FIELDS not in live["metadata"] or MANAGED_FIELDS.encode() in patch:
         return live
-    return {**live, "metadata": {name: value for name, value in live["metadata"].items() if name != MANAGED_FIELDS}}
+    return _managed_by_nobody(live)
+
+
+def _managed_by_nobody(obj: Object) -> Object:
+    return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != MANAGED_FIELDS}}
 
 
 def decode_patch(call: Call) -> tuple[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from protocols.late_methods import dataclass
-from runtime.apiserver.core.cluster import Call, Cluster, served
+from runtime.apiserver.core.cluster import Call, Cluster, all_served, served
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
 from runtime.apiserver.errors.status_errors import StatusError
@@ -70,9 +70,7 @@ def list_(cluster: Cluster, cache: WatchCache, call: Call) -> Response:
         if page.remaining is not None:
             meta["remainingItemCount"] = page.remaining
     head = {"kind": definition.list_kind, "apiVersion": definition.api_version, "metadata": meta}
-    items = page.items
-    if definition.from_storage is not None:
-        items = [served(definition, raw) for raw in items]
+    items = page.items if definition.shows_what_is_stored else all_served(definition, page.items)
     body = b"".join((orjson.dumps(head)[:-1], b',"items":[', b",".join(items), b"]}"))
     return ListResponse(status=200, body=body, head=head, items=items)
 

@@ -6,10 +6,10 @@ pkg/registry/rest/update.go, BeforeUpdate (v1.36).
 
 from __future__ import annotations
 
-from protocols.objects import Object, encode_object
+from protocols.objects import Object, decode_object, encode_object
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
-from runtime.apiserver.core.cluster import Call, Cluster, read_stored, served, stored_form
+from runtime.apiserver.core.cluster import Call, Cluster, encoded, read_stored, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.core.field_managers import keep_times, record_update
 from runtime.apiserver.core.removal import nothing_keeps
@@ -104,16 +104,19 @@ def _store(
 ) -> bytes:
     definition = call.definition
     new["metadata"]["resourceVersion"] = str(record.revision)
-    if new == old:
+    if new == old and definition.decode is None:
+        return served(definition, record.raw)
+    stored = encoded(definition, new)
+    if definition.decode is not None and stored == decode_object(record.raw):
         return served(definition, record.raw)
     if call.dry_run or nothing_keeps(definition, new):
         # The response to the removal of the last finalizer is the new object with the replaced resourceVersion.
-        shown = encode_object(new)
+        shown = encode_object(stored)
         if not call.dry_run:
-            cluster.state.remove(definition.storage, call.key, new)
+            cluster.state.remove(definition.storage, call.key, stored)
     else:
         chain.charge(cluster, charges)
-        shown = cluster.state.put(definition.storage, call.key, new)
+        shown = cluster.state.put(definition.storage, call.key, stored)
     return served(definition, shown)
 
 

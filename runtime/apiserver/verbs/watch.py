@@ -6,7 +6,10 @@ Source: apiserver pkg/endpoints/handlers/{get,watch}.go, pkg/storage/cacher/cach
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
 
+from protocols.objects import Object, decode_object, encode_object, key_of
 from runtime.apiserver.core.cluster import Call, Cluster, served
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported
@@ -15,7 +18,7 @@ from runtime.apiserver.registry.routing import is_set
 from runtime.apiserver.storage.listing import read_page
 from runtime.apiserver.storage.selecting import parse_selection
 from runtime.apiserver.storage.store import ADDED
-from runtime.apiserver.storage.watches import Watch, WatchCache, event_line
+from runtime.apiserver.storage.watches import ConvertLater, Watch, WatchCache, event_line
 from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_resource_version, parse_timeout
 from runtime.client.api import Response
 
@@ -33,8 +36,11 @@ def watch(
     deliver: Callable[[bytes], None],
     end: Callable[[Response], None],
     deliver_first: Callable[[Iterator[bytes]], None] | None = None,
+    convert_later: ConvertLater | None = None,
 ) -> Watch:
-    """number: of this watch, counted by the server. Raises StatusError on a request that cannot be a watch.
+    """number: of this watch, counted by the server. convert_later: where conversions take time.
+
+    Raises StatusError on a request that cannot be a watch.
 
     A resourceVersion that is too old is an ERROR event in the stream instead, as upstream's.
     """
@@ -61,13 +67,20 @@ def watch(
         revision_now=lambda: state.durable,
         forget=cache.forget,
         deliver_first=deliver_first,
+        convert_later=convert_later,
     )
+    initial_events_end = bookmarks and from_state
+    stored: list[Object] = []
     lines: Iterable[bytes] = ()
     if from_state:
         collection = state.collection(call.definition.storage)
-        page = read_page(collection, [], selection, namespace=namespace, start="", limit=0)
-        # Made when they are taken: until then they cost no more than what is stored.
-        lines = (event_line(ADDED, served(call.definition, raw)) for raw in page.items)
+        all_there = selection if convert_later is None else selection.by_key()
+        page = read_page(collection, [], all_there, namespace=namespace, start="", limit=0)
+        if convert_later is None:
+            # Made when they are taken: until then they cost no more than what is stored.
+            lines = (event_line(ADDED, served(call.definition, raw)) for raw in page.items)
+        else:
+            stored = [decode_object(raw) for raw in page.items]
     cache.add(one)
     if asked and not from_state:
         try:
@@ -75,9 +88,16 @@ def watch(
         except StatusError as err:
             one.fail(err)
             return one
-    state.when_durable(
-        lambda: one.begin(lines, initial_events_end=bookmarks and from_state),
-    )
+
+    def begin(objects: Iterable[Object]) -> None:
+        selected = (obj for obj in objects if selection.matches(key_of(obj), obj))
+        initial = chain(lines, (event_line(ADDED, encode_object(obj)) for obj in selected))
+        one.begin(initial, initial_events_end=initial_events_end)
+
+    if stored and convert_later is not None:
+        state.when_durable(partial(convert_later, stored, begin, one.fail))
+    else:
+        state.when_durable(partial(begin, ()))
     return one
 
 

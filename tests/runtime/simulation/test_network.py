@@ -19,6 +19,8 @@ from runtime.simulation.clock import VirtualClock
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.network import SimulatedNetwork, SimulatedStream
 from runtime.simulation.side_threads import SideThread
+from tests.runtime.apiserver.converters import Converter
+from tests.runtime.apiserver.core.test_conversion import V1, V2, definition, thing
 from tests.runtime.apiserver.stores import HeldStore
 from tests.support.objects import pod
 
@@ -53,9 +55,9 @@ class Client:
         )
         self.run_for(60.0)
 
-    def watch(self, **query: str) -> SimulatedStream:
+    def watch(self, path: str = PODS, **query: str) -> SimulatedStream:
         stream = self.transport.watch(
-            Request(method="GET", path=PODS, query={"watch": "true", **query}),
+            Request(method="GET", path=path, query={"watch": "true", **query}),
             client="test",
             on_lines=self._lines,
             on_end=lambda response: self.ended.append((self.clock.monotonic(), response.status, response.error)),
@@ -321,3 +323,17 @@ def test_a_request_that_asks_a_webhook_takes_longer_and_the_others_do_not() -> N
     assert status == 400
     assert began + LATENCY <= asked[0] - 2 * LATENCY
     assert asked[0] + LATENCY <= ended
+
+
+def test_the_events_of_a_watch_wait_for_the_webhook_that_converts_them() -> None:
+    client, converter = Client(), Converter()
+    client.network.ask = converter.ask
+    body = definition()
+    client.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+    client.send("POST", V1, thing("a"))
+    client.watch(path=V2)
+    client.send("POST", V1, thing("b"))
+    assert [(type_, name) for _, type_, name in client.lines] == [("ADDED", "a"), ("ADDED", "b")]
+    posted = next(at for at, _, one in reversed(client.network.requests) if one.method == "POST")
+    assert client.lines[-1][0] >= posted + 4 * LATENCY
+    assert len(converter.heard) == 2

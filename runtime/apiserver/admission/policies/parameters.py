@@ -70,5 +70,4 @@ def _found(cluster: Cluster, definition: ResourceDefinition, binding: Binding, n
 
 
 def _shown(definition: ResourceDefinition, raw: bytes) -> Object:
-    stored = decode_object(raw)
-    return stored if definition.from_storage is None else definition.from_storage(stored)
+    return definition.shown(decode_object(raw))

@@ -14,7 +14,6 @@ import orjson
 
 from protocols.objects import Object
 from runtime.apiserver.admission.attributes import Attributes
-from runtime.apiserver.admission.webhooks.addresses import NoAddressError, address
 from runtime.apiserver.admission.webhooks.conditions import conditions_match
 from runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, Webhook, webhooks
 from runtime.apiserver.admission.webhooks.matching import Invocation, invocation, is_exempt
@@ -22,6 +21,7 @@ from runtime.apiserver.admission.webhooks.reviews import VERSION, CallingError, 
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.decoding import UnfitError, settle_types
 from runtime.apiserver.core.questions import Answer, Post
+from runtime.apiserver.core.webhook_addresses import NoAddressError, address
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.registry.definitions import ResourceDefinition

@@ -17,22 +17,12 @@ from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.expressions import request_of
 from runtime.apiserver.admission.webhooks.matching import Invocation
 from runtime.apiserver.core.questions import Answer
+from runtime.apiserver.core.webhook_answers import UnansweredError, review_in
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError
 
 VERSION = "v1"
 _REVIEW = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}
-_STATUSES = {
-    400: "the server rejected our request for an unknown reason",
-    401: "the server has asked for the client to provide credentials",
-    404: "the server could not find the requested resource",
-    405: "the server does not allow this method on the requested resource",
-    409: "the server reported a conflict",
-    422: "the server rejected our request due to an error in our request",
-    429: "the server has received too many requests and has asked us to try again later",
-    503: "the server is currently unable to handle the request",
-    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
-}
 
 
 class CallingError(Exception):
@@ -83,19 +73,10 @@ def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> Verdict:
 
 def _response(uid: str, answer: Answer) -> dict[str, Any]:
     """Raises CallingError."""
-    if answer.error:
-        raise CallingError(f"failed to call webhook: {answer.error}")
     try:
-        whole = orjson.loads(answer.body)
-    except ValueError as err:
-        whole = err
-    if not 200 <= answer.status <= 206:
-        if isinstance(whole, dict) and whole.get("kind") == "Status" and whole.get("status") != "Success":
-            raise CallingError(f"failed to call webhook: {whole.get('message') or ''}")
-        text = answer.body.decode(errors="replace").strip()
-        raise CallingError(f"failed to call webhook: {_status_text(answer.status, text)}")
-    if not isinstance(whole, dict):
-        raise CallingError(f"failed to call webhook: couldn't get version/kind; json parse error: {whole}")
+        whole = review_in(answer)
+    except UnansweredError as err:
+        raise CallingError(f"failed to call webhook: {err}") from err
     if whole.get("kind") == _REVIEW["kind"] and whole.get("apiVersion") == "admission.k8s.io/v1beta1":
         text = "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"
         raise CallingError(f"failed to call webhook: {text}")
@@ -143,13 +124,3 @@ def _refusal(name: str, status: Any) -> StatusError:
 
 def _invalid(why: str) -> str:
     return f"received invalid webhook response: {why}"
-
-
-def _status_text(code: int, body: str) -> str:
-    if code in (403, 406, 415):
-        return body or "unknown"
-    if code in _STATUSES:
-        return _STATUSES[code]
-    if code >= 500:
-        return f"an error on the server ({quoted(body or 'unknown')}) has prevented the request from succeeding"
-    return f"the server responded with the status code {code} but did not return more information"

@@ -35,3 +35,48 @@ def test_what_is_deleted_comes_back_with_the_next_start_and_nothing_else_changes
     api.server.reached_at("127.0.0.1", 6443)
     assert api.send("GET", f"{SERVICES}/v1.apps").obj == before
     assert api.send("GET", f"{SERVICES}/v1.batch").status == 200
+
+
+def test_a_custom_group_has_an_api_service_for_each_served_version(api: Api) -> None:
+    api.server.reached_at("127.0.0.1", 6443)
+    first, second = ({"name": name, "served": True, "storage": name == "v1", "schema": ANY} for name in ("v1", "v2"))
+    made = api.create("customresourcedefinitions", custom_definition(first, second))
+    assert made.status == 201
+    found = api.send("GET", f"{SERVICES}/v2.example.com").obj
+    assert found["spec"] == {
+        "group": "example.com",
+        "version": "v2",
+        "groupPriorityMinimum": 1000,
+        "versionPriority": 100,
+    }
+    assert found["metadata"]["labels"] == {"kube-aggregator.kubernetes.io/automanaged": "true"}
+    assert found["status"]["conditions"][0]["reason"] == "Local"
+
+    api.patch("customresourcedefinitions", "things.example.com", {"spec": {"versions": [first]}})
+    assert api.send("GET", f"{SERVICES}/v2.example.com").status == 404
+    api.send("DELETE", f"{SERVICES}/v1.example.com")
+    assert api.send("GET", f"{SERVICES}/v1.example.com").status == 200  # it is wanted
+
+    api.delete("customresourcedefinitions", "things.example.com")
+    assert api.send("GET", f"{SERVICES}/v1.example.com").status == 404
+
+
+def test_an_api_service_that_somebody_made_stays_his(api: Api) -> None:
+    api.server.reached_at("127.0.0.1", 6443)
+    spec = {"group": "example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    assert api.send("POST", SERVICES, {"metadata": {"name": "v1.example.com"}, "spec": spec}).status == 201
+    version = {"name": "v1", "served": True, "storage": True, "schema": ANY}
+    api.create("customresourcedefinitions", custom_definition(version))
+    api.delete("customresourcedefinitions", "things.example.com")
+    assert api.send("GET", f"{SERVICES}/v1.example.com").obj["spec"] == spec
+
+
+ANY = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+
+
+def custom_definition(*versions: dict[str, object]) -> dict[str, object]:
+    names = {"plural": "things", "kind": "Thing"}
+    return {
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions},
+    }

@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.http.discovery import aggregated_discovery, discovery, version_rank
+from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from runtime.apiserver.registry.version_ranks import version_rank
 
 ADDRESS = "127.0.0.1:6443"
 PODS = ResourceDefinition(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.kinds.discovery import endpoint_slice
 from runtime.apiserver.storage.store import MemoryStore
+from tests.runtime.apiserver.converters import Converter
+from tests.runtime.apiserver.core.test_conversion import V1, V2, definition, thing
 from tests.runtime.apiserver.http.served import Served, serving
 from tests.runtime.apiserver.webhook_contract import hook
 from tests.runtime.apiserver.webhooks import ANSWERS, Hook, Review
@@ -127,5 +130,40 @@ def test_a_service_is_called_at_its_endpoints(tmp_path: Path, monkeypatch: pytes
         refused = await served.ask("POST", CONFIG_MAPS, **new("c"))
         assert "certificate is not valid for the name" in refused.json["message"]  # localhost.default.svc
         assert asked.heard == []
+
+    run(scenario, tmp_path)
+
+
+def test_the_events_of_a_watch_are_converted_while_it_runs(tmp_path: Path) -> None:
+    asked = Converter()
+
+    async def scenario(url: str, authority: bytes) -> None:
+        async with serving(MemoryStore(), BUILT_IN) as served:
+            body = definition(f"{url}/convert")
+            client = body["spec"]["conversion"]["webhook"]["clientConfig"]
+            client["caBundle"] = base64.b64encode(authority).decode()
+            definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            assert (await served.ask("POST", definitions, json=body)).status == 201
+            assert (await served.ask("POST", V1, json=thing("a"))).status == 201
+            async with served.session.get(f"{served.url}{V2}?watch=1") as events:
+                first = json.loads(await events.content.readline())
+                assert first["object"]["spec"] == {"hostPort": "h:"}
+                assert (await served.ask("POST", V1, json=thing("b"))).status == 201
+                second = json.loads(await events.content.readline())
+                assert (second["type"], second["object"]["apiVersion"]) == ("ADDED", "example.com/v2")
+
+    with listening(asked, tmp_path) as (url, authority):
+        asyncio.run(scenario(url, authority))
+
+
+def test_each_request_for_a_deprecated_version_has_a_warning(tmp_path: Path) -> None:
+    async def scenario(served: Served, _asked: Hook, url: str, _authority: bytes) -> None:
+        body = definition(url, deprecated=True, deprecationWarning="use v1")
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert (await served.ask("POST", definitions, json=body)).status == 201
+        warned = [(await served.get(path)).headers.get("Warning") for path in (V1, V2, f"{V2}/none")]
+        assert warned == [None, '299 - "use v1"', '299 - "use v1"']
+        async with served.session.get(f"{served.url}{V2}?watch=1&timeoutSeconds=1") as events:
+            assert events.headers["Warning"] == '299 - "use v1"'
 
     run(scenario, tmp_path)

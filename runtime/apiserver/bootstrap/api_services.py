@@ -1,0 +1,52 @@
+"""APIServices of the versions that CustomResourceDefinitions declare: they come and go with these.
+
+Source: kube-aggregator pkg/controllers/autoregister/autoregister_controller.go,
+kubernetes pkg/controlplane/controller/crdregistration/crdregistration_controller.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import decode_object, labels_of
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.custom_resources import DEFINITIONS
+from runtime.apiserver.storage.store import DELETED, Change
+from runtime.apiserver.verbs.create import create_object
+
+SERVICES = "apiservices.apiregistration.k8s.io"
+MANAGED = "kube-aggregator.kubernetes.io/automanaged"  # a label: "true" of those that come and go
+_GROUP_PRIORITY, _VERSION_PRIORITY = 1000, 100
+
+
+class CustomApiServices:
+    """Makes what is missing, and removes what is its own and not wanted any more."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def react(self, change: Change) -> None:
+        if change.storage == DEFINITIONS or (change.storage == SERVICES and change.type == DELETED):
+            self.reconcile()
+
+    def undo(self, change: Change) -> None:
+        """It remembers nothing."""
+
+    def reconcile(self) -> None:
+        state, registry = self._cluster.state, self._cluster.registry
+        definition = registry.of_storage(SERVICES)
+        if definition is None:
+            return
+        wanted = {f"{one.version}.{one.group}": one for one in registry if one.dynamic}
+        stored = state.collection(SERVICES).records
+        for name, record in list(stored.items()):
+            if name not in wanted and labels_of(obj := decode_object(record.raw)).get(MANAGED) == "true":
+                state.remove(SERVICES, name, obj)
+        for name in sorted(wanted.keys() - stored.keys()):
+            spec = {
+                "group": wanted[name].group,
+                "version": wanted[name].version,
+                "groupPriorityMinimum": _GROUP_PRIORITY,
+                "versionPriority": _VERSION_PRIORITY,
+            }
+            meta = {"name": name, "labels": {MANAGED: "true"}}
+            head = {"kind": definition.kind, "apiVersion": definition.api_version, "metadata": meta}
+            create_object(self._cluster, definition, {**head, "spec": spec})

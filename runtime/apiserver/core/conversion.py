@@ -1,0 +1,207 @@
+"""Turns custom objects from one version of their kind into another, by the webhook that their definition names.
+
+Source: apiextensions-apiserver pkg/apiserver/conversion/{converter,webhook_converter,nop_converter}.go (v1.36).
+Differs: a review's uid follows from what it says, so that the same question has the same words.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid5
+
+import orjson
+
+from protocols.objects import Object
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.outside import Asking
+from runtime.apiserver.core.questions import Answer, Post
+from runtime.apiserver.core.webhook_addresses import NoAddressError, address
+from runtime.apiserver.core.webhook_answers import UnansweredError, review_in
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.kinds.shared.object_meta import validate_annotations, validate_labels
+
+Convert = Callable[[Sequence[Object], str], list[Object]]
+"""(objects of any versions of a kind, the apiVersion that they are to have) → new objects, where that is another.
+
+Raises StatusError, Unanswered.
+"""
+LONGEST = 30.0  # seconds that a webhook may take
+_GROUP = "apiextensions.k8s.io"
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+_SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
+_UIDS = UUID("2b1c5b0c-7b0a-4c59-9a9b-0c8f0d1a1b52")
+_GO_TYPES = {str: "string", bool: "bool", float: "float64", int: "int64", list: "[]interface {}"}
+
+
+class ConversionError(Exception):
+    """What is wrong with a webhook's answer. The text goes on after "conversion webhook for v1, Kind=X "."""
+
+
+def converter_of(definition: Object, cluster: Cluster, asking: Asking) -> Convert:
+    """definition: a CustomResourceDefinition."""
+    spec = definition["spec"]
+    known = {f"{spec['group']}/{version['name']}" for version in spec["versions"]}
+    conversion = spec.get("conversion") or {}
+    webhook = conversion.get("webhook") or {} if conversion.get("strategy") == "Webhook" else None
+
+    def convert(objects: Sequence[Object], api_version: str) -> list[Object]:
+        others = [one for one in objects if one["apiVersion"] != api_version]
+        if not others:
+            return list(objects)
+        for one in others:
+            if one["apiVersion"] not in known:
+                text = f"request to convert CR from an invalid group/version: {one['apiVersion']}"
+                raise status_errors.unexplained(text)
+        if webhook is None:
+            converted = iter([{**one, "apiVersion": api_version} for one in others])
+        else:
+            converted = iter(_by_webhook(cluster, asking, webhook, others, api_version))
+        return [one if one["apiVersion"] == api_version else next(converted) for one in objects]
+
+    return convert
+
+
+def _by_webhook(
+    cluster: Cluster, asking: Asking, webhook: Mapping[str, Any], objects: list[Object], api_version: str
+) -> list[Object]:
+    """Raises StatusError (500), Unanswered."""
+    versions = webhook.get("conversionReviewVersions") or ()
+    version = next((one for one in versions if one in _REVIEW_VERSIONS), None)
+    if version is None:
+        raise status_errors.unexplained("no supported conversion review versions")
+    review = _Review(version, api_version, objects)
+    first = objects[0]
+    try:
+        return review.converted(_asked(cluster, asking, webhook.get("clientConfig") or {}, review))
+    except ConversionError as err:
+        described = f"{first['apiVersion']}, Kind={first['kind']}"
+        raise status_errors.unexplained(f"conversion webhook for {described} {err}") from err
+
+
+def _asked(cluster: Cluster, asking: Asking, client: Mapping[str, Any], review: _Review) -> Answer:
+    """Raises ConversionError, Unanswered."""
+    try:
+        found = address(cluster, client)
+    except NoAddressError as err:
+        return Answer(error=f"Post {quoted(f'{err.url}?timeout={LONGEST:g}s')}: {err}" if err.url else str(err))
+    authority = base64.b64decode(client.get("caBundle") or "").strip()
+    question = Post(f"{found.url}?timeout={LONGEST:g}s", review.body, found.at, authority, LONGEST)
+    return asking.outside((question,))[0]
+
+
+class _Review:
+    """objects: none of which has the desired apiVersion."""
+
+    def __init__(self, version: str, api_version: str, objects: list[Object]) -> None:
+        self._version, self._wanted, self._objects = version, api_version, objects
+        request = {"desiredAPIVersion": api_version, "objects": objects}
+        self._uid = str(uuid5(_UIDS, orjson.dumps(request, option=orjson.OPT_SORT_KEYS).decode()))
+        self._head = {"kind": "ConversionReview", "apiVersion": f"{_GROUP}/{version}"}
+        self.body = orjson.dumps({**self._head, "request": {"uid": self._uid, **request}})
+
+    def converted(self, answer: Answer) -> list[Object]:
+        """Raises ConversionError."""
+        try:
+            found = self._response(review_in(answer)).get("convertedObjects") or []
+        except UnansweredError as err:
+            raise ConversionError(f"failed: {err}") from err
+        if len(found) != len(self._objects):
+            raise ConversionError(f"returned {len(found)} objects, expected {len(self._objects)}")
+        pairs = zip(self._objects, found, strict=True)
+        return [_settled(before, after, self._wanted, index) for index, (before, after) in enumerate(pairs)]
+
+    def _response(self, whole: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises UnansweredError."""
+        given = {field: whole.get(field) or "" for field in self._head}
+        strict = self._version == "v1"
+        if all(given.values()) and given != self._head:
+            raise UnansweredError(_stranger(given, self._version))
+        if strict and given != self._head:
+            raise UnansweredError(f"expected webhook response of {_named(self._head)}, got {_named(given)}")
+        response = whole.get("response")
+        if not isinstance(response, dict):
+            raise UnansweredError("no response provided")
+        if strict and response.get("uid") != self._uid:
+            raise UnansweredError(f"expected response.uid={quoted(self._uid)}, got {quoted(response.get('uid') or '')}")
+        result = response.get("result") or {}
+        if result.get("status") != "Success":
+            text = f"response.result.status was '{result.get('status') or ''}', not 'Success'"
+            raise UnansweredError(result.get("message") or text)
+        return response
+
+
+def _stranger(given: Mapping[str, str], wanted: str) -> str:
+    """Why Go's client cannot read an object of this kind as a review."""
+    version = given["apiVersion"].removeprefix(f"{_GROUP}/")
+    if given["kind"] == "ConversionReview" and version in _REVIEW_VERSIONS:
+        return f"converting ({version}.ConversionReview) to ({wanted}.ConversionReview): unknown conversion"
+    kind, api_version = quoted(given["kind"]), quoted(given["apiVersion"])
+    return f"no kind {kind} is registered for version {api_version} in scheme {quoted(_SCHEME)}"
+
+
+def _named(head: Mapping[str, str]) -> str:
+    group, _, version = head["apiVersion"].rpartition("/")
+    return f"{group}/{version}, Kind={head['kind']}"
+
+
+def _settled(before: Object, after: Any, wanted: str, index: int) -> Object:
+    """The converted object: of its metadata, only labels and annotations count. Raises ConversionError."""
+    if not isinstance(after, dict) or not after.get("kind"):
+        text = orjson.dumps(after).decode()
+        raise StatusError(500, "", f"Object 'Kind' is missing in '{text}'")
+    if after.get("apiVersion") != wanted:
+        got = after.get("apiVersion") or ""
+        why = f"invalid groupVersion (expected {wanted}, received {got})"
+        raise ConversionError(f"returned invalid object at index {index}: {why}")
+    if after["kind"] != before["kind"]:
+        why = f"invalid kind (expected {before['kind']}, received {after['kind']})"
+        raise ConversionError(f"returned invalid object at index {index}: {why}")
+    given = after.get("metadata")
+    of_given: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    for field, called in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+        was, now = before["metadata"].get(field) or "", of_given.get(field) or ""
+        if was != now:
+            raise ConversionError(f"returned invalid object: must have the same {called}: {was} != {now}")
+    try:
+        return {**after, "metadata": _metadata(before["metadata"], after)}
+    except ValueError as err:
+        raise ConversionError(f"returned invalid metadata: {err}") from err
+
+
+def _metadata(before: Object, after: Object) -> Object:
+    """Raises ValueError."""
+    if "metadata" not in after:
+        raise ValueError("missing metadata in converted object")
+    given = after["metadata"]
+    if not isinstance(given, dict):
+        raise ValueError(f"invalid metadata of type {_go_type(given)} in converted object")
+    kept = dict(before)
+    for field, validate, path in (
+        ("labels", validate_labels, "metadata.labels"),
+        ("annotations", validate_annotations, "metadata.annotation"),
+    ):
+        value = given.get(field)
+        if value is None:
+            kept.pop(field, None)
+            continue
+        if not isinstance(value, dict):
+            raise ValueError(f"invalid metadata.{field} of type {_go_type(value)} in converted object")
+        for key, text in value.items():
+            if not isinstance(text, str):
+                raise ValueError(
+                    f"metadata.{field}[{key}] must be a string, but is {_go_type(text)} in converted object"
+                )
+        if value != (before.get(field) or {}):
+            errors = validate(value, path)
+            if errors:
+                raise ValueError(str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]")
+        kept[field] = value
+    return kept
+
+
+def _go_type(value: Any) -> str:
+    return "<nil>" if value is None else _GO_TYPES.get(type(value), "map[string]interface {}")

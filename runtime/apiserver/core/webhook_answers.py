@@ -1,0 +1,56 @@
+"""What came back from a webhook: the review in it, or why there is none.
+
+Source: client-go rest/request.go, apimachinery pkg/api/errors/errors.go, NewGenericServerResponse (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from runtime.apiserver.core.questions import Answer
+from runtime.apiserver.errors.field_errors import quoted
+
+_STATUSES = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+
+
+class UnansweredError(Exception):
+    """A webhook could not be called, or what it said is no review. The text reads as that of Go's client."""
+
+
+def review_in(answer: Answer) -> dict[str, Any]:
+    """Raises UnansweredError."""
+    if answer.error:
+        raise UnansweredError(answer.error)
+    try:
+        whole = orjson.loads(answer.body)
+    except ValueError as err:
+        whole = err
+    if not 200 <= answer.status <= 206:
+        if isinstance(whole, dict) and whole.get("kind") == "Status" and whole.get("status") != "Success":
+            raise UnansweredError(whole.get("message") or "")
+        raise UnansweredError(_status_text(answer.status, answer.body.decode(errors="replace").strip()))
+    if not isinstance(whole, dict):
+        raise UnansweredError(f"couldn't get version/kind; json parse error: {whole}")
+    return whole
+
+
+def _status_text(code: int, body: str) -> str:
+    if code in (403, 406, 415):
+        return body or "unknown"
+    if code in _STATUSES:
+        return _STATUSES[code]
+    if code >= 500:
+        return f"an error on the server ({quoted(body or 'unknown')}) has prevented the request from succeeding"
+    return f"the server responded with the status code {code} but did not return more information"

@@ -1,0 +1,19 @@
+"""Which version of a group clients prefer.
+
+Source: apimachinery pkg/version/helpers.go, CompareKubeAwareVersionStrings (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+
+_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
+
+
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Sorts versions as clients prefer them: v2, v1, v1beta2, v1beta1, v1alpha1, others by name."""
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        return 3, 0, 0, version
+    stability = {None: 0, "beta": 1, "alpha": 2}[found[2]]
+    return stability, -int(found[1]), -int(found[3] or 0), ""

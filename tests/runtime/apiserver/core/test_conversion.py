@@ -1,0 +1,198 @@
+"""Conversion webhooks: how often they are asked, and what waits for them. What they are asked is in a contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from protocols.objects import Object
+from runtime.apiserver.core.questions import Answer, Post, Question
+from runtime.apiserver.storage.watches import Watch
+from runtime.client.api import Request
+from tests.runtime.apiserver.conftest import Api, Listener
+from tests.runtime.apiserver.converters import Converter
+
+V1, V2 = (f"/apis/example.com/{version}/namespaces/default/things" for version in ("v1", "v2"))
+SPEC = {"type": "object", "properties": {"host": {"type": "string"}, "hostPort": {"type": "string"}}}
+SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC}}}
+URL = "https://127.0.0.1:9443/convert"
+
+
+def definition(url: str = URL, **of_v2: Any) -> Object:
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": {"url": url}}
+    versions = [
+        {"name": "v1", "served": True, "storage": True, "schema": SCHEMA},
+        {"name": "v2", "served": True, "storage": False, "schema": SCHEMA, **of_v2},
+    ]
+    return {
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": versions,
+            "conversion": {"strategy": "Webhook", "webhook": webhook},
+        },
+    }
+
+
+def thing(name: str, version: str = "v1", host: str = "h", **labels: str) -> Object:
+    meta = {"name": name, "labels": labels}
+    return {"apiVersion": f"example.com/{version}", "kind": "Thing", "metadata": meta, "spec": {"host": host}}
+
+
+class Later:
+    """Questions of watches that are answered when the test says so."""
+
+    def __init__(self, hook: Converter) -> None:
+        self._hook = hook
+        self.waiting: list[tuple[Sequence[Question], Callable[[list[Answer]], None]]] = []
+
+    def ask(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
+        self.waiting.append((questions, then))
+
+    def answer(self) -> None:
+        questions, then = self.waiting.pop(0)
+        then([self._hook.ask(one) for one in questions])
+
+    @property
+    def names(self) -> list[str]:
+        """Of the objects that are asked about."""
+        (question,) = self.waiting[0][0]
+        assert isinstance(question, Post)
+        return [one["metadata"]["name"] for one in json.loads(question.body)["request"]["objects"]]
+
+
+class Rig:
+    def __init__(self, make_api: type[Api]) -> None:
+        self.hook = Converter()
+        self.api = make_api(ask=self.hook.ask)
+        self.later = Later(self.hook)
+        self.api.server.asks_for_watches(self.later.ask)
+        selectable = [{"jsonPath": ".spec.hostPort"}]
+        assert self.api.create("customresourcedefinitions", definition(selectableFields=selectable)).status == 201
+
+    def make(self, name: str, **given: Any) -> None:
+        assert self.api.send("POST", V1, thing(name, **given)).status == 201
+
+    def watch(self, **query: str) -> Listener:
+        listener = Listener()
+        request = Request(method="GET", path=V2, query={"watch": "1", **query})
+        listener.watch = self.api.server.watch(request, deliver=listener.deliver, end=listener.end)
+        return listener
+
+
+@pytest.fixture
+def rig(make_api: type[Api]) -> Rig:
+    return Rig(make_api)
+
+
+def test_a_list_asks_about_all_objects_at_once(rig: Rig) -> None:
+    for name in "abc":
+        rig.make(name)
+    assert rig.hook.heard == []  # they are stored as they came
+    assert rig.api.send("GET", V2).names == ["a", "b", "c"]
+    ((_, request),) = rig.hook.heard
+    assert [one["metadata"]["name"] for one in request["objects"]] == ["a", "b", "c"]
+
+
+def test_a_list_that_selects_content_converts_before_it_selects(rig: Rig) -> None:
+    for name, host in (("a", "x"), ("b", "y"), ("c", "x")):
+        rig.make(name, host=host)
+    found = rig.api.send("GET", V2, fieldSelector="spec.hostPort=x:", limit="1")
+    assert found.names == ["a"]
+    assert "remainingItemCount" not in found.meta
+    assert rig.api.send("GET", V2, fieldSelector="spec.hostPort=x:").names == ["a", "c"]
+
+
+def test_a_write_in_the_stored_version_asks_nobody(rig: Rig) -> None:
+    rig.make("a")
+    assert rig.api.send("PATCH", f"{V1}/a", {"spec": {"host": "z"}}, type_="application/merge-patch+json").status == 200
+    assert rig.hook.heard == []
+
+
+def test_a_watch_is_told_what_is_there_once_it_is_converted(rig: Rig) -> None:
+    rig.make("a")
+    rig.make("b")
+    watch = rig.watch()
+    assert watch.events == []
+    assert rig.later.names == ["a", "b"]
+    rig.later.answer()
+    assert watch.seen == [("ADDED", "a"), ("ADDED", "b")]
+    assert watch.events[0]["object"]["spec"] == {"hostPort": "h:"}
+
+
+def test_what_happens_meanwhile_follows_in_its_order(rig: Rig) -> None:
+    rig.make("a")
+    watch = rig.watch()
+    rig.make("b")
+    rig.later.answer()
+    rig.make("c")
+    rig.api.send("DELETE", f"{V1}/a")
+    assert watch.seen == [("ADDED", "a")]
+    rig.later.answer()
+    assert watch.seen == [("ADDED", "a"), ("ADDED", "b")]
+    rig.later.answer()  # about both: nobody asked while the webhook thought
+    assert watch.seen[2:] == [("ADDED", "c"), ("DELETED", "a")]
+    assert rig.later.waiting == []
+
+
+def test_no_bookmark_overtakes_an_event_that_is_being_converted(rig: Rig) -> None:
+    watch = rig.watch(allowWatchBookmarks="true", resourceVersion=str(rig.api.server.revision))
+    rig.make("a")
+    rig.api.advance(61.0)
+    assert watch.events == []
+    rig.later.answer()
+    rig.api.advance(61.0)
+    assert watch.seen == [("ADDED", "a"), ("BOOKMARK", "")]
+
+
+def test_a_watch_selects_what_is_converted(rig: Rig) -> None:
+    watch = rig.watch(fieldSelector="spec.hostPort=x:")
+    rig.make("a", host="x")
+    rig.later.answer()
+    rig.make("b", host="y")
+    rig.later.answer()
+    patch = {"spec": {"host": "y"}}
+    rig.api.send("PATCH", f"{V1}/a", patch, type_="application/merge-patch+json")
+    rig.later.answer()
+    assert watch.seen == [("ADDED", "a"), ("DELETED", "a")]
+
+
+def test_a_watch_ends_when_its_events_cannot_be_converted(rig: Rig) -> None:
+    watch = rig.watch()
+    rig.make("a")
+    _, then = rig.later.waiting.pop()
+    then([Answer(error='Post "x": EOF')])
+    assert watch.events[0]["type"] == "ERROR"
+    assert watch.events[0]["object"]["message"].endswith('Kind=Thing failed: Post "x": EOF')
+    assert watch.ended is not None
+
+
+def test_a_watch_that_has_ended_is_told_nothing_more(rig: Rig) -> None:
+    watch = rig.watch()
+    rig.make("a")
+    assert isinstance(watch.watch, Watch)
+    watch.watch.cancel()
+    rig.later.answer()
+    assert watch.events == []
+
+
+def test_a_change_of_the_definition_ends_watches_of_all_versions(rig: Rig) -> None:
+    watch = rig.watch()
+    rig.api.patch("customresourcedefinitions", "things.example.com", {"metadata": {"labels": {"a": "b"}}})
+    assert watch.ended is None
+    names = {"shortNames": ["th"]}
+    rig.api.patch("customresourcedefinitions", "things.example.com", {"spec": {"names": names}})
+    assert watch.ended is not None
+    assert watch.events == []
+
+
+def test_a_refused_change_of_the_definition_ends_no_watch(rig: Rig) -> None:
+    watch = rig.watch()
+    refused = rig.api.patch("customresourcedefinitions", "things.example.com", {"spec": {"scope": "Cluster"}})
+    assert refused.status == 422
+    assert watch.ended is None
