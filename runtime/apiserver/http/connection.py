@@ -124,15 +124,22 @@ class HttpRequest:
         """Whether its client is still there, and has no response yet."""
         return self._connection.awaits(self)
 
-    def respond(self, response: Response, *, warnings: Sequence[str] = (), whole: Response | None = None) -> None:
-        """warnings: kubectl prints them. whole: the response in JSON, for who observes, where this is another form.
+    def respond(
+        self,
+        response: Response,
+        *,
+        warnings: Sequence[str] = (),
+        lines: bytes = b"",
+        whole: Response | None = None,
+    ) -> None:
+        """warnings: kubectl prints them. lines: more of the head. whole: the response in JSON, for who observes, where
+        this is another form.
 
         Once for each request. Does nothing if the client is gone.
         """
-        lines = b""
         if self.observer is not None:
             self.observer.responded(whole or response)
-            lines = b"Audit-Id: %b\r\n" % self.observer.id
+            lines += b"Audit-Id: %b\r\n" % self.observer.id
         if response.retry_after:
             lines += b"Retry-After: %d\r\n" % math.ceil(response.retry_after)
         lines += _warning_lines(warnings)

@@ -49,6 +49,7 @@ from runtime.apiserver.http.negotiation import (
     Offer,
     negotiate,
 )
+from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
 from runtime.apiserver.http.outside_calls import OutsideCalls
 from runtime.apiserver.http.representations import INCLUDES, Representation
 from runtime.apiserver.http.request_bodies import is_yaml, json_body
@@ -63,7 +64,7 @@ from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTE
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.descriptions import installed_descriptions
 from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
-from runtime.apiserver.schema.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
+from runtime.apiserver.schema.openapi import OpenApi
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
 from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
 from runtime.apiserver.schema.shapes import built_in_shapes
@@ -137,6 +138,8 @@ class ApiHttp:
         self._shapes = built_in_shapes()
         self._openapi, self._version = OpenApi(api.registry, types, installed_descriptions()), version
         self._impersonation = Impersonation(api.decide)
+        release = f"{version.major}.{version.minor}"
+        self._openapi_v2 = OpenApiV2(self._openapi, release, failed=self._refuse)
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
         self._outside = OutsideCalls()
         api.asks_for_watches(self._outside.answer)
@@ -233,6 +236,8 @@ class ApiHttp:
                 self._take_snapshot(request)
             elif request.method != "GET":
                 raise status_errors.method_not_allowed()
+            elif target.path.rstrip("/") == OPENAPI_V2:
+                self._openapi_v2.respond(request)
             else:
                 request.respond(self._about_the_server(request, target.path.rstrip("/"), target.query))
         except Exception as error:
@@ -487,8 +492,6 @@ class ApiHttp:
             return Response(status=status, body=text.encode(), content_type=TEXT)
         if path == "/version":
             return _json(self._version_info())
-        if path == "/openapi/v2" and VERSION_2_ASKED in _accepted(request):
-            return Response(status=200, body=EMPTY_VERSION_2, content_type=VERSION_2_TYPE)
         if path == "/openapi/v3":
             return _json(self._openapi.index())
         if path.startswith("/openapi/v3/"):

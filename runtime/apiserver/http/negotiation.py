@@ -96,6 +96,11 @@ def _accepted(parameters: Mapping[str, str], offer: Offer, media_type: str) -> F
     return Form(kind, version, media_type) if media_type in offer.kinds.get(kind, ()) else None
 
 
+def ranges(accept: str) -> list[tuple[str, str]]:
+    """The media types that a client takes, the ones to prefer first: (type, subtype), each of which may be "*"."""
+    return [(clause.type, clause.subtype) for clause in _clauses(accept)]
+
+
 def _clauses(accept: str) -> list[_Clause]:
     """The clauses, the ones to prefer first. What is no clause is left out."""
     found: list[_Clause] = []

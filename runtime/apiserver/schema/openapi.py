@@ -1,9 +1,6 @@
 """OpenAPI v3, one document a group and version: what `kubectl explain`, apply and --dry-run=server read.
 
-A document is made when it is first asked for.
-
-Of version 2 there is but an empty document: kubectl reads it before it applies a v1 List, which it cannot have the
-server validate, and assumes the best of kinds that are not in it.
+A document is made when it is first asked for. The one of version 2 is in openapi_v2.py.
 
 Source: apiserver pkg/server/routes/openapi.go, api/openapi-spec/v3 (v1.36).
 """
@@ -11,7 +8,8 @@ Source: apiserver pkg/server/routes/openapi.go, api/openapi-spec/v3 (v1.36).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -28,11 +26,7 @@ from runtime.apiserver.schema.openapi_schemas import (
     reference,
     schemas_of,
 )
-
-# openapi.v2.Document of github.com/google/gnostic-models with field 1, swagger: "2.0".
-EMPTY_VERSION_2 = b"\x0a\x032.0"
-VERSION_2_ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"  # what is asked for is no media type
+from runtime.apiserver.schema.openapi_v2 import Document, make_document
 
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "timeoutSeconds", "watch")
@@ -72,9 +66,25 @@ class OpenApi:
             kept = self._documents[path] = (version, orjson.dumps(document))
         return kept[1]
 
+    def everything(self) -> tuple[str, Callable[[str], Document]]:
+        """A hash that changes with anything that is served, and what makes the document of version 2 of what is served
+        now, on any thread. It takes the release of Kubernetes, "1.36".
+        """
+        definitions = list(self._registry)
+        make = partial(make_document, definitions, self._types, self._descriptions)
+        return self._hash(definitions), make
+
     def _hash(self, definitions: Sequence[ResourceDefinition]) -> str:
         rows = sorted(
-            (one.plural, one.kind, one.verbs, one.subresources, one.namespaced, self._schema_hash(one.schema))
+            (
+                one.name,
+                one.version,
+                one.kind,
+                one.verbs,
+                one.subresources,
+                one.namespaced,
+                self._schema_hash(one.schema),
+            )
             for one in definitions
         )
         return hashlib.sha256(orjson.dumps(rows)).hexdigest()[:32]

@@ -14,6 +14,7 @@ from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Fiel
 from runtime.apiserver.schema.descriptions import Description, Descriptions
 
 GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"
+PREFIX = "#/components/schemas/"
 
 _SCALARS: Mapping[str, Mapping[str, str]] = {
     "string": {"type": "string"},
@@ -42,11 +43,8 @@ def schemas_of(
     roots: dict[str, dict[str, str]] = {}
     for definition in definitions:
         own = kind_of(definition)
-        for kind in (
-            own,
-            own | {"kind": definition.list_kind},
-            *(kind_of(definition, s) for s in definition.subresources),
-        ):
+        lists = [own | {"kind": definition.list_kind}] if "list" in definition.verbs else []
+        for kind in (own, *lists, *(kind_of(definition, s) for s in definition.subresources)):
             name = types.name_of(**kind)
             if name is not None:
                 roots[name] = kind
@@ -143,4 +141,4 @@ def _with_form(field: Field) -> dict[str, Any]:
 
 
 def reference(name: str) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{name}"}
+    return {"$ref": f"{PREFIX}{name}"}

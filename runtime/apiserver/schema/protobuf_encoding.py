@@ -22,12 +22,12 @@ import orjson
 from protocols.objects import Object
 from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Kind, Type
 from runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownType
+from runtime.apiserver.schema.protobuf_wire import BYTES, FIXED64, ONE_BYTE, VARINT, field_tag, varint
 from runtime.apiserver.schema.shapes import SCHEMA
 
 # Of a field, with its number; of a message, without.
 Encode: TypeAlias = Callable[[Any], bytes]
 
-_VARINT, _FIXED64, _BYTES = 0, 1, 2
 _TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOUR_CENTURIES = 146_097 * 86_400  # seconds
@@ -139,7 +139,7 @@ class ProtobufEncoder:
         if field.pointer or field.form != "one" or field.kind in ("bytes", "any"):
             return b""
         if field.kind in ("time", "micro_time", "raw"):
-            return _tag(field.number[depth], _BYTES) + b"\0"
+            return field_tag(field.number[depth], BYTES) + b"\0"
         zeros: dict[Kind, Any] = {"struct": {}, "string": "", "quantity": "0", "boolean": False}
         return self._field(field, depth)(zeros.get(field.kind, 0))
 
@@ -166,20 +166,20 @@ class ProtobufEncoder:
             case "any":
                 return self._in_message(number, self._any(field.type))
             case "int32" | "int64":
-                return _integer(_tag(number, _VARINT))
+                return _integer(field_tag(number, VARINT))
             case "boolean":
-                return _boolean(_tag(number, _VARINT))
+                return _boolean(field_tag(number, VARINT))
             case "double":
-                return _double(_tag(number, _FIXED64))
+                return _double(field_tag(number, FIXED64))
         return self._in_message(number, _OWN_ENCODING[field.kind])
 
     def _in_message(self, number: int, content: Encode) -> Encode:
-        short, tag = _short(number), _tag(number, _BYTES)
+        short, tag = _short(number), field_tag(number, BYTES)
 
         def encode(value: Any) -> bytes:
             data = content(value)
             size = len(data)
-            return short[size] + data if size < 128 else tag + _varint(size) + data
+            return short[size] + data if size < 128 else tag + varint(size) + data
 
         return encode
 
@@ -190,7 +190,7 @@ class ProtobufEncoder:
         other = type_.removeprefix(f"{SCHEMA}Or")
         schema = self._message(SCHEMA)
         first, second = self._in_message(1, schema), self._in_message(2, schema)
-        allows, strings = _boolean(_tag(1, _VARINT)), _all_of(_string(2))
+        allows, strings = _boolean(field_tag(1, VARINT)), _all_of(_string(2))
 
         def encode(value: Any) -> bytes:
             if type(value) is bool:
@@ -204,25 +204,25 @@ class ProtobufEncoder:
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
     """runtime.Unknown: what it is, and the message."""
-    return b"".join((_head(api_version, kind), _varint(len(message)), message, b"\x1a\0\x22\0"))
+    return b"".join((_head(api_version, kind), varint(len(message)), message, b"\x1a\0\x22\0"))
 
 
 @lru_cache(maxsize=1024)
 def _head(api_version: str, kind: str) -> bytes:
     type_meta = _string(1)(api_version) + _string(2)(kind)
-    return MAGIC + _tag(1, _BYTES) + _varint(len(type_meta)) + type_meta + _tag(2, _BYTES)
+    return MAGIC + field_tag(1, BYTES) + varint(len(type_meta)) + type_meta + field_tag(2, BYTES)
 
 
 def list_item(message: bytes) -> bytes:
     """One of a list's items, as they stand in its message; all lists number them alike."""
-    return b"".join((b"\x12", _varint(len(message)), message))
+    return b"".join((b"\x12", varint(len(message)), message))
 
 
 def watch_event(type_: str, body: bytes) -> bytes:
     """One frame of a watch: a metav1.WatchEvent, after its size. body: the object with its envelope."""
-    extension = b"".join((b"\x0a", _varint(len(body)), body))
+    extension = b"".join((b"\x0a", varint(len(body)), body))
     head = _string(1)(type_)
-    size = _varint(len(extension))
+    size = varint(len(extension))
     return b"".join((struct.pack(">I", len(head) + 1 + len(size) + len(extension)), head, b"\x12", size, extension))
 
 
@@ -235,46 +235,25 @@ def _is_only_a_list(inside: list[Field]) -> bool:
 
 
 @cache
-def _tag(number: int, wire: int) -> bytes:
-    return _varint(number << 3 | wire)
-
-
-def _varint(number: int) -> bytes:
-    if number < 0x80:
-        return _ONE_BYTE[number]
-    if number < 0x4000:
-        return bytes((number & 0x7F | 0x80, number >> 7))
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-_ONE_BYTE = [bytes((number,)) for number in range(0x80)]
-
-
-@cache
 def _short(number: int) -> list[bytes]:
     """The field's number and each size that has one byte."""
-    tag = _tag(number, _BYTES)
-    return [tag + size for size in _ONE_BYTE]
+    tag = field_tag(number, BYTES)
+    return [tag + size for size in ONE_BYTE]
 
 
 def _string(number: int) -> Encode:
-    short, tag = _short(number), _tag(number, _BYTES)
+    short, tag = _short(number), field_tag(number, BYTES)
 
     def encode(value: str) -> bytes:
         data = value.encode()
         size = len(data)
-        return short[size] + data if size < 128 else tag + _varint(size) + data
+        return short[size] + data if size < 128 else tag + varint(size) + data
 
     return encode
 
 
 def _integer(tag: bytes) -> Encode:
-    return lambda value: tag + _varint(value if value >= 0 else value + 2**64)
+    return lambda value: tag + varint(value if value >= 0 else value + 2**64)
 
 
 def _boolean(tag: bytes) -> Encode:
@@ -291,14 +270,14 @@ def _all_of(one: Encode) -> Encode:
 
 
 def _map_of(number: int, value: Encode) -> Encode:
-    key, short, tag = _string(1), _short(number), _tag(number, _BYTES)
+    key, short, tag = _string(1), _short(number), field_tag(number, BYTES)
 
     def encode(entries: Mapping[str, Any]) -> bytes:
         found = []
         for name in sorted(entries):
             data = key(name) + value(entries[name])
             size = len(data)
-            found.append(short[size] + data if size < 128 else tag + _varint(size) + data)
+            found.append(short[size] + data if size < 128 else tag + varint(size) + data)
         return b"".join(found)
 
     return encode
@@ -321,7 +300,7 @@ def _micro_time(text: str) -> bytes:
 
 
 def _timestamp(seconds: int, nanoseconds: int) -> bytes:
-    return b"\x08" + _varint(seconds % 2**64) + b"\x10" + _varint(nanoseconds)
+    return b"\x08" + varint(seconds % 2**64) + b"\x10" + varint(nanoseconds)
 
 
 def _unix(text: str) -> tuple[int, int]:
@@ -352,7 +331,7 @@ def _int_or_string(value: int | str) -> bytes:
 
 def _raw(value: Any) -> bytes:
     data = orjson.dumps(value)
-    return b"".join((b"\x0a", _varint(len(data)), data))
+    return b"".join((b"\x0a", varint(len(data)), data))
 
 
 _OWN_ENCODING: Mapping[Kind, Encode] = {

@@ -80,7 +80,6 @@ def test_health_and_version() -> None:
         ("GET", "/nothing", 404),
         ("GET", "/apis/none", 404),
         ("GET", "/api/v1/none", 404),
-        ("GET", "/openapi/v2", 404),
         ("GET", "/openapi/v3/apis/none/v1", 404),
         ("POST", "/apis", 405),
         ("POST", "/version", 405),

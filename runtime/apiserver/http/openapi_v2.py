@@ -1,0 +1,75 @@
+"""/openapi/v2, as JSON or protobuf, made on a thread of its own when it is asked for: it takes half a second.
+
+Source: kube-openapi pkg/handler/handler.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from runtime.apiserver.http.connection import HttpRequest
+from runtime.apiserver.http.negotiation import JSON, ranges
+from runtime.apiserver.schema.openapi import OpenApi
+from runtime.apiserver.schema.openapi_v2 import Document
+from runtime.client.api import Response
+
+OPENAPI_V2 = "/openapi/v2"
+PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+# What is asked for, of which the last is no media type.
+ASKED = (JSON, PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+
+
+class OpenApiV2:
+    """For the event loop's thread."""
+
+    def __init__(self, openapi: OpenApi, release: str, *, failed: Callable[[HttpRequest, Exception], None]) -> None:
+        """release: of Kubernetes, "1.36". failed: refuses a request."""
+        self._openapi, self._release, self._failed = openapi, release, failed
+        self._made: tuple[str, Document] | None = None
+        self._making: dict[str, asyncio.Future[Document]] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openapi")
+
+    def respond(self, request: HttpRequest) -> None:
+        type_ = _accepted(request.headers.get(b"accept", b"").decode(errors="replace"))
+        if not type_:
+            request.respond(Response(status=406, content_type="text/plain; charset=utf-8"))
+            return
+        version, make = self._openapi.everything()
+        if self._made is not None and self._made[0] == version:
+            self._send(request, type_, self._made[1])
+            return
+        making = self._making.get(version)
+        if making is None:
+            loop = asyncio.get_running_loop()
+            making = self._making[version] = loop.run_in_executor(self._thread, make, self._release)
+        making.add_done_callback(lambda made: self._finish(request, type_, version, made))
+
+    def _finish(self, request: HttpRequest, type_: str, version: str, made: asyncio.Future[Document]) -> None:
+        self._making.pop(version, None)
+        try:
+            document = made.result()
+        except Exception as error:
+            self._failed(request, error)
+            return
+        self._made = version, document
+        self._send(request, type_, document)
+
+    def _send(self, request: HttpRequest, type_: str, document: Document) -> None:
+        lines = b'Etag: "%b"\r\nVary: Accept\r\n' % document.etag.encode()
+        known = request.headers.get(b"if-none-match", b"").decode(errors="replace")
+        if document.etag in {one.strip().removeprefix("W/").strip('"') for one in known.split(",")}:
+            request.respond(Response(status=304, content_type=type_), lines=lines)
+            return
+        body = document.json() if type_ == JSON else document.protobuf()
+        request.respond(Response(status=200, body=body, content_type=type_), lines=lines)
+
+
+def _accepted(accept: str) -> str:
+    """The media type of the response; "" if there is none that the client takes."""
+    for type_, subtype in ranges(accept or "*/*"):
+        for asked in ASKED:
+            if type_ in ("application", "*") and subtype in (asked.partition("/")[2], "*"):
+                return JSON if asked == JSON else PROTOBUF
+    return ""

@@ -1,0 +1,59 @@
+"""OpenAPI v2: one document of everything, which older kubectl, Helm, Terraform and makers of clients read.
+
+It is made when it is first asked for, and kept compressed until what is served changes.
+
+Source: apiserver pkg/server/routes/openapi.go; kube-openapi pkg/handler/handler.go; api/openapi-spec/swagger.json
+(v1.36). Differs from upstream: operations and parameters have no descriptions, fields no enumerations; there are no
+operations that watch by path, or that pass on to kubelets and pods.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Sequence
+
+import orjson
+
+from protocols.late_methods import dataclass
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.schema.api_types import ApiTypes
+from runtime.apiserver.schema.descriptions import Descriptions
+from runtime.apiserver.schema.openapi_v2_paths import PARAMETERS, paths
+from runtime.apiserver.schema.openapi_v2_protobuf import encoded
+from runtime.apiserver.schema.openapi_v2_schemas import schemas
+
+_BEARER = {"description": "Bearer Token authentication", "type": "apiKey", "name": "authorization", "in": "header"}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """etag: without quotes, of both forms. Both are compressed here."""
+
+    etag: str
+    _json: bytes
+    _protobuf: bytes
+
+    def json(self) -> bytes:
+        return zlib.decompress(self._json)
+
+    def protobuf(self) -> bytes:
+        return zlib.decompress(self._protobuf)
+
+
+def make_document(
+    definitions: Sequence[ResourceDefinition], types: ApiTypes, descriptions: Descriptions, version: str
+) -> Document:
+    """version: of Kubernetes, "1.36"."""
+    found = {
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": version},
+        "paths": dict(sorted(paths(definitions, types))),
+        "definitions": dict(sorted(schemas(definitions, types, descriptions).items())),
+        "parameters": PARAMETERS,
+        "securityDefinitions": {"BearerToken": _BEARER},
+        "security": [{"BearerToken": []}],
+    }
+    raw = orjson.dumps(found)
+    etag = hashlib.sha512(raw).hexdigest().upper()
+    return Document(etag, zlib.compress(raw), zlib.compress(encoded(found)))

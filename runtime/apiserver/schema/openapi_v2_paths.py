@@ -1,0 +1,232 @@
+"""The paths in the OpenAPI v2 document: what can be asked of each resource, and how the operations are called.
+
+Source: apiserver pkg/endpoints/installer.go, pkg/endpoints/openapi/openapi.go; apiextensions-apiserver
+pkg/controller/openapi/builder/builder.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from protocols.messages.commands import PatchType
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.subresources import subresource_of
+from runtime.apiserver.schema.api_types import META, ApiTypes
+from runtime.apiserver.schema.openapi_schemas import GROUP_VERSION_KIND, foreign_name, kind_of
+from runtime.apiserver.schema.openapi_v2_schemas import DELETE_OPTIONS, INFO, PATCH, STATUS, reference
+
+_JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+_ALL = (_JSON, _YAML, _PROTOBUF)
+_STREAMS = (f"{_JSON};stream=watch", f"{_PROTOBUF};stream=watch")
+_TEXTS = {200: "OK", 201: "Created", 202: "Accepted"}
+
+_WRITING = ("dryRun", "fieldManager", "fieldValidation")
+_LISTING = (
+    *("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch"),
+    *("sendInitialEvents", "shardSelector", "timeoutSeconds"),
+)
+_DELETING = (
+    *("dryRun", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential", "orphanDependents"),
+    "propagationPolicy",
+)
+_WATCHING = ("allowWatchBookmarks", "watch")
+_TYPES = {
+    "boolean": (
+        *("allowWatchBookmarks", "force", "ignoreStoreReadErrorWithClusterBreakingPotential"),
+        *("orphanDependents", "sendInitialEvents", "watch"),
+    ),
+    "integer": ("gracePeriodSeconds", "limit", "timeoutSeconds"),
+}
+_TYPE_OF = {name: type_ for type_, names in _TYPES.items() for name in names}
+_IN_PATH = ("name", "namespace")
+
+
+class Action(NamedTuple):
+    """operation: the word that operationId begins with. options: its parameters. statuses: of its responses."""
+
+    name: str
+    method: str
+    operation: str
+    options: tuple[str, ...] = ()
+    statuses: tuple[int, ...] = (200,)
+
+
+_ACTIONS: Mapping[str, Action] = {
+    "list": Action("list", "get", "list", (*_LISTING, *_WATCHING)),
+    "create": Action("post", "post", "create", _WRITING, (200, 201, 202)),
+    "deletecollection": Action("deletecollection", "delete", "deleteCollection", (*_LISTING, *_DELETING)),
+    "get": Action("get", "get", "read"),
+    "update": Action("put", "put", "replace", _WRITING, (200, 201)),
+    "patch": Action("patch", "patch", "patch", (*_WRITING, "force"), (200, 201)),
+    "delete": Action("delete", "delete", "delete", _DELETING, (200, 202)),
+}
+# Upstream makes those of a custom resource elsewhere, and otherwise.
+_CUSTOM_ACTIONS: Mapping[str, Action] = {
+    **_ACTIONS,
+    "deletecollection": _ACTIONS["deletecollection"]._replace(options=(*_LISTING, *_WATCHING)),
+    "get": _ACTIONS["get"]._replace(options=("resourceVersion",)),
+    "patch": _ACTIONS["patch"]._replace(statuses=(200,)),
+}
+_OF_COLLECTION, _OF_ONE = ("list", "create", "deletecollection"), ("get", "update", "patch", "delete")
+_OF_SUBRESOURCE = ("get", "update", "patch", "create")
+
+
+def _parameter(name: str) -> dict[str, Any]:
+    place = {"in": "path", "required": True} if name in _IN_PATH else {"in": "query"}
+    return {"uniqueItems": True, "type": _TYPE_OF.get(name, "string"), "name": name, **place}
+
+
+_NAMES = sorted({"pretty", *_IN_PATH, *(name for action in _ACTIONS.values() for name in action.options)})
+# By name; operations refer to them.
+PARAMETERS: Mapping[str, Mapping[str, Any]] = {name: _parameter(name) for name in _NAMES}
+
+
+def paths(definitions: Sequence[ResourceDefinition], types: ApiTypes) -> Iterator[tuple[str, dict[str, Any]]]:
+    for definition in definitions:
+        yield from _of_resource(definition, types)
+    yield from _of_discovery(definitions)
+    code = _about("getCodeVersion", "version", INFO, (_JSON,))
+    yield "/version/", {"get": code}
+    yield "/.well-known/openid-configuration/", {"get": _of_accounts("Configuration", "WellKnown", _JSON)}
+    yield "/openid/v1/jwks/", {"get": _of_accounts("Keyset", "openid", "application/jwk-set+json")}
+
+
+def _of_resource(definition: ResourceDefinition, types: ApiTypes) -> Iterator[tuple[str, dict[str, Any]]]:
+    root = f"/apis/{definition.api_version}" if definition.group else f"/api/{definition.api_version}"
+    everywhere = f"{root}/{definition.plural}"
+    collection = f"{root}/namespaces/{{namespace}}/{definition.plural}" if definition.namespaced else everywhere
+    operations = _Operations(definition, types)
+    if definition.namespaced and "list" in definition.verbs:
+        yield everywhere, operations.of(("list",), definition.verbs, everywhere)
+    if set(_OF_COLLECTION) & set(definition.verbs):
+        yield collection, operations.of(_OF_COLLECTION, definition.verbs, collection)
+    if set(_OF_ONE) & set(definition.verbs):
+        yield f"{collection}/{{name}}", operations.of(_OF_ONE, definition.verbs, f"{collection}/{{name}}")
+    for name in definition.subresources:
+        path = f"{collection}/{{name}}/{name}"
+        yield path, operations.of(_OF_SUBRESOURCE, subresource_of(name).verbs, path, name)
+
+
+class _Operations:
+    """Of one resource."""
+
+    def __init__(self, definition: ResourceDefinition, types: ApiTypes) -> None:
+        self._definition, self._types = definition, types
+        self._actions = _CUSTOM_ACTIONS if definition.dynamic else _ACTIONS
+
+    def of(self, wanted: Iterable[str], verbs: Iterable[str], path: str, subresource: str = "") -> dict[str, Any]:
+        """wanted: those of the verbs that are meant at this path."""
+        verbs = frozenset(verbs)
+        shared = [name for name in _IN_PATH if f"{{{name}}}" in path]
+        found: dict[str, Any] = {
+            self._actions[verb].method: self._operation(verb, path, subresource) for verb in wanted if verb in verbs
+        }
+        return found | {"parameters": [_shared(name) for name in (*shared, "pretty")]}
+
+    def _operation(self, verb: str, path: str, subresource: str) -> dict[str, Any]:
+        definition, action = self._definition, self._actions[verb]
+        of_all = definition.namespaced and verb == "list" and "{namespace}" not in path
+        kind = kind_of(definition, subresource)
+        parameters = [*self._body(verb, kind), *map(_shared, action.options)]
+        of = f"{'Namespaced' if definition.namespaced and not of_all else ''}{definition.kind}{subresource.title()}"
+        begin, collection = ("delete", "Collection") if verb == "deletecollection" else (action.operation, "")
+        group = group_in_names(definition.group)
+        version = definition.version
+        end = "ForAllNamespaces" if of_all else ""
+        produced = (_JSON, _YAML) if definition.dynamic else _ALL
+        shown = {
+            "consumes": self._consumed(verb),
+            "produces": (*produced, *_STREAMS) if verb == "list" and not definition.dynamic else produced,
+            "schemes": ("https",),
+            "tags": (_tag(group, version),),
+            "operationId": f"{begin}{group}{version.title()}{collection}{of}{end}",
+            "responses": _responses(self._response(verb, kind), action.statuses),
+            "x-kubernetes-action": action.name,
+            GROUP_VERSION_KIND: kind_of(definition) if definition.dynamic else kind,
+        }
+        return shown | ({"parameters": parameters} if parameters else {})
+
+    def _consumed(self, verb: str) -> tuple[str, ...]:
+        if verb == "patch":
+            patches = (PatchType.JSON, PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY)
+            return tuple(str(one) for one in patches if not (self._definition.dynamic and one == PatchType.STRATEGIC))
+        return (_JSON, _YAML) if self._definition.dynamic else ("*/*",)
+
+    def _body(self, verb: str, kind: Mapping[str, str]) -> list[dict[str, Any]]:
+        of = {"create": self._schema(kind), "update": self._schema(kind), "patch": PATCH}.get(verb)
+        if of is not None:
+            return [{"name": "body", "in": "body", "required": True, "schema": reference(of)}]
+        if verb == "delete" or (verb == "deletecollection" and not self._definition.dynamic):
+            return [{"name": "body", "in": "body", "schema": reference(DELETE_OPTIONS)}]
+        return []
+
+    def _response(self, verb: str, kind: Mapping[str, str]) -> str:
+        if verb == "deletecollection" or (verb == "delete" and not self._returns_deleted()):
+            return STATUS
+        return self._schema({**kind, "kind": self._definition.list_kind} if verb == "list" else kind)
+
+    def _returns_deleted(self) -> bool:
+        """Upstream's document does not say it of namespaces, which come back all the same."""
+        return self._definition.strategy.return_deleted_object and self._definition.name != "namespaces"
+
+    def _schema(self, kind: Mapping[str, str]) -> str:
+        return self._types.name_of(**kind) or foreign_name(kind)
+
+
+def _shared(name: str) -> dict[str, str]:
+    return {"$ref": f"#/parameters/{name}"}
+
+
+def _responses(name: str, statuses: Iterable[int]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        str(status): {"description": _TEXTS[status], "schema": reference(name)} for status in statuses
+    }
+    return found | {"401": {"description": "Unauthorized"}}
+
+
+def group_in_names(group: str) -> str:
+    """ "rbac.authorization.k8s.io" → "RbacAuthorization"; "" → "Core"."""
+    parts = group.removesuffix(".k8s.io").split(".")
+    return "".join(part[:1].upper() + part[1:] for part in parts) or "Core"
+
+
+def _tag(group: str, version: str = "") -> str:
+    name = group[:1].lower() + group[1:]
+    return f"{name}_{version}" if version else name
+
+
+def _of_discovery(definitions: Iterable[ResourceDefinition]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Upstream makes none for the groups of custom resources."""
+    versions = {(one.group, one.version) for one in definitions if not one.dynamic}
+    yield "/api/", {"get": _about("getCoreAPIVersions", "core", f"{META}.APIVersions")}
+    yield "/apis/", {"get": _about("getAPIVersions", "apis", f"{META}.APIGroupList")}
+    for group in {group for group, _ in versions if group}:
+        named = group_in_names(group)
+        yield f"/apis/{group}/", {"get": _about(f"get{named}APIGroup", _tag(named), f"{META}.APIGroup")}
+    for group, version in versions:
+        named = group_in_names(group)
+        about = _about(f"get{named}{version.title()}APIResources", _tag(named, version), f"{META}.APIResourceList")
+        yield f"/apis/{group}/{version}/" if group else f"/api/{version}/", {"get": about}
+
+
+def _about(operation: str, tag: str, name: str, types: tuple[str, ...] = _ALL) -> dict[str, Any]:
+    return {
+        "consumes": types,
+        "produces": types,
+        "schemes": ("https",),
+        "tags": (tag,),
+        "operationId": operation,
+        "responses": _responses(name, (200,)),
+    }
+
+
+def _of_accounts(what: str, tag: str, type_: str) -> dict[str, Any]:
+    responses = {"200": {"description": "OK", "schema": {"type": "string"}}, "401": {"description": "Unauthorized"}}
+    return {
+        "produces": (type_,),
+        "schemes": ("https",),
+        "tags": (tag,),
+        "operationId": f"getServiceAccountIssuerOpenID{what}",
+        "responses": responses,
+    }

@@ -1,0 +1,137 @@
+"""The definitions in the OpenAPI v2 document: those of version 3, in the words that version 2 has.
+
+Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go, pkg/controller/openapi/v2/conversion.go
+(v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes
+from runtime.apiserver.schema.descriptions import Descriptions
+from runtime.apiserver.schema.openapi_schemas import (
+    GROUP_VERSION_KIND,
+    PREFIX,
+    foreign_name,
+    kind_of,
+    schema_of,
+    schemas_of,
+)
+
+# What no resource has, but what is said about them.
+STATUS, PATCH, WATCH_EVENT = f"{META}.Status", f"{META}.Patch", f"{META}.WatchEvent"
+DELETE_OPTIONS, INFO = f"{META}.DeleteOptions", "io.k8s.apimachinery.pkg.version.Info"
+_BESIDE = (
+    *(STATUS, PATCH, WATCH_EVENT, DELETE_OPTIONS, INFO),
+    *(f"{META}.{name}" for name in ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions")),
+)
+_OF_ALL_GROUPS = (DELETE_OPTIONS, WATCH_EVENT)
+_TEXT_OR_NUMBER = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string"},
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": "string", "format": "int-or-string"},
+}
+_ONLY_IN_V3 = frozenset({"allOf", "oneOf", "anyOf", "not", "default", "nullable", "example", "externalDocs"})
+_PRESERVE, _EMBEDDED = "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"
+
+
+def reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def schemas(
+    definitions: Sequence[ResourceDefinition], types: ApiTypes, descriptions: Descriptions
+) -> dict[str, dict[str, Any]]:
+    """Name → schema."""
+    found = schemas_of(definitions, types, descriptions)
+    for type_ in types.closure(_BESIDE):
+        found[type_.name] = schema_of(type_, descriptions.of(type_.name)) | _kinds(found.get(type_.name, {}))
+    for kind, name in types.kinds.items():
+        if name in _BESIDE and name not in _OF_ALL_GROUPS:
+            found[name][GROUP_VERSION_KIND] = [_split(kind)]
+    of_all = sorted({(one.group, one.version) for one in definitions})
+    for name in _OF_ALL_GROUPS:
+        kind = name.rpartition(".")[2]
+        found[name][GROUP_VERSION_KIND] = [_group_version_kind(group, version, kind) for group, version in of_all]
+    shown = {name: _built_in(schema) for name, schema in found.items()}
+    for name, words in _TEXT_OR_NUMBER.items():
+        description = shown[name].get("description")
+        shown[name] = {**words, **({"description": description} if description else {})}
+    for definition in definitions:
+        if definition.schema is not None:
+            shown[foreign_name(kind_of(definition))] = _custom_kind(definition, definition.schema)
+    return shown
+
+
+def _kinds(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {GROUP_VERSION_KIND: schema[GROUP_VERSION_KIND]} if GROUP_VERSION_KIND in schema else {}
+
+
+def _split(place: str) -> dict[str, str]:
+    api_version, _, kind = place.rpartition("/")
+    group, _, version = api_version.rpartition("/")
+    return _group_version_kind(group, version, kind)
+
+
+def _group_version_kind(group: str, version: str, kind: str) -> dict[str, str]:
+    return {"group": group, "kind": kind, "version": version}
+
+
+def _built_in(schema: Any) -> Any:
+    """Without defaults; what stands beside a reference does so without allOf."""
+    match schema:
+        case {"allOf": [{"$ref": str()} as one], **rest}:
+            return _built_in({**one, **rest})
+        case {"properties": properties, **rest}:
+            return {**_built_in(rest), "properties": {name: _built_in(one) for name, one in properties.items()}}
+        case dict():
+            return {word: _built_in(value) for word, value in schema.items() if word != "default"}
+        case list():
+            return [_built_in(one) for one in schema]
+        case str():
+            return schema.replace(PREFIX, "#/definitions/", 1) if schema.startswith(PREFIX) else schema
+    return schema
+
+
+def _custom_kind(definition: ResourceDefinition, schema: Mapping[str, Any]) -> dict[str, Any]:
+    kind = {GROUP_VERSION_KIND: [kind_of(definition)]}
+    if schema.get(_PRESERVE):
+        return {"type": "object", **kind}  # a client that knew some fields would refuse all others
+    shown = custom_schema(schema)
+    given = shown.get("properties", {})
+    own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": reference(OBJECT_META)}
+    return {**shown, "properties": {**given, **own}, **kind}
+
+
+def custom_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Clients of version 2 refuse null, and fields that are unknown beside known ones: there they are told less."""
+    shown = {word: value for word, value in schema.items() if word not in _ONLY_IN_V3}
+    if schema.get("nullable"):
+        for word in ("type", "items", "properties"):
+            shown.pop(word, None)
+    if schema.get(_PRESERVE):
+        for word in ("items", "properties"):
+            shown.pop(word, None)
+    without_items = shown.get("type") == "array" and "items" not in shown
+    if without_items or (shown.get("type") == "object" and schema.get(_PRESERVE)):
+        del shown["type"]
+    additional = shown.get("additionalProperties")
+    nullable = {name for name, one in shown.get("properties", {}).items() if one.get("nullable")}
+    required = [name for name in shown.pop("required", ()) if name not in nullable]
+    if required and not (isinstance(additional, dict) and additional.get("nullable")):
+        shown["required"] = required
+    if "properties" in shown:
+        shown["properties"] = {name: custom_schema(one) for name, one in shown["properties"].items()}
+    for word in ("items", "additionalProperties"):
+        if isinstance(shown.get(word), dict):
+            shown[word] = custom_schema(shown[word])
+    return _with_embedded(shown) if schema.get(_EMBEDDED) and not schema.get(_PRESERVE) else shown
+
+
+def _with_embedded(shown: dict[str, Any]) -> dict[str, Any]:
+    own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": reference(OBJECT_META)}
+    required = [*shown.get("required", ())]
+    required += [name for name in ("kind", "apiVersion") if name not in required]
+    return {**shown, "properties": {**shown.get("properties", {}), **own}, "required": required}

@@ -1,0 +1,132 @@
+"""The OpenAPI v2 document of kube-apiserver 1.36 with its default flags and one custom resource, and ours.
+
+Of the real one's, which has four million characters, openapi_v2_answers.json keeps a hash of every definition and every
+operation, without descriptions and enumerations. To record them anew, with the binaries that KUBEBUILDER_ASSETS names:
+
+    python -m tests.runtime.apiserver.openapi_v2_contract
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from runtime.apiserver.http.openapi_v2 import PROTOBUF
+from tests.runtime.apiserver.protobuf_contract import DEFINITION, JSON, real_answer
+
+ANSWERS = Path(__file__).with_name("openapi_v2_answers.json")
+
+MORE: dict[str, Any] = {
+    "one": {"type": "object", "properties": {"a": {"type": "string"}}, "oneOf": [{"required": ["a"]}]},
+    "nothing": {"type": "string", "nullable": True, "format": "date-time"},
+    "objects": {
+        "type": "array",
+        "items": {"type": "object", "properties": {"k": {"type": "string", "default": "a"}}, "required": ["k"]},
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["k"],
+    },
+    "whole": {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"spec": {"type": "object"}}},
+    "loosely": {
+        "type": "object",
+        "x-kubernetes-embedded-resource": True,
+        "x-kubernetes-preserve-unknown-fields": True,
+    },
+    "lists": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    "needs": {
+        "type": "object",
+        "required": ["a", "b"],
+        "properties": {"a": {"type": "string", "nullable": True}, "b": {"type": "array", "items": {"type": "string"}}},
+    },
+}
+
+
+def definition() -> dict[str, Any]:
+    """Of the custom resource."""
+    copied: dict[str, Any] = json.loads(json.dumps(DEFINITION))
+    schema = copied["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"] |= MORE
+    return copied
+
+
+def parts(document: dict[str, Any]) -> dict[str, Any]:
+    """Every definition and every operation, in a form that says the same where the documents mean the same."""
+    found = {f"definition {name}": _plain(schema) for name, schema in document["definitions"].items()}
+    found |= {f"{method} {path}": operation for path, method, operation in _operations(document)}
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Of a schema."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    shown = {}
+    for word, inner in value.items():
+        if word == "properties":
+            shown[word] = {name: _plain(one) for name, one in inner.items()}
+        elif word == "required" and isinstance(inner, list):
+            shown[word] = sorted(inner)
+        elif word not in ("description", "enum") or not isinstance(inner, str | list):
+            shown[word] = _plain(inner)
+    return shown
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    for path, item in document["paths"].items():
+        shared = item.get("parameters", [])
+        for method, operation in item.items():
+            if method != "parameters":
+                own = [_resolved(document, one) for one in [*shared, *operation.get("parameters", ())]]
+                rest = {word: value for word, value in operation.items() if word != "description"}
+                yield path, method, {**rest, "parameters": sorted(own, key=lambda one: (one["in"], one["name"]))}
+
+
+def _resolved(document: dict[str, Any], parameter: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in parameter:
+        parameter = document["parameters"][parameter["$ref"].rpartition("/")[2]]
+    return {word: value for word, value in parameter.items() if word != "description"}
+
+
+def hashed(part: Any) -> str:
+    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def recorded() -> dict[str, str]:
+    found: dict[str, str] = json.loads(ANSWERS.read_text())
+    return found
+
+
+def real_document(directory: Path, assets: Path) -> tuple[dict[str, Any], bytes]:
+    """As JSON, and as protobuf."""
+    from tests.e2e.kubectl import Api
+    from tests.e2e.real_server import real_server
+
+    with real_server(directory, assets) as server:
+        api = Api(server.kubeconfig)
+        real_answer(api, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition(), JSON)
+        while True:
+            document = json.loads(real_answer(api, "GET", "/openapi/v2", None, JSON)[0])
+            if "com.example.wire.v1.Widget" in document["definitions"]:
+                return document, real_answer(api, "GET", "/openapi/v2", None, PROTOBUF)[0]
+            time.sleep(0.5)
+
+
+def record() -> None:
+    from tests.e2e.real_server import binaries
+
+    assets = binaries()
+    assert assets is not None, "KUBEBUILDER_ASSETS names the directory with kube-apiserver and etcd"
+    with tempfile.TemporaryDirectory() as directory:
+        document, _ = real_document(Path(directory), assets)
+    hashes = {name: hashed(part) for name, part in parts(document).items()}
+    ANSWERS.write_text(json.dumps(hashes, indent=0, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    record()

@@ -1,0 +1,48 @@
+"""Our OpenAPI v2 document says what kube-apiserver's does, but for what is listed here; see openapi_v2_contract.py."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.descriptions import Descriptions
+from runtime.apiserver.schema.openapi_v2 import make_document
+from runtime.apiserver.schema.openapi_v2_protobuf import encoded
+from tests.runtime.apiserver import openapi_v2_contract
+from tests.runtime.apiserver.conftest import Api
+from tests.runtime.apiserver.openapi_v2_contract import hashed, parts
+from tests.runtime.apiserver.test_discovery_contract import MORE_HERE
+
+REAL = openapi_v2_contract.recorded()
+# Watches by path, which upstream has deprecated, and what is passed on to kubelets and pods.
+NOT_HERE = re.compile(r"get /apis?/.*/watch/.*|\w+ .*/(?:attach|exec|log|portforward|proxy(?:/\{path\})?)")
+# Their kinds are of each version that is served; upstream's also of those that could be.
+OF_ALL_GROUPS = {f"definition io.k8s.apimachinery.pkg.apis.meta.v1.{name}" for name in ("DeleteOptions", "WatchEvent")}
+
+
+@pytest.fixture
+def ours(api: Api) -> dict[str, Any]:
+    api.create("customresourcedefinitions", openapi_v2_contract.definition())
+    served = [one for one in api.server.registry if one.api_version != MORE_HERE]
+    made = make_document(served, built_in_types(), Descriptions(None), "1.36")
+    return parts(json.loads(made.json()))
+
+
+def test_definitions_and_operations_are_those_of_kube_apiserver(ours: dict[str, Any]) -> None:
+    expected = {name for name in REAL if not NOT_HERE.fullmatch(name)}
+    assert expected ^ ours.keys() == set()
+    assert {name for name in expected if hashed(ours[name]) != REAL[name]} == OF_ALL_GROUPS
+
+
+@pytest.mark.cluster
+def test_the_recorded_parts_are_those_of_kube_apiserver(tmp_path: Path) -> None:
+    from tests.e2e.real_server import assets_or_skip
+
+    document, raw = openapi_v2_contract.real_document(tmp_path, assets_or_skip())
+    assert {name: hashed(part) for name, part in parts(document).items()} == REAL
+    assert encoded(document) == raw
