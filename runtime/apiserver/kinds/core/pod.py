@@ -12,7 +12,7 @@ from typing import Any
 from protocols.late_methods import dataclass
 from protocols.objects import Object, is_deleting
 from protocols.quality_of_service import quality_of_service
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
+from runtime.apiserver.errors.field_errors import FieldError, forbidden
 from runtime.apiserver.kinds.shared import ephemeral_containers, pod_resize
 from runtime.apiserver.kinds.shared.cells import (
     NONE,
@@ -25,27 +25,25 @@ from runtime.apiserver.kinds.shared.cells import (
     part,
     since,
 )
-from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_spec
+from runtime.apiserver.kinds.shared.pod_preparation import merge_label_keys, take_apparmor_annotations
+from runtime.apiserver.kinds.shared.pod_resources import default_pod_resources
+from runtime.apiserver.kinds.shared.pod_status import wrong_pod_status
+from runtime.apiserver.kinds.shared.pod_updates import wrong_pod_update
 from runtime.apiserver.kinds.shared.pod_validation import validate_pod_spec
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at, fields_at, text_at
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
-from runtime.apiserver.schema.inner_forms import difference
-
-UPDATABLE = (
-    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
 
 
 def set_defaults(pod: Object) -> None:
     """More than a template gets: requests default to limits, and on the host network hostPort to containerPort."""
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         limits = container["resources"].get("limits")
         if limits:
@@ -55,6 +53,8 @@ def set_defaults(pod: Object) -> None:
         if spec.get("hostNetwork"):
             for port in container.get("ports") or ():
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
+    if "resources" in spec:
+        default_pod_resources(spec)
     spec.setdefault("enableServiceLinks", True)
 
 
@@ -74,12 +74,16 @@ def prepare_for_create(pod: Object) -> None:
             {
                 "type": "PodScheduled",
                 "status": "False",
+                "lastProbeTime": None,
                 "lastTransitionTime": pod["metadata"]["creationTimestamp"],
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
         ]
     pod["status"] = status
+    if not pod["spec"].keys().isdisjoint(("affinity", "topologySpreadConstraints")):
+        merge_label_keys(pod)
+    take_apparmor_annotations(pod)
 
 
 def validate(pod: Object) -> list[FieldError]:
@@ -96,63 +100,20 @@ def validate_create(pod: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Mutable are images, a shorter deadline, more tolerations, fewer scheduling gates."""
-    spec, before = new["spec"], old["spec"]
-    if spec == before:
-        return []
-    errors: list[FieldError] = []
-    changed = dict(spec)
-    for field in ("containers", "initContainers"):
-        now, then = spec.get(field) or [], before.get(field) or []
-        if len(now) != len(then):
-            return [forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
-        if field in before:
-            changed[field] = [{**one, "image": two.get("image")} for one, two in zip(now, then, strict=True)]
-    _validate_deadline_update(spec, before, errors)
-    for toleration in before.get("tolerations") or ():
-        if not any(_same_but_for_seconds(toleration, one) for one in spec.get("tolerations") or ()):
-            detail = "existing toleration can not be modified except its tolerationSeconds"
-            errors.append(forbidden("spec.tolerations", detail))
-            break
-    gates = {gate.get("name") for gate in before.get("schedulingGates") or ()}
-    for i, gate in enumerate(spec.get("schedulingGates") or ()):
-        if gate.get("name") not in gates:
-            detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
-            errors.append(forbidden(f"spec.schedulingGates[{i}].name", detail))
-    for field in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
-        changed.pop(field, None)
-        if field in before:
-            changed[field] = before[field]
-    if (before.get("terminationGracePeriodSeconds") or 0) < 0 and changed.get("terminationGracePeriodSeconds") == 1:
-        changed["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
-    if changed != before:
-        lines = difference(before, changed, "core.PodSpec")
-        errors.append(forbidden("spec", f"pod updates may not change fields other than {UPDATABLE}\n{lines}"))
-    return errors
-
-
-def _same_but_for_seconds(old: Object, new: Object) -> bool:
-    return {**old, "tolerationSeconds": None} == {**new, "tolerationSeconds": None}
-
-
-def _validate_deadline_update(spec: Object, before: Object, errors: list[FieldError]) -> None:
-    now, then = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
-    field = "spec.activeDeadlineSeconds"
-    if now is None and then is not None:
-        errors.append(invalid(field, None, "must not update from a positive integer to nil value"))
-    elif now is not None and then is not None and then < now:
-        errors.append(invalid(field, now, "must be less than or equal to previous value"))
+    return wrong_pod_update(new, old)
 
 
 def prepare_for_status_update(new: Object, old: Object) -> None:
-    """Keeps fields that an older kubelet would drop; podIP and hostIP are the first of podIPs and hostIPs."""
+    """Keeps fields that an older kubelet would drop; podIP is the first of podIPs."""
     status = new.setdefault("status", {})
-    for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
-        first = (status.get(many) or [{}])[0].get("ip")
-        if status.get(one) and status[one] != first:
-            status[many] = [{"ip": status[one]}]
-        elif first and not status.get(one):
-            status[one] = first
+    first = (status.get("podIPs") or [{}])[0].get("ip")
+    if status.get("podIP") and status["podIP"] != first:
+        status["podIPs"] = [{"ip": status["podIP"]}]
+    elif first and not status.get("podIP"):
+        status["podIP"] = first
+    for one in status.get("conditions") or ():
+        for time in ("lastProbeTime", "lastTransitionTime"):
+            one.setdefault(time, None)  # upstream's encoder never leaves them out
     for field in ("qosClass", "observedGeneration"):
         if not status.get(field) and field in old.get("status", {}):
             status[field] = old["status"][field]
@@ -169,14 +130,7 @@ def _prepare_for_ephemeral_containers(new: Object, old: Object, now: str) -> Non
 
 
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
-    now, then = new.get("status") or {}, old.get("status") or {}
-    if now.get("qosClass") != then.get("qosClass"):
-        errors.append(invalid("status.qosClass", now.get("qosClass", ""), IMMUTABLE))
-    for i, one in enumerate(now.get("conditions") or ()):
-        type_ = one.get("type") or ""
-        errors += [invalid(f"status.conditions[{i}].Type", type_, text) for text in label_key(type_)]
-    return errors
+    return list(wrong_pod_status(new, old))
 
 
 @dataclass(slots=True)

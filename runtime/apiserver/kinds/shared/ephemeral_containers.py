@@ -10,6 +10,7 @@ from protocols.objects import Object, annotations_of
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, quoted
 from runtime.apiserver.kinds.shared.cells import part
 from runtime.apiserver.kinds.shared.pod_validation import MIRROR, validate_pod_spec
+from runtime.apiserver.schema.inner_forms import difference
 
 FIELD = "ephemeralContainers"
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
@@ -40,12 +41,7 @@ def validate(new: Object, old: Object) -> list[FieldError]:
         if name not in now:
             errors.append(forbidden(field, f"existing ephemeral containers {quoted(name)} may not be removed\n"))
         elif now[name] != one:
-            detail = f"existing ephemeral containers {quoted(name)} may not be changed\n{_difference(one, now[name])}"
+            lines = difference(one, now[name], "core.EphemeralContainer")
+            detail = f"existing ephemeral containers {quoted(name)} may not be changed\n{lines}"
             errors.append(forbidden(field, detail))
     return errors
-
-
-def _difference(old: Object, new: Object) -> str:
-    """In our words; upstream prints a difference of its inner types."""
-    names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-    return "\n".join(f"  {name}: {old.get(name)!r} -> {new.get(name)!r}" for name in names)

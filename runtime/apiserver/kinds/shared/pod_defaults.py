@@ -40,7 +40,9 @@ def default_pod_spec(spec: Object) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """Always for :latest, explicit or implied; IfNotPresent for a digest or any other tag."""
+    """Always for :latest, explicit or implied; IfNotPresent for a digest or any other tag, and for what is no image."""
+    if not image.strip():
+        return "IfNotPresent"
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
@@ -69,13 +71,22 @@ def _default_container(container: Object) -> None:
     for name in _PROBES:
         if container.get(name) is not None:
             _default_probe(container[name])
-    for hook in (container.get("lifecycle") or {}).values():
-        if isinstance(hook, dict) and hook.get("httpGet"):
-            _default_http_get(hook["httpGet"])
+    if "lifecycle" in container:
+        _default_lifecycle(container)
     _fill(container, "terminationMessagePath", "/dev/termination-log")
     _fill(container, "terminationMessagePolicy", "File")
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = pull_policy(container.get("image") or "")
+
+
+def _default_lifecycle(container: Object) -> None:
+    """Signals are behind a feature gate that is off."""
+    hooks = container["lifecycle"]
+    if hooks.pop("stopSignal", None) is not None and not hooks:
+        del container["lifecycle"]
+    for hook in hooks.values():
+        if hook.get("httpGet"):
+            _default_http_get(hook["httpGet"])
 
 
 def _default_probe(probe: Object) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from protocols.objects import Object
-from protocols.quantities import milli_value, parse_quantity
-from protocols.quota.names import is_extended, is_huge_pages
 from runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
@@ -29,10 +27,14 @@ from runtime.apiserver.kinds.shared.names import (
     label_key,
     label_value,
 )
-from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
 from runtime.apiserver.kinds.shared.object_meta import validate_annotations, validate_labels
 from runtime.apiserver.kinds.shared.pod_network import wrong_aliases, wrong_resolver
-from runtime.apiserver.kinds.shared.resource_amounts import wrong_container_name
+from runtime.apiserver.kinds.shared.pod_resources import (
+    wrong_overhead,
+    wrong_pod_resources,
+    wrong_resource_claims,
+    wrong_resources,
+)
 from runtime.apiserver.kinds.shared.scheduling_rules import wrong_affinity, wrong_gates, wrong_spread
 from runtime.apiserver.kinds.shared.security_contexts import (
     wrong_container_context,
@@ -40,6 +42,7 @@ from runtime.apiserver.kinds.shared.security_contexts import (
     wrong_pod_context,
 )
 from runtime.apiserver.kinds.shared.volume_sources import wrong_path, wrong_source
+from runtime.apiserver.kinds.shared.windows import wrong_on_windows
 
 MOST = 2**31 - 1
 MIRROR = "kubernetes.io/config.mirror"  # the annotation of a static pod
@@ -57,6 +60,7 @@ _NOT_EPHEMERAL = (
 )
 _OF_RUNNING = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_DEMANDS = ("resourceClaims", "resources", "overhead")
 _PLAIN_MOUNT = {"name", "mountPath", "readOnly"}
 _NO_EPHEMERAL = "cannot be set for an Ephemeral Container"
 
@@ -98,6 +102,8 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
                 errors += [forbidden(f"{at}.{name}", detail) for name in _OF_RUNNING if name in container]
     if spec.get("ephemeralContainers"):
         _validate_ephemeral_containers(spec, volumes, names, field, errors)
+    if not spec.keys().isdisjoint(_DEMANDS):
+        errors += _wrong_demands(spec, field)
     errors += _taken_host_ports(containers, f"{field}.containers")
     if spec.get("hostNetwork"):
         errors += _wrong_host_ports(containers, f"{field}.containers")
@@ -125,7 +131,19 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
     if "os" in spec and (system := spec["os"].get("name") or "") not in ("linux", "windows"):
         unknown = not_supported(f"{field}.os", system, ("linux", "windows"))
         errors.append(unknown if system else required(f"{field}.os.name"))
+    if spec.get("os") == {"name": "windows"}:
+        errors += wrong_on_windows(spec, field)
     return errors
+
+
+def _wrong_demands(spec: Object, field: str) -> Iterator[FieldError]:
+    """Claims of devices, resources of the pod as a whole, overhead of its runtime."""
+    claims = spec.get("resourceClaims") or ()
+    yield from wrong_resource_claims(claims, f"{field}.resourceClaims")
+    if spec.get("resources") is not None:
+        yield from wrong_pod_resources(spec, f"{field}.resources", [one.get("name") or "" for one in claims])
+    if spec.get("overhead"):
+        yield from wrong_overhead(spec["overhead"], f"{field}.overhead")
 
 
 def _wrong_scheduling(spec: Object, field: str) -> Iterator[FieldError]:
@@ -203,7 +221,8 @@ def _validate_container(
         _validate_mounts(container, volumes, f"{field}.volumeMounts", errors)
     _one_of(container, "imagePullPolicy", _PULL_POLICIES, field, errors)
     if container["resources"]:
-        _validate_resources(container["resources"], f"{field}.resources", errors)
+        claims = [one.get("name") or "" for one in spec.get("resourceClaims") or ()]
+        errors += wrong_resources(container["resources"], f"{field}.resources", claims)
     if "resizePolicy" in container:
         errors += _wrong_resize_policies(container["resizePolicy"], f"{field}.resizePolicy")
     if "securityContext" in container:
@@ -302,35 +321,6 @@ def _wrong_mount(mount: Object, container: Object, field: str, at: str) -> Itera
             yield forbidden(at, "may only be specified when mountPropagation is None or not specified")
     elif recursively not in (None, "Disabled"):
         yield not_supported(at, recursively, ("Disabled", "Enabled", "IfPossible"))
-
-
-def _validate_resources(resources: Object, field: str, errors: list[FieldError]) -> None:
-    """Quantities are well-formed: the schema has checked them."""
-    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    for part, amounts in (("limits", limits), ("requests", requests)):
-        for name, amount in amounts.items():
-            at = f"{field}.{part}[{name}]"
-            errors += wrong_container_name(name, at)
-            if parse_quantity(amount) < 0:
-                errors.append(invalid(at, amount, NOT_NEGATIVE))
-            if "/" in name and is_extended(name) and milli_value(amount) % 1000:
-                errors.append(invalid(at, amount, "must be an integer"))
-    for name, amount in requests.items():
-        if "/" in name and not name.startswith("kubernetes.io/") and limits.get(name) != amount:
-            errors.append(_no_overcommit(name, amount, limits.get(name), field))
-        elif name in limits and parse_quantity(amount) > parse_quantity(limits[name]):
-            detail = f"must be less than or equal to {name} limit of {limits[name]}"
-            errors.append(invalid(f"{field}.requests", amount, detail))
-    named = requests.keys() | limits.keys()
-    if any(map(is_huge_pages, named)) and not named & {"cpu", "memory"}:
-        errors.append(forbidden(field, "HugePages require cpu or memory"))
-
-
-def _no_overcommit(name: str, amount: str, limit: str | None, field: str) -> FieldError:
-    """Extended resources cannot be overcommitted: limit and request must be equal."""
-    if limit is None:
-        return required(f"{field}.limits", "Limit must be set for non overcommitable resources")
-    return invalid(f"{field}.requests", amount, f"must be equal to {name} limit of {limit}")
 
 
 def validate_toleration(toleration: Object, field: str, errors: list[FieldError]) -> None:

@@ -1,7 +1,7 @@
 """Security contexts of pods and containers.
 
 Source: kubernetes pkg/apis/core/validation/validation.go, ValidateSecurityContext, validatePodSpecSecurityContext
-(v1.36). Options for Windows are not looked into.
+(v1.36).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
 from runtime.apiserver.kinds.shared.volume_sources import wrong_path
+from runtime.apiserver.kinds.shared.windows import wrong_windows_options
+from runtime.apiserver.schema.inner_forms import inner_form
 
 _MOST = 2**31 - 1
 _ID = f"must be between 0 and {_MOST}, inclusive"
@@ -41,13 +43,18 @@ def wrong_container_context(context: Part, field: str, *, host_users: bool) -> I
             yield invalid(f"{field}.procMount", mount, "`hostUsers` must be false to use `Unmasked`")
     yield from _seccomp(context, field)
     if context.get("allowPrivilegeEscalation") is False:
+        shown = inner_form(context, "core.SecurityContext")
         detail = "cannot set `allowPrivilegeEscalation` to false and `{}"
         if context.get("privileged"):
-            yield invalid(field, _inner(context), detail.format("privileged` to true"))
+            yield invalid(field, shown, detail.format("privileged` to true"))
         for one in (context.get("capabilities") or {}).get("add") or ():
             if one == "CAP_SYS_ADMIN":
-                yield invalid(field, _inner(context), detail.format("capabilities.Add` CAP_SYS_ADMIN"))
+                yield invalid(
+                    field, inner_form(context, "core.SecurityContext"), detail.format("capabilities.Add` CAP_SYS_ADMIN")
+                )
     yield from _apparmor(context, field)
+    if context.get("windowsOptions") is not None:
+        yield from wrong_windows_options(context["windowsOptions"], f"{field}.windowsOptions")
 
 
 def wrong_pod_context(spec: Part, field: str) -> Iterator[FieldError]:
@@ -64,6 +71,8 @@ def wrong_pod_context(spec: Part, field: str) -> Iterator[FieldError]:
     yield from _one_of(context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), field)
     yield from _seccomp(context, field)
     yield from _apparmor(context, field)
+    if context.get("windowsOptions") is not None:
+        yield from wrong_windows_options(context["windowsOptions"], f"{field}.windowsOptions")
     yield from _one_of(context, "supplementalGroupsPolicy", ("Merge", "Strict"), field)
     yield from _one_of(context, "seLinuxChangePolicy", ("MountOption", "Recursive"), field)
 
@@ -142,19 +151,3 @@ def wrong_host_users(spec: Part, field: str) -> Iterator[FieldError]:
         for name, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
             if spec.get(name):
                 yield forbidden(f"{field}.{shown}", "when `hostUsers` is false")
-
-
-def _inner(context: Part) -> dict[str, Any]:
-    """As upstream's inner type is shown."""
-    fields = (
-        *("capabilities", "privileged", "seLinuxOptions", "windowsOptions", "runAsUser", "runAsGroup", "runAsNonRoot"),
-        *("readOnlyRootFilesystem", "allowPrivilegeEscalation", "procMount", "seccompProfile", "appArmorProfile"),
-    )
-    shown = {
-        ("SELinuxOptions" if name == "seLinuxOptions" else name[0].upper() + name[1:]): context.get(name)
-        for name in fields
-    }
-    capabilities = context.get("capabilities")
-    if capabilities is not None:
-        shown["Capabilities"] = {"Add": capabilities.get("add"), "Drop": capabilities.get("drop")}
-    return shown
