@@ -5,7 +5,7 @@ Source: apiserver pkg/registry/rest/{create,update,delete}.go, pkg/registry/gene
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -66,6 +66,10 @@ def _accept_update(_new: Object, _old: Object) -> list[FieldError]:
     return []
 
 
+def _say_nothing(_new: Object, _old: Object | None) -> Iterable[str]:
+    return ()
+
+
 def _is_not_held(_obj: Object) -> bool:
     return False
 
@@ -111,12 +115,13 @@ class Strategy:
     allow_create_on_update: a PUT of an object that does not exist creates it.
     set_defaults: sets, in place, the fields that a client left out, on create and on update. Twice is the same as once.
     allocate: takes from a shared range what a new object needs (addresses, ports); upstream's BeginCreate.
-    prepare_for_create: changes a new object after its defaults, for example sets its first status.
+    prepare_for_create: changes a new object after its defaults, for example sets its first status; may return warnings.
     set_requester: writes into a new object who asked for it.
     confirm: refuses what this user may not give to others, by StatusError; called with (new, old, user, access), old:
     None for a new object. None: nothing is given.
     validate: everything that is wrong with an object. validate_create: and with one that is new.
-    canonicalize: changes an object in place once it is valid, on create and on update.
+    warn: what to tell whoever writes an object, new or changed, once it is valid; called with (new, old), old: None for
+    a new object. canonicalize: changes an object in place once it is valid, on create and on update.
     review: of a kind that is not stored: answers a new object, in place, for a user; returns what is wrong with it.
 
     Update
@@ -159,12 +164,13 @@ class Strategy:
     allow_create_on_update: bool = False
     set_defaults: Callable[[Object], None] = _change_nothing
     allocate: Callable[[Allocating, Object], None] = _allocate_nothing
-    prepare_for_create: Callable[[Object], None] = _change_nothing
+    prepare_for_create: Callable[[Object], Iterable[str] | None] = _change_nothing
     set_requester: Callable[[Object, User], None] = _ask_nobody
     confirm: Callable[[Object, Object | None, User, AccessControl], None] | None = None
     validate: Callable[[Object], list[FieldError]] = _accept
     validate_create: Callable[[Object], list[FieldError]] = _accept
     canonicalize: Callable[[Object], None] = _change_nothing
+    warn: Callable[[Object, Object | None], Iterable[str]] = _say_nothing
     review: Callable[[Object, User, AccessControl], list[FieldError]] | None = None
 
     allow_unconditional_update: bool = True

@@ -74,13 +74,18 @@ def create_object(
         obj.pop("status", None)
     if strategy.has_status and not definition.dynamic:
         obj["status"] = {**strategy.empty_status, **(obj.get("status") or {})}
-    strategy.prepare_for_create(obj)
+    for text in strategy.prepare_for_create(obj) or ():
+        if call is not None:
+            call.warn(text)
     strategy.set_requester(obj, requester)
     errors = [*validate_metadata(definition, meta), *strategy.validate(obj), *strategy.validate_create(obj)]
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)
     if given_version:
         raise status_errors.version_on_create()
+    if call is not None:
+        for text in strategy.warn(obj, None):
+            call.warn(text)
     strategy.canonicalize(obj)
     if call is not None and call.request.method != "POST":
         _authorize_creation(cluster, call)

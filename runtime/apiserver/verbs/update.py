@@ -93,6 +93,9 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
         errors += of_change + of_object if strategy.change_is_judged_first else of_object + of_change
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
+    if not call.route.subresource:
+        for text in strategy.warn(new, old):
+            call.warn(text)
     strategy.canonicalize(new)
     keep_times(new, old)
     charges = chain.check_update(cluster, call, new, old)

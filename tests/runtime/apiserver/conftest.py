@@ -139,6 +139,11 @@ class Api:
         found = self.send(given.method, given.path, given.body, type_=given.type, user=user, **given.query)
         return found.status, found.obj
 
+    def exchange(self, given: Given) -> tuple[int, Object, list[str]]:
+        """As answer, with the warnings."""
+        found = self.send(given.method, given.path, given.body, type_=given.type, **given.query)
+        return found.status, found.obj, list(found.warnings)
+
     def send(
         self,
         method: str,

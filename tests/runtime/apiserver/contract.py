@@ -59,6 +59,8 @@ class Given(NamedTuple):
 DROPPED = frozenset({"managedFields", "serviceAccount", "serviceAccountName", "lastProbeTime"})
 
 Send = Callable[[Given], tuple[int, Any]]
+Exchange = Callable[[Given], tuple[int, Any, list[str]]]
+"""As Send, with the warnings."""
 
 PREFIXES = {
     "deployments": "/apis/apps/v1",
@@ -359,10 +361,16 @@ def _bare(item: Any) -> Any:
 
 def real_sender(url: str, token: str) -> Send:
     """Sends to a kube-apiserver; its certificate is not looked at."""
+    exchange = real_exchange(url, token)
+    return lambda given: exchange(given)[:2]
+
+
+def real_exchange(url: str, token: str) -> Exchange:
+    """As real_sender; returns the warnings too."""
     where, context = urlsplit(url), ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
-    def send(given: Given) -> tuple[int, Any]:
+    def send(given: Given) -> tuple[int, Any, list[str]]:
         connection = http.client.HTTPSConnection(where.hostname or "", where.port, context=context, timeout=30)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": given.type, "Accept": JSON}
         if given.user:
@@ -373,11 +381,17 @@ def real_sender(url: str, token: str) -> Send:
         connection.request(given.method, given.path + query, given.body or None, headers)
         response = connection.getresponse()
         raw = response.read()  # text, where a path is not known at all
-        answer = response.status, json.loads(raw) if raw.startswith(b"{") else {}
+        warnings = [_warning(one) for one in response.headers.get_all("Warning") or ()]
+        answer = response.status, json.loads(raw) if raw.startswith(b"{") else {}, warnings
         connection.close()
         return answer
 
     return send
+
+
+def _warning(header: str) -> str:
+    """The text of `299 - "text"`."""
+    return header.split(" ", 2)[2][1:-1].replace('\\"', '"').replace("\\\\", "\\")
 
 
 def in_a_namespace_of_its_own(send: Send) -> Send:

@@ -16,7 +16,7 @@ from protocols.admission_plugins import STORAGE_OBJECT_IN_USE_PROTECTION, WITHOU
 from protocols.objects import Object
 from tests.runtime.apiserver import contract
 from tests.runtime.apiserver.conftest import Api
-from tests.runtime.apiserver.contract import Send
+from tests.runtime.apiserver.contract import Exchange
 from tests.runtime.apiserver.kind_contract import play
 from tests.runtime.apiserver.kind_contract.tables import TABLES
 
@@ -35,8 +35,8 @@ def recorded(table: str, kind: str) -> Object:
 def compared(api: Api, table: str, kind: str) -> Iterator[tuple[str, Any, Any]]:
     """(case, our answer, theirs)."""
 
-    play.prepare(api.answer)
-    ours = play.play(TABLES[table][kind], api.answer)
+    play.prepare(api.exchange)
+    ours = play.play(TABLES[table][kind], api.exchange)
     for case, theirs in recorded(table, kind).items():
         yield case, ours[case], theirs
 
@@ -61,19 +61,19 @@ def test_every_difference_is_of_a_case() -> None:
 
 
 @pytest.fixture(scope="module")
-def real_send(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Send]:
+def real_send(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
     from tests.e2e.kubectl import Api as RealApi
     from tests.e2e.real_server import assets_or_skip, real_server
 
     assets = assets_or_skip()
     with real_server(tmp_path_factory.mktemp("real"), assets, *play.FLAGS) as server:
         reached = RealApi(server.kubeconfig)
-        send = contract.real_sender(reached.url, reached.token)
+        send = contract.real_exchange(reached.url, reached.token)
         play.prepare(send)
         yield send
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
-def test_the_recorded_answers_are_those_of_kube_apiserver(real_send: Send, table: str, kind: str) -> None:
+def test_the_recorded_answers_are_those_of_kube_apiserver(real_send: Exchange, table: str, kind: str) -> None:
     assert play.play(TABLES[table][kind], real_send) == recorded(table, kind)

@@ -6,6 +6,7 @@ pkg/apis/apps/validation/validation.go, pkg/printers/internalversion/printers.go
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from protocols.objects import Object
@@ -13,9 +14,11 @@ from runtime.apiserver.errors.field_errors import FieldError, invalid, not_suppo
 from runtime.apiserver.kinds.shared.cells import age_cell, label_cell, name_cell, part, selector_cell
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
+from runtime.apiserver.kinds.shared.pod_warnings import warnings_of_template
 from runtime.apiserver.kinds.shared.workloads import (
     HISTORY_LIMIT,
     ROLLING_UPDATE,
+    TEMPLATE,
     TEMPLATE_COLUMNS,
     count,
     spec_with_template,
@@ -104,6 +107,12 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
     return not_negative(new.get("status") or {}, "status", counts) + validate_collisions(new, old)
 
 
+def warn(new: Object, old: Object | None) -> Iterable[str]:
+    template = new["spec"]["template"]
+    is_other = old is None or template != old["spec"]["template"]
+    return warnings_of_template(template, TEMPLATE) if is_other else ()
+
+
 def cells(obj: Object, now: float) -> list[Any]:
     return [
         name_cell(obj),
@@ -136,6 +145,7 @@ RESOURCE = ResourceDefinition(
         prepare_for_status_update=prepare_for_status_update,
         validate=validate,
         validate_update=validate_selector_update,
+        warn=warn,
         has_status=True,
         empty_status={
             "currentNumberScheduled": 0,

@@ -25,6 +25,7 @@ from runtime.apiserver.kinds.shared.workloads import (
     validate_selected_template,
     validate_selector_update,
     validate_within_replicas,
+    warn_of_template,
 )
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
@@ -122,6 +123,7 @@ RESOURCE = ResourceDefinition(
         set_defaults=set_defaults,
         validate=validate,
         validate_update=validate_selector_update,
+        warn=warn_of_template,
         has_status=True,
         status_update_keeps=("labels",),
         validate_status_update=validate_status_update,

@@ -22,6 +22,7 @@ from runtime.apiserver.kinds.shared.workloads import (
     validate_replicas_status,
     validate_selected_template,
     validate_selector_update,
+    warn_of_template,
 )
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import Printer
@@ -57,6 +58,7 @@ RESOURCE = ResourceDefinition(
         set_defaults=set_defaults,
         validate=validate,
         validate_update=validate_selector_update,
+        warn=warn_of_template,
         has_status=True,
         empty_status={"replicas": 0},
         validate_status_update=validate_replicas_status,

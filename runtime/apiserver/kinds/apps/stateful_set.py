@@ -6,6 +6,7 @@ pkg/apis/apps/validation/validation.go, pkg/printers/internalversion/printers.go
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.objects import Object
@@ -14,10 +15,13 @@ from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
 from runtime.apiserver.kinds.shared.claim_specs import wrong_claim_spec
 from runtime.apiserver.kinds.shared.names import dns_label
 from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
+from runtime.apiserver.kinds.shared.pod_warnings import warnings_of_template
+from runtime.apiserver.kinds.shared.warnings import of_claim_spec
 from runtime.apiserver.kinds.shared.workloads import (
     CONTAINER_COLUMNS,
     HISTORY_LIMIT,
     ROLLING_UPDATE,
+    TEMPLATE,
     count,
     spec_with_template,
     template_cells,
@@ -136,6 +140,19 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
     return errors + validate_collisions(new, old)
 
 
+def warn(new: Object, old: Object | None) -> Iterator[str]:
+    spec = new["spec"]
+    if old is None or spec != old["spec"]:
+        yield from warnings_of_template(spec["template"], TEMPLATE)
+    for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        at = f"spec.volumeClaimTemplates[{i}]"
+        yield from of_claim_spec(claim["spec"], at if old is None else f"{at}.Spec")  # upstream's spelling
+    if spec["revisionHistoryLimit"] < 0:
+        yield (
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+        )
+
+
 def _as_pods_have_it(spec: Object) -> Object:
     """The spec with a template that has a volume for each claim, and no host's name: its pods have their own."""
     template = spec["template"]
@@ -170,6 +187,7 @@ RESOURCE = ResourceDefinition(
         validate=validate,
         validate_create=validate_create,
         validate_update=validate_update,
+        warn=warn,
         has_status=True,
         empty_status={"replicas": 0, "availableReplicas": 0},
         validate_status_update=validate_status_update,

@@ -6,6 +6,7 @@ pkg/apis/batch/validation/validation.go, pkg/printers/internalversion/printers.g
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.objects import Object, name_of
@@ -23,9 +24,11 @@ from runtime.apiserver.kinds.shared.cells import (
 )
 from runtime.apiserver.kinds.shared.cron_schedules import schedule_problem, time_zone_problems
 from runtime.apiserver.kinds.shared.job_validation import validate_job_spec
+from runtime.apiserver.kinds.shared.job_warnings import warnings_of_job
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import not_negative
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
+from runtime.apiserver.kinds.shared.warnings import of_hostname
 from runtime.apiserver.kinds.shared.workloads import TEMPLATE_COLUMNS
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean, number
@@ -97,6 +100,19 @@ def _validate_schedule(spec: Object, before: Object) -> list[FieldError]:
     return errors
 
 
+def warn(new: Object, old: Object | None) -> Iterator[str]:
+    spec = new["spec"]
+    if old is None:
+        yield from of_hostname(new, "Pod names and hostnames")
+    if old is None or spec != old["spec"]:
+        yield from warnings_of_job(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
+    if old is not None and "TZ" in (spec.get("schedule") or ""):
+        yield (
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+            "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+        )
+
+
 def cells(obj: Object, now: float) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     job = part(spec, "jobTemplate", "spec")
@@ -123,6 +139,7 @@ RESOURCE = ResourceDefinition(
     categories=("all",),
     subresources=("status",),
     strategy=Strategy(
+        warn=warn,
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_defaults,

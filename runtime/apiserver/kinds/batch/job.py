@@ -14,12 +14,14 @@ from protocols.times import human_duration, parse_time
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required, without_value
 from runtime.apiserver.kinds.shared.cells import age_cell, is_true, name_cell, part, selector_cell
 from runtime.apiserver.kinds.shared.job_validation import INDEXED, validate_job_spec
+from runtime.apiserver.kinds.shared.job_warnings import warnings_of_job
 from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import not_negative
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
 from runtime.apiserver.kinds.shared.selectable_fields import count_at
 from runtime.apiserver.kinds.shared.selectors import selects, validate_selector
+from runtime.apiserver.kinds.shared.warnings import of_hostname
 from runtime.apiserver.kinds.shared.workloads import (
     TEMPLATE,
     TEMPLATE_COLUMNS,
@@ -179,6 +181,13 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
     return errors
 
 
+def warn(new: Object, old: Object | None) -> Iterator[str]:
+    if old is None:
+        yield from of_hostname(new, "Pod names and hostnames")
+    if old is None or new["spec"] != old["spec"]:
+        yield from warnings_of_job(new["spec"], "spec")
+
+
 def cells(obj: Object, now: float) -> list[Any]:
     return [
         name_cell(obj),
@@ -231,6 +240,7 @@ RESOURCE = ResourceDefinition(
     categories=("all",),
     subresources=("status",),
     strategy=Strategy(
+        warn=warn,
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_defaults,

@@ -6,6 +6,7 @@ pkg/printers/internalversion/printers.go (printEndpoints) (v1.36).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.objects import Object
@@ -14,6 +15,7 @@ from runtime.apiserver.kinds.shared.cells import NONE, age_cell, items, name_cel
 from runtime.apiserver.kinds.shared.ip_addresses import wrong_endpoint_address
 from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.numbers import port_problems
+from runtime.apiserver.kinds.shared.warnings import of_address
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -67,6 +69,13 @@ def _wrong_port(port: Object, field: str, *, named: bool) -> list[FieldError]:
     return errors
 
 
+def warn(endpoints: Object, _old: Object | None) -> Iterator[str]:
+    for i, subset in enumerate(endpoints.get("subsets") or ()):
+        for field in ("addresses", "notReadyAddresses"):
+            for j, one in enumerate(subset.get(field) or ()):
+                yield from of_address(one.get("ip") or "", f"subsets[{i}].{field}[{j}].ip")
+
+
 def cells(endpoints: Object, now: float) -> list[Any]:
     addresses: list[str] = []
     for subset in items(endpoints, "subsets"):
@@ -87,6 +96,7 @@ RESOURCE = ResourceDefinition(
     kind="Endpoints",
     short_names=("ep",),
     strategy=Strategy(
+        warn=warn,
         validate_name=dns_subdomain,
         allow_create_on_update=True,
         set_defaults=set_defaults,

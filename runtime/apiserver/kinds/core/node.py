@@ -7,7 +7,7 @@ pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from protocols.objects import Object, labels_of
@@ -16,6 +16,7 @@ from runtime.apiserver.kinds.shared.cells import NONE, UNKNOWN, age_cell, condit
 from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key, label_value
 from runtime.apiserver.kinds.shared.pod_validation import TAINT_EFFECTS
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at
+from runtime.apiserver.kinds.shared.warnings import of_range
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy
@@ -76,6 +77,11 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     return errors
 
 
+def warn(node: Object, _old: Object | None) -> Iterator[str]:
+    for i, cidr in enumerate(node["spec"].get("podCIDRs") or ()):
+        yield from of_range(cidr, f"spec.podCIDRs[{i}]")
+
+
 def cells(node: Object, now: float) -> list[Any]:
     status = part(node, "status")
     info = part(status, "nodeInfo")
@@ -120,6 +126,7 @@ RESOURCE = ResourceDefinition(
     namespaced=False,
     subresources=("status",),
     strategy=Strategy(
+        warn=warn,
         validate_name=dns_subdomain,
         set_defaults=set_defaults,
         validate=validate,

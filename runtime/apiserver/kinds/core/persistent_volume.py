@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
+from protocols.objects import Object, annotations_of
 from protocols.quantities import parse_quantity
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, or_unset, part
@@ -19,6 +19,7 @@ from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.persistent_volume_sources import source_of, wrong_volume_source
 from runtime.apiserver.kinds.shared.scheduling_rules import wrong_node_selector
 from runtime.apiserver.kinds.shared.volumes import (
+    CLASS_ANNOTATION,
     VOLUME_MODES,
     access_modes,
     class_of,
@@ -26,11 +27,25 @@ from runtime.apiserver.kinds.shared.volumes import (
     set_pending,
     wrong_access_modes,
 )
+from runtime.apiserver.kinds.shared.warnings import of_node_term
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
 from runtime.apiserver.schema.inner_forms import difference
 
+_ANNOTATIONS = {
+    CLASS_ANNOTATION: 'deprecated since v1.8; use "storageClassName" attribute instead',
+    "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
+}
+# Sources that are served no more → as upstream writes them, and what it says.
+_GONE = {
+    "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+}
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 _EXPAND = "controllerExpandSecretRef"
 _SOURCE = "core.PersistentVolumeSource"
@@ -142,6 +157,24 @@ def validate_status_update(_new: Object, _old: Object) -> list[FieldError]:
     return []
 
 
+def warn(volume: Object, _old: Object | None) -> Iterator[str]:
+    spec, annotations = volume["spec"], annotations_of(volume)
+    for key, text in _ANNOTATIONS.items():
+        if key in annotations:
+            yield f"metadata.annotations[{key}]: {text}"
+    if spec["persistentVolumeReclaimPolicy"] == "Recycle":
+        yield (
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "
+            "approach is to use dynamic provisioning."
+        )
+    terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or ()
+    for i, term in enumerate(terms):
+        yield from of_node_term(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{i}]")
+    for name, (shown, text) in _GONE.items():
+        if spec.get(name) is not None:
+            yield f"spec.{shown}: {text}"
+
+
 def cells(volume: Object, now: float) -> list[Any]:
     spec = part(volume, "spec")
     claim = spec.get("claimRef")
@@ -172,6 +205,7 @@ RESOURCE = ResourceDefinition(
         set_defaults=set_defaults,
         prepare_for_create=prepare_for_create,
         validate=validate,
+        warn=warn,
         validate_update=validate_update,
         subresource_updates={
             "status": SubresourceUpdate(prepare=prepare_for_status_update, validate=validate_status_update),

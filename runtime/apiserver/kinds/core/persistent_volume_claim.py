@@ -19,6 +19,7 @@ from runtime.apiserver.kinds.shared.claim_specs import wrong_claim_spec
 from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.volumes import CLASS_ANNOTATION, access_modes, class_of, phase_of, set_pending
+from runtime.apiserver.kinds.shared.warnings import of_claim_spec
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Allocating, Strategy
@@ -156,6 +157,13 @@ def _wrong_resource(name: str, field: str) -> Iterator[FieldError]:
         yield not_supported(field, name, ("storage",))
 
 
+def warn(claim: Object, _old: Object | None) -> Iterator[str]:
+    if CLASS_ANNOTATION in annotations_of(claim):
+        detail = 'deprecated since v1.8; use "storageClassName" attribute instead'
+        yield f"metadata.annotations[{CLASS_ANNOTATION}]: {detail}"
+    yield from of_claim_spec(claim["spec"], "spec")
+
+
 def cells(claim: Object, now: float) -> list[Any]:
     spec, status = part(claim, "spec"), part(claim, "status")
     bound = bool(spec.get("volumeName"))
@@ -184,6 +192,7 @@ RESOURCE = ResourceDefinition(
         prepare_for_create=prepare_for_create,
         reallocate=prepare_for_update,
         validate=validate,
+        warn=warn,
         validate_update=validate_update,
         validate_status_update=validate_status_update,
         has_status=True,

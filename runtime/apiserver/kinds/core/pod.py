@@ -6,7 +6,7 @@ pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from protocols.late_methods import dataclass
@@ -26,16 +26,21 @@ from runtime.apiserver.kinds.shared.cells import (
     since,
 )
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.pod_annotations import wrong_annotations, wrong_profiles
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_spec
 from runtime.apiserver.kinds.shared.pod_preparation import merge_label_keys, take_apparmor_annotations
 from runtime.apiserver.kinds.shared.pod_resources import default_pod_resources
 from runtime.apiserver.kinds.shared.pod_status import wrong_pod_status
 from runtime.apiserver.kinds.shared.pod_updates import wrong_pod_update
 from runtime.apiserver.kinds.shared.pod_validation import validate_pod_spec
+from runtime.apiserver.kinds.shared.pod_warnings import warnings_of_pod
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at, fields_at, text_at
+from runtime.apiserver.kinds.shared.warnings import of_hostname
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
+
+_LONGEST_LABEL = 63
 
 
 def set_defaults(pod: Object) -> None:
@@ -55,6 +60,8 @@ def set_defaults(pod: Object) -> None:
                 port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
     if "resources" in spec:
         default_pod_resources(spec)
+    if spec.get("schedulingGates") == []:
+        del spec["schedulingGates"]
     spec.setdefault("enableServiceLinks", True)
 
 
@@ -66,7 +73,7 @@ def grace_period(pod: Object, asked: int | None) -> int:
     return max(grace, 1) if grace < 0 else grace
 
 
-def prepare_for_create(pod: Object) -> None:
+def prepare_for_create(pod: Object) -> list[str]:
     """The first status: Pending; with scheduling gates, a condition that the pod is not scheduled yet."""
     status: Object = {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
@@ -83,15 +90,29 @@ def prepare_for_create(pod: Object) -> None:
     pod["status"] = status
     if not pod["spec"].keys().isdisjoint(("affinity", "topologySpreadConstraints")):
         merge_label_keys(pod)
-    take_apparmor_annotations(pod)
+    detail = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+    return [f"metadata.annotations[{key}]: {detail}" for key in take_apparmor_annotations(pod)]
+
+
+def warn(pod: Object, old: Object | None) -> Iterator[str]:
+    """Of new ones: people seldom change pods."""
+    if old is not None:
+        return
+    name = pod["metadata"]["name"]
+    if len(name) > _LONGEST_LABEL or "." in name:
+        yield from of_hostname(pod, "the Pod's hostname")
+    yield from warnings_of_pod(pod)
 
 
 def validate(pod: Object) -> list[FieldError]:
-    return validate_pod_spec(pod["spec"], "spec")
+    errors = validate_pod_spec(pod["spec"], "spec")
+    if annotations := pod["metadata"].get("annotations"):
+        errors += wrong_annotations(annotations, pod["spec"], "metadata.annotations")
+    return errors
 
 
 def validate_create(pod: Object) -> list[FieldError]:
-    spec, errors = pod["spec"], []
+    spec, errors = pod["spec"], list(wrong_profiles(pod))
     if spec.get("ephemeralContainers"):
         errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("schedulingGates") and spec.get("nodeName"):
@@ -114,9 +135,21 @@ def prepare_for_status_update(new: Object, old: Object) -> None:
     for one in status.get("conditions") or ():
         for time in ("lastProbeTime", "lastTransitionTime"):
             one.setdefault(time, None)  # upstream's encoder never leaves them out
+    for part_ in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for one in status.get(part_) or ():
+            for state in (one.setdefault("state", {}), one.setdefault("lastState", {})):
+                _fill_times(state)
     for field in ("qosClass", "observedGeneration"):
         if not status.get(field) and field in old.get("status", {}):
             status[field] = old["status"][field]
+
+
+def _fill_times(state: Object) -> None:
+    if "running" in state:
+        state["running"].setdefault("startedAt", None)
+    if "terminated" in state:
+        for time in ("startedAt", "finishedAt"):
+            state["terminated"].setdefault(time, None)
 
 
 def _prepare_for_resize(new: Object, old: Object, now: str) -> None:
@@ -284,6 +317,7 @@ RESOURCE = ResourceDefinition(
         prepare_for_status_update=prepare_for_status_update,
         validate_status_update=validate_status_update,
         validate_create=validate_create,
+        warn=warn,
         subresource_updates={
             "resize": SubresourceUpdate(prepare=_prepare_for_resize, validate=pod_resize.validate),
             "ephemeralcontainers": SubresourceUpdate(

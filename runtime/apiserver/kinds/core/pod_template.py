@@ -6,6 +6,7 @@ Source: kubernetes pkg/registry/core/podtemplate/strategy.go, pkg/printers/inter
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from protocols.objects import Object
@@ -14,6 +15,7 @@ from runtime.apiserver.kinds.shared.cells import container_cells, label_cell, na
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
 from runtime.apiserver.kinds.shared.pod_validation import validate_pod_template
+from runtime.apiserver.kinds.shared.pod_warnings import warnings_of_template
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -25,6 +27,11 @@ def set_defaults(template: Object) -> None:
 
 def validate(template: Object) -> list[FieldError]:
     return validate_pod_template(template["template"], "template")
+
+
+def warn(new: Object, old: Object | None) -> Iterable[str]:
+    is_other = old is None or new["template"] != old["template"]
+    return warnings_of_template(new["template"], "template") if is_other else ()
 
 
 def cells(template: Object, now: float) -> list[Any]:  # noqa: ARG001
@@ -41,6 +48,7 @@ RESOURCE = ResourceDefinition(
         has_generation=True,
         set_defaults=set_defaults,
         validate=validate,
+        warn=warn,
         return_deleted_object=True,
     ),
     printer=Printer(

@@ -25,6 +25,7 @@ from runtime.apiserver.kinds.shared.workloads import (
     replica_cells,
     validate_replicas_status,
     validate_template,
+    warn_of_template,
 )
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import Printer
@@ -82,6 +83,7 @@ RESOURCE = ResourceDefinition(
         has_generation=True,
         set_defaults=set_defaults,
         validate=validate,
+        warn=warn_of_template,
         has_status=True,
         empty_status={"replicas": 0},
         validate_status_update=validate_replicas_status,

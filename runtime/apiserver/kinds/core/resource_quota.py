@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from protocols.objects import Object
+from protocols.quantities import parse_quantity
 from protocols.quota import scopes
 from protocols.quota.names import LIMITS
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
@@ -20,6 +21,8 @@ from runtime.apiserver.kinds.shared.resource_amounts import is_of_quotas, wrong_
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+_REQUESTED = ("cpu", "memory", "storage", "ephemeral-storage")
 
 _OF_PODS = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
 _VALID = {  # what a quota of a scope may limit of what is Kubernetes' own
@@ -116,6 +119,19 @@ def _internal(requirements: Iterable[Object]) -> Object:
     return {"MatchExpressions": [{shown: one.get(name) for shown, name in names.items()} for one in requirements]}
 
 
+def warn(quota: Object, old: Object | None) -> Iterator[str]:
+    """Of limits below what may be requested."""
+    hard = quota["spec"].get("hard") or {}
+    if old is not None:
+        return
+    for name in _REQUESTED:
+        request, limit = f"requests.{name}", f"limits.{name}"
+        if request not in hard and name in ("cpu", "memory"):
+            request = name
+        if request in hard and limit in hard and parse_quantity(hard[request]) > parse_quantity(hard[limit]):
+            yield f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})"
+
+
 def cells(quota: Object, now: float) -> list[Any]:
     status = part(quota, "status")
     hard, used = part(status, "hard"), part(status, "used")
@@ -132,6 +148,7 @@ RESOURCE = ResourceDefinition(
     short_names=("quota",),
     subresources=("status",),
     strategy=Strategy(
+        warn=warn,
         validate_name=dns_subdomain,
         validate=validate,
         validate_update=validate_update,

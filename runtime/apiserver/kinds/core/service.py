@@ -6,7 +6,7 @@ pkg/printers/internalversion/printers.go (printService) (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from protocols.objects import Object
@@ -24,6 +24,7 @@ from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUP
 from runtime.apiserver.kinds.shared.service_allocation import allocate, reallocate
 from runtime.apiserver.kinds.shared.service_fields import is_external
 from runtime.apiserver.kinds.shared.service_validation import validate, validate_status_update, validate_update
+from runtime.apiserver.kinds.shared.service_warnings import warnings_of_service
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy
@@ -59,6 +60,10 @@ def set_defaults(service: Object) -> None:
         for ingress in part(part(service, "status"), "loadBalancer").get("ingress") or ():
             if ingress.get("ip"):
                 ingress.setdefault("ipMode", "VIP")
+
+
+def warn(service: Object, _old: Object | None) -> Iterator[str]:
+    return warnings_of_service(service)
 
 
 def cells(service: Object, now: float) -> list[Any]:
@@ -101,6 +106,7 @@ RESOURCE = ResourceDefinition(
     categories=("all",),
     subresources=("status",),
     strategy=Strategy(
+        warn=warn,
         validate_name=dns_label,
         allow_create_on_update=True,
         set_defaults=set_defaults,

@@ -15,10 +15,13 @@ from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, sho
 from runtime.apiserver.kinds.shared.ip_addresses import family_of, wrong_endpoint_address
 from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.warnings import of_address
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
 
+_MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+_MANAGERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 _FAMILIES, _PROTOCOLS = ("FQDN", "IPv4", "IPv6"), ("SCTP", "TCP", "UDP")
 _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_HINTS = 1000, 100, 20_000, 8
 
@@ -105,6 +108,17 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     return [] if same else [invalid("addressType", new.get("addressType") or "", IMMUTABLE)]
 
 
+def warn(slice_: Object, old: Object | None) -> Iterator[str]:
+    """Not of the addresses that controllers write."""
+    if old is None and slice_.get("addressType") == "FQDN":
+        yield "spec.addressType: FQDN endpoints are deprecated"
+    if (slice_["metadata"].get("labels") or {}).get(_MANAGED_BY) in _MANAGERS:
+        return
+    for i, endpoint in enumerate(slice_.get("endpoints") or ()):
+        for j, address in enumerate(endpoint.get("addresses") or ()):
+            yield from of_address(address, f"endpoints[{i}].addresses[{j}]")
+
+
 def cells(endpoint_slice: Object, now: float) -> list[Any]:
     ports = [_port(port) for port in items(endpoint_slice, "ports")]
     addresses = [address for endpoint in items(endpoint_slice, "endpoints") for address in items(endpoint, "addresses")]
@@ -129,6 +143,7 @@ RESOURCE = ResourceDefinition(
     plural="endpointslices",
     kind="EndpointSlice",
     strategy=Strategy(
+        warn=warn,
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_defaults,

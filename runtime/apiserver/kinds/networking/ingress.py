@@ -149,6 +149,11 @@ def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
     return errors
 
 
+def warn(ingress: Object, old: Object | None) -> Iterator[str]:
+    if old is None and _CLASS_ANNOTATION in annotations_of(ingress) and "ingressClassName" not in ingress["spec"]:
+        yield f"annotation \"{_CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
+
+
 def cells(ingress: Object, now: float) -> list[Any]:
     spec = part(ingress, "spec")
     return [
@@ -181,6 +186,7 @@ RESOURCE = ResourceDefinition(
     short_names=("ing",),
     subresources=("status",),
     strategy=Strategy(
+        warn=warn,
         validate=validate,
         validate_create=validate_create,
         empty_status={"loadBalancer": {}},

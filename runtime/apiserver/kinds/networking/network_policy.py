@@ -18,6 +18,7 @@ from runtime.apiserver.kinds.shared.ip_addresses import validate_cidr
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import port_problems
 from runtime.apiserver.kinds.shared.selectors import validate_selector
+from runtime.apiserver.kinds.shared.warnings import of_range
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -110,6 +111,17 @@ def _wrong_block(block: Part, field: str) -> Iterator[FieldError]:
                 yield invalid(at, one, "must be a strict subset of `cidr`")
 
 
+def warn(policy: Object, _old: Object | None) -> Iterator[str]:
+    spec = policy["spec"]
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for i, rule in enumerate(spec.get(direction) or ()):
+            for j, peer in enumerate(rule.get(peers) or ()):
+                block, at = peer.get("ipBlock") or {}, f"spec.{direction}[{i}].{peers}[{j}].ipBlock"
+                yield from of_range(block.get("cidr") or "", f"{at}.cidr")
+                for k, cidr in enumerate(block.get("except") or ()):
+                    yield from of_range(cidr, f"{at}.except[{k}]")
+
+
 def cells(policy: Object, now: float) -> list[Any]:
     return [name_cell(policy), selector_cell(part(policy, "spec", "podSelector")), age_cell(policy, now)]
 
@@ -121,6 +133,7 @@ RESOURCE = ResourceDefinition(
     kind="NetworkPolicy",
     short_names=("netpol",),
     strategy=Strategy(
+        warn=warn,
         set_defaults=set_defaults,
         validate=validate,
         validate_name=dns_subdomain,

@@ -6,6 +6,7 @@ Source: kubernetes pkg/registry/node/runtimeclass/strategy.go, pkg/printers/inte
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.objects import Object
@@ -17,6 +18,7 @@ from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE, validate_labels
 from runtime.apiserver.kinds.shared.pod_validation import validate_toleration
 from runtime.apiserver.kinds.shared.resource_amounts import wrong_container_name
+from runtime.apiserver.kinds.shared.warnings import NODE_LABELS
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -49,6 +51,12 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     return [] if same else [invalid("handler", new.get("handler") or "", IMMUTABLE)]
 
 
+def warn(class_: Object, _old: Object | None) -> Iterator[str]:
+    for label in (class_.get("scheduling") or {}).get("nodeSelector") or ():
+        if label in NODE_LABELS:
+            yield f"scheduling.nodeSelector: {NODE_LABELS[label]}"
+
+
 def cells(runtime_class: Object, now: float) -> list[Any]:
     return [name_cell(runtime_class), runtime_class.get("handler") or "", age_cell(runtime_class, now)]
 
@@ -60,6 +68,7 @@ RESOURCE = ResourceDefinition(
     kind="RuntimeClass",
     namespaced=False,
     strategy=Strategy(
+        warn=warn,
         validate=validate,
         validate_update=validate_update,
         validate_name=dns_subdomain,

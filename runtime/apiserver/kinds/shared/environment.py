@@ -6,14 +6,14 @@ Source: kubernetes pkg/apis/core/validation/validation.go, ValidateEnv, Validate
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from protocols.objects import Object
 from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
+from runtime.apiserver.errors.field_errors import FieldError, invalid, not_found, not_supported, required
 from runtime.apiserver.kinds.shared.data import key_problems
-from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
+from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key
 
 _ENV_FIELDS = (
     *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
@@ -33,7 +33,8 @@ _subscript = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]", re.DOTA
 Part = Mapping[str, Any]
 
 
-def wrong_variables(variables: Iterable[Object], field: str) -> Iterator[FieldError]:
+def wrong_variables(variables: Iterable[Object], field: str, volumes: Container[str]) -> Iterator[FieldError]:
+    """volumes: names of the pod's, whose files variables may be read from."""
     for i, variable in enumerate(variables):
         at = f"{field}[{i}]"
         if not variable.get("name"):
@@ -43,6 +44,27 @@ def wrong_variables(variables: Iterable[Object], field: str) -> Iterator[FieldEr
             yield invalid(f"{at}.name", variable["name"], detail)
         if variable.get("valueFrom") is not None:
             yield from _source(variable, variable["valueFrom"], f"{at}.valueFrom")
+            if (key := variable["valueFrom"].get("fileKeyRef")) is not None:
+                yield from _file_key(key, f"{at}.valueFrom.fileKeyRef", volumes)
+
+
+def _file_key(reference: Part, field: str, volumes: Container[str]) -> Iterator[FieldError]:
+    key, volume, path = (reference.get(name) or "" for name in ("key", "volumeName", "path"))
+    if not key:
+        yield required(f"{field}.key")
+    elif not _name.fullmatch(key):
+        detail = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+        yield invalid(f"{field}.key", key, detail)
+    if not volume:
+        yield required(f"{field}.volumeName")
+    else:
+        yield from (invalid(f"{field}.volumeName", volume, text) for text in dns_label(volume))
+    if volume not in volumes:
+        yield not_found(f"{field}.volumeName", volume)
+    if not path:
+        yield required(f"{field}.path")
+    elif ".." in path.split("/"):
+        yield invalid(f"{field}.path", path, "must not contain '..'")
 
 
 def _source(variable: Part, source: Part, field: str) -> Iterator[FieldError]:

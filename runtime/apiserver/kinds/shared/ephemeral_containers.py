@@ -9,7 +9,8 @@ from __future__ import annotations
 from protocols.objects import Object, annotations_of
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, quoted
 from runtime.apiserver.kinds.shared.cells import part
-from runtime.apiserver.kinds.shared.pod_validation import MIRROR, validate_pod_spec
+from runtime.apiserver.kinds.shared.pod_annotations import MIRROR
+from runtime.apiserver.kinds.shared.pod_validation import validate_pod_spec
 from runtime.apiserver.schema.inner_forms import difference
 
 FIELD = "ephemeralContainers"

@@ -15,6 +15,8 @@ from runtime.apiserver.registry.definitions import ResourceDefinition
 
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes, keys and values together
 MOST_OWNER_ERRORS = 10  # after that many, no further one shows all references: their number squared
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_OTHER_GROUPS = ("apiextensions.k8s.io", "apiregistration.k8s.io")  # of servers of their own
 IMMUTABLE = "field is immutable"
 
 
@@ -43,10 +45,27 @@ def validate_metadata(definition: ResourceDefinition, meta: Object) -> list[Fiel
     errors += _validate_owner_references(meta.get("ownerReferences") or [])
     finalizers = meta.get("finalizers") or []
     errors += [invalid("metadata.finalizers", one, text) for one in finalizers for text in label_key(one)]
+    if finalizers and not definition.dynamic and definition.group not in _OTHER_GROUPS:
+        errors += wrong_finalizers(finalizers, "metadata.finalizers")
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         both = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid("metadata.finalizers", finalizers, both))
     return errors
+
+
+def wrong_finalizers(finalizers: Sequence[str], field: str, *, numbered: bool = True) -> list[FieldError]:
+    """Of names without a domain that are none of Kubernetes' own."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"{field}[{i}]" if numbered else field, one, detail)
+        for i, one in enumerate(finalizers)
+        if "/" not in one and one not in _STANDARD_FINALIZERS
+    ]
+
+
+def _shown_owner(reference: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {name: reference.get(name) or "" for name in ("apiVersion", "kind", "name", "uid")}
+    return {**shown, **{name: reference[name] for name in ("controller", "blockOwnerDeletion") if name in reference}}
 
 
 def validate_metadata_update(new: Object, old: Object) -> list[FieldError]:
@@ -101,7 +120,8 @@ def _validate_owner_references(references: Sequence[Mapping[str, Any]]) -> list[
             if not reference.get(part)
         ]
         if reference.get("kind") == "Event" and reference.get("apiVersion") == "v1":
-            errors.append(invalid(field, reference, "/v1, Kind=Event is disallowed from being an owner"))
+            detail = "/v1, Kind=Event is disallowed from being an owner"
+            errors.append(invalid(field, _shown_owner(reference), detail))
         if reference.get("controller"):
             this = f"{reference.get('kind')}/{reference.get('name')}"
             if controller and len(errors) < MOST_OWNER_ERRORS:
@@ -109,6 +129,6 @@ def _validate_owner_references(references: Sequence[Mapping[str, Any]]) -> list[
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
-                errors.append(invalid(field, references, detail))
+                errors.append(invalid(field, [_shown_owner(one) for one in references], detail))
             controller = controller or this
     return errors

@@ -5,7 +5,7 @@ Source: kubernetes pkg/apis/core/v1/{defaults,zz_generated.defaults}.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from protocols.objects import Object
@@ -14,6 +14,14 @@ CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _FILE_MODE = 0o644
+_OF_SOURCES: Mapping[str, Mapping[str, Any]] = {
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
+}
+# Projections behind feature gates that are off.
+_NOT_PROJECTED = ("clusterTrustBundle", "podCertificate")
 _WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 
 
@@ -28,6 +36,7 @@ def default_pod_spec(spec: Object) -> None:
         _default_container(container)
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
+    spec.pop("schedulingGroup", None)  # behind a feature gate that is off
     _fill(spec, "restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     _fill(spec, "dnsPolicy", "ClusterFirst")
@@ -65,6 +74,8 @@ def _default_container(container: Object) -> None:
         source = variable.get("valueFrom")
         if source and source.get("fieldRef"):
             _fill(source["fieldRef"], "apiVersion", "v1")
+        if source and source.get("fileKeyRef"):
+            source["fileKeyRef"].setdefault("optional", False)
         if source and source.get("resourceFieldRef"):
             _fill(source["resourceFieldRef"], "divisor", "0")
     container.setdefault("resources", {})
@@ -115,6 +126,8 @@ def _default_volume(volume: Object) -> None:
     for item in (volume.get("downwardAPI") or {}).get("items") or ():
         _default_downward_file(item)
     for source in (volume.get("projected") or {}).get("sources") or ():
+        for name in _NOT_PROJECTED:
+            source.pop(name, None)
         if source.get("serviceAccountToken"):
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
         for item in (source.get("downwardAPI") or {}).get("items") or ():
@@ -123,6 +136,10 @@ def _default_volume(volume: Object) -> None:
     if claim is not None:
         claim.setdefault("metadata", {})
         claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    for kind, values in _OF_SOURCES.items():
+        if kind in volume:
+            for name, value in values.items():
+                _fill(volume[kind], name, value)
     if "image" in volume and not volume["image"].get("pullPolicy"):
         volume["image"]["pullPolicy"] = pull_policy(volume["image"].get("reference") or "")
 

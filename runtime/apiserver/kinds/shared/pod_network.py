@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required, too_long
 from runtime.apiserver.kinds.shared.ip_addresses import validate_ip
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 
+_LONGEST_HOSTNAME = 64
 _MOST_SERVERS, _MOST_SEARCHES, _MOST_CHARACTERS = 3, 32, 2048
 _with_underscore = re.compile("_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
 
@@ -69,3 +70,14 @@ def wrong_aliases(aliases: Sequence[Part], field: str) -> Iterator[FieldError]:
         for j, name in enumerate(alias.get("hostnames") or ()):
             for text in dns_subdomain(name):
                 yield invalid(f"{field}[{i}].hostnames[{j}]", name, text)
+
+
+def wrong_hostname(spec: Part, field: str) -> Iterator[FieldError]:
+    """Of a pod whose name as a host is another."""
+    name = spec["hostnameOverride"]
+    for other in ("setHostnameAsFQDN", "hostNetwork"):
+        if spec.get(other):
+            yield forbidden(field, f"may not be specified when {other} is true")
+    if len(name) > _LONGEST_HOSTNAME:
+        yield too_long(field, _LONGEST_HOSTNAME)
+    yield from (invalid(field, name, text) for text in dns_subdomain(name))

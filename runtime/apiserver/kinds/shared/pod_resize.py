@@ -12,7 +12,8 @@ from typing import Any
 from protocols.objects import Object
 from protocols.quality_of_service import quality_of_service
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
-from runtime.apiserver.kinds.shared.pod_validation import MIRROR, validate_pod_spec
+from runtime.apiserver.kinds.shared.pod_annotations import MIRROR
+from runtime.apiserver.kinds.shared.pod_validation import validate_pod_spec
 
 RESIZABLE = ("cpu", "memory")
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")

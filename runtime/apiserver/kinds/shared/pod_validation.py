@@ -19,6 +19,7 @@ from runtime.apiserver.errors.field_errors import (
     not_supported,
     required,
 )
+from runtime.apiserver.kinds.shared.container_rules import overlap, wrong_devices, wrong_restarts
 from runtime.apiserver.kinds.shared.environment import wrong_sources, wrong_variables
 from runtime.apiserver.kinds.shared.handlers import port_name_problems, wrong_hooks, wrong_probes
 from runtime.apiserver.kinds.shared.names import (
@@ -28,7 +29,8 @@ from runtime.apiserver.kinds.shared.names import (
     label_value,
 )
 from runtime.apiserver.kinds.shared.object_meta import validate_annotations, validate_labels
-from runtime.apiserver.kinds.shared.pod_network import wrong_aliases, wrong_resolver
+from runtime.apiserver.kinds.shared.pod_annotations import wrong_annotations
+from runtime.apiserver.kinds.shared.pod_network import wrong_aliases, wrong_hostname, wrong_resolver
 from runtime.apiserver.kinds.shared.pod_resources import (
     wrong_overhead,
     wrong_pod_resources,
@@ -42,17 +44,16 @@ from runtime.apiserver.kinds.shared.security_contexts import (
     wrong_pod_context,
 )
 from runtime.apiserver.kinds.shared.volume_sources import wrong_path, wrong_source
-from runtime.apiserver.kinds.shared.windows import wrong_on_windows
+from runtime.apiserver.kinds.shared.windows import wrong_host_processes, wrong_on_linux, wrong_on_windows
 
 MOST = 2**31 - 1
-MIRROR = "kubernetes.io/config.mirror"  # the annotation of a static pod
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+_OPERATORS = ("Equal", "Exists", "Lt", "Gt")  # the last two are behind a feature gate that is off
 # What an ephemeral container cannot have, in the order of the Go type.
 _NOT_EPHEMERAL = (
     *("ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules"),
@@ -69,6 +70,8 @@ def validate_pod_template(template: Object, field: str) -> list[FieldError]:
     meta = template["metadata"]
     errors = validate_labels(meta.get("labels") or {}, f"{field}.labels")
     errors += validate_annotations(meta.get("annotations") or {}, f"{field}.annotations")
+    if meta.get("annotations"):
+        errors += wrong_annotations(meta["annotations"], template["spec"], f"{field}.annotations")
     errors += validate_pod_spec(template["spec"], f"{field}.spec")
     if template["spec"].get("ephemeralContainers"):
         errors.append(
@@ -131,8 +134,11 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
     if "os" in spec and (system := spec["os"].get("name") or "") not in ("linux", "windows"):
         unknown = not_supported(f"{field}.os", system, ("linux", "windows"))
         errors.append(unknown if system else required(f"{field}.os.name"))
-    if spec.get("os") == {"name": "windows"}:
-        errors += wrong_on_windows(spec, field)
+    if "os" in spec:
+        errors += wrong_on_windows(spec, field) if spec["os"].get("name") == "windows" else wrong_on_linux(spec, field)
+    if "hostnameOverride" in spec:
+        errors += wrong_hostname(spec, f"{field}.hostnameOverride")
+    errors += wrong_host_processes(spec, field)
     return errors
 
 
@@ -214,7 +220,7 @@ def _validate_container(
     if "ports" in container:
         _validate_ports(container["ports"], f"{field}.ports", errors)
     if "env" in container:
-        errors += wrong_variables(container["env"], f"{field}.env")
+        errors += wrong_variables(container["env"], f"{field}.env", volumes)
     if "envFrom" in container:
         errors += wrong_sources(container["envFrom"], f"{field}.envFrom")
     if "volumeMounts" in container:
@@ -224,7 +230,11 @@ def _validate_container(
         claims = [one.get("name") or "" for one in spec.get("resourceClaims") or ()]
         errors += wrong_resources(container["resources"], f"{field}.resources", claims)
     if "resizePolicy" in container:
-        errors += _wrong_resize_policies(container["resizePolicy"], f"{field}.resizePolicy")
+        errors += _wrong_resize_policies(container["resizePolicy"], f"{field}.resizePolicy", spec)
+    if "volumeDevices" in container:
+        errors += wrong_devices(container, spec, f"{field}.volumeDevices")
+    if not container.keys().isdisjoint(("restartPolicy", "restartPolicyRules")):
+        errors += wrong_restarts(container, field)
     if "securityContext" in container:
         host_users = spec.get("hostUsers") is not False
         errors += wrong_container_context(
@@ -232,7 +242,7 @@ def _validate_container(
         )
 
 
-def _wrong_resize_policies(policies: list[Object], field: str) -> Iterator[FieldError]:
+def _wrong_resize_policies(policies: list[Object], field: str, spec: Object) -> Iterator[FieldError]:
     seen: set[str] = set()
     for policy in policies:
         name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
@@ -243,6 +253,8 @@ def _wrong_resize_policies(policies: list[Object], field: str) -> Iterator[Field
             yield not_supported(field, name, ("cpu", "memory")) if name else required(field)
         if restart not in ("NotRequired", "RestartContainer"):
             yield not_supported(field, restart, ("NotRequired", "RestartContainer")) if restart else required(field)
+        if restart != "NotRequired" and spec.get("restartPolicy") == "Never":
+            yield invalid(field, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
 
 def _validate_ephemeral_containers(
@@ -283,6 +295,7 @@ def _validate_ports(ports: list[Object], field: str, errors: list[FieldError]) -
 
 def _validate_mounts(container: Object, volumes: set[str], field: str, errors: list[FieldError]) -> None:
     paths: set[str] = set()
+    devices = container.get("volumeDevices") or ()
     for i, mount in enumerate(container["volumeMounts"]):
         name, path = mount.get("name") or "", mount.get("mountPath") or ""
         if not name:
@@ -294,6 +307,8 @@ def _validate_mounts(container: Object, volumes: set[str], field: str, errors: l
         if path in paths:
             errors.append(invalid(f"{field}[{i}].mountPath", path, "must be unique"))
         paths.add(path)
+        if devices:
+            errors += overlap(name, path, devices, f"{field}[{i}]")
         if mount.keys() - _PLAIN_MOUNT:
             errors += _wrong_mount(mount, container, field, f"{field}[{i}]")
 
@@ -341,8 +356,9 @@ def validate_toleration(toleration: Object, field: str, errors: list[FieldError]
     elif operator == "Exists":
         if value:
             errors.append(invalid(f"{field}.operator", value, "value must be empty when `operator` is 'Exists'"))
-    elif operator not in _OPERATORS:
-        errors.append(not_supported(f"{field}.operator", operator, _OPERATORS[:2]))
+    else:
+        known = _OPERATORS if operator in _OPERATORS else _OPERATORS[:2]
+        errors.append(not_supported(f"{field}.operator", operator, known))
     if effect and effect not in TAINT_EFFECTS:
         errors.append(not_supported(f"{field}.effect", effect, TAINT_EFFECTS))
 

@@ -134,13 +134,17 @@ def _label_keys(part: Part, field: str) -> Iterator[FieldError]:
         for i, key in enumerate(keys):
             for text in label_key(key):
                 yield invalid(f"{field}.{name}[{i}]", key, text)
-    named = [expression.get("key") for expression in (selector or {}).get("matchExpressions") or ()]
-    plain = (selector or {}).get("matchLabels") or {}
+    # A new pod's keys are expressions of the selector already: what is there beside them was there before.
+    places = {key: i for i, key in enumerate([*match, *other])}
+    seen = set((selector or {}).get("matchLabels") or ())
+    for expression in (selector or {}).get("matchExpressions") or ():
+        key = expression.get("key") or ""
+        if key in places and key in seen:
+            yield invalid(f"{field}[{places[key]}]", key, "exists in both matchLabelKeys and labelSelector")
+        seen.add(key)
     for i, key in enumerate(match):
         if key in other:
             yield invalid(f"{field}.matchLabelKeys[{i}]", key, "exists in both matchLabelKeys and mismatchLabelKeys")
-        if key in plain or key in named:
-            yield invalid(f"{field}[{i}]", key, "exists in both matchLabelKeys and labelSelector")
 
 
 def wrong_spread(constraints: Sequence[Part], field: str) -> Iterator[FieldError]:

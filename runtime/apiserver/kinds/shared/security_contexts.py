@@ -151,3 +151,7 @@ def wrong_host_users(spec: Part, field: str) -> Iterator[FieldError]:
         for name, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
             if spec.get(name):
                 yield forbidden(f"{field}.{shown}", "when `hostUsers` is false")
+        for part in ("initContainers", "containers"):
+            for i, container in enumerate(spec.get(part) or ()):
+                if container.get("volumeDevices"):
+                    yield forbidden(f"{field}.{part}[{i}].volumeDevices", "when `hostUsers` is false")

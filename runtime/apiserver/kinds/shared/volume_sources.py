@@ -6,6 +6,7 @@ replaced only NFS is looked into.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -39,6 +40,12 @@ _DOWNWARD_FIELDS = (
 )
 _TEN_MINUTES, _MOST_SECONDS = 600, 1 << 32
 _LAST_LUN = 255
+_INITIATORS = {
+    "iqn": re.compile("iqn\\.\\d{4}-\\d{2}\\.[a-zA-Z0-9.-]+:[^,;*&$|\\s]+"),
+    "eui": re.compile("eui.[a-zA-Z0-9]{16}"),
+    "naa": re.compile("naa.[a-zA-Z0-9]{32}"),
+}
+_CACHING, _AZURE_KINDS = ("None", "ReadOnly", "ReadWrite"), ("Dedicated", "Managed", "Shared")
 
 Part = Mapping[str, Any]
 
@@ -248,6 +255,45 @@ def wrong_fibre_channel(source: Part, field: str) -> Iterator[FieldError]:
         yield invalid(f"{field}.lun", lun, f"must be between 0 and {_LAST_LUN}, inclusive")
 
 
+def wrong_iscsi(source: Part, field: str) -> Iterator[FieldError]:
+    if not source.get("targetPortal"):
+        yield required(f"{field}.targetPortal")
+    iqn, lun = source.get("iqn") or "", source.get("lun") or 0
+    if not iqn:
+        yield required(f"{field}.iqn")
+    else:
+        yield from _initiator(iqn, f"{field}.iqn")
+    if not 0 <= lun <= _LAST_LUN:
+        yield invalid(f"{field}.lun", lun, f"must be between 0 and {_LAST_LUN}, inclusive")
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
+        yield required(f"{field}.secretRef")
+    if source.get("initiatorName") is not None:
+        yield from _initiator(source["initiatorName"], f"{field}.initiatorname")
+
+
+def _initiator(name: str, field: str) -> Iterator[FieldError]:
+    if not name.startswith(tuple(_INITIATORS)):
+        yield invalid(field, name, "must be valid format starting with iqn, eui, or naa")
+    elif not _INITIATORS[name[:3]].fullmatch(name):
+        yield invalid(field, name, "must be valid format")
+
+
+def _azure_disk(source: Part, field: str) -> Iterator[FieldError]:
+    for name in ("diskName", "diskURI"):
+        if not source.get(name):
+            yield required(f"{field}.{name}")
+    where, kind = source.get("diskURI") or "", source.get("kind")
+    for name, known in (("cachingMode", _CACHING), ("kind", _AZURE_KINDS)):
+        if source.get(name) is not None and source[name] not in known:
+            yield not_supported(f"{field}.{name}", source[name], known)
+    managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+    if kind == "Managed" and not where.startswith("/subscriptions/"):
+        yield not_supported(f"{field}.diskURI", where, (managed,))
+    if kind not in (None, "Managed") and not where.startswith("https://"):
+        blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+        yield not_supported(f"{field}.diskURI", where, (blob,))
+
+
 def _ephemeral(source: Part, field: str) -> Iterator[FieldError]:
     template, at = source.get("volumeClaimTemplate"), f"{field}.volumeClaimTemplate"
     if template is None:
@@ -280,6 +326,8 @@ _CHECKS: Mapping[str, Callable[[Part, str], Iterator[FieldError]]] = {
     "projected": _projected,
     "csi": _csi,
     "fc": wrong_fibre_channel,
+    "iscsi": wrong_iscsi,
+    "azureDisk": _azure_disk,
     "ephemeral": _ephemeral,
     "image": _image,
 }

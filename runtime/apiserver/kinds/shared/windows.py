@@ -80,9 +80,54 @@ def wrong_on_windows(spec: Part, field: str) -> Iterator[FieldError]:
     for name in ("hostPID", "hostIPC"):
         if spec.get(name):
             yield forbidden(f"{field}.{name}", _NOT)
+    for part, i, container in _containers(spec):
+        own = container.get("securityContext") or {}
+        for name in _NOT_OF_CONTAINERS:
+            if own.get(name) is not None:
+                yield forbidden(f"{field}.{part}[{i}].securityContext.{name}", _NOT)
+
+
+def wrong_on_linux(spec: Part, field: str) -> Iterator[FieldError]:
+    """Of a pod that says that it is of Linux."""
+    if (spec.get("os") or {}).get("name") != "linux":
+        return
+    detail = "windows options cannot be set for a linux pod"
+    if (spec.get("securityContext") or {}).get("windowsOptions") is not None:
+        yield forbidden(f"{field}.securityContext.windowsOptions", detail)
+    for part, i, container in _containers(spec):
+        if (container.get("securityContext") or {}).get("windowsOptions") is not None:
+            yield forbidden(f"{field}.{part}[{i}].securityContext.windowsOptions", detail)
+
+
+def wrong_host_processes(spec: Part, field: str) -> Iterator[FieldError]:
+    """Containers that are processes of a Windows host: all of a pod or none."""
+    of_pod, processes, count = _host_process(spec), 0, 0
+    for part, i, container in _containers(spec):
+        count += 1
+        own = _host_process(container)
+        if own is not None and of_pod is not None and own != of_pod:
+            was = str(of_pod).lower()
+            detail = f"pod hostProcess value must be identical if both are specified, was {was}"
+            yield invalid(f"{field}.{part}[{i}].securityContext.windowsOptions.hostProcess", own, detail)
+        if own or (own is None and of_pod):
+            processes += 1
+    if processes and processes != count:
+        detail = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        yield invalid(field, "", detail)
+    if processes and not spec.get("hostNetwork"):
+        detail = "hostNetwork must be true if pod contains any hostProcess containers"
+        yield invalid(f"{field}.hostNetwork", False, detail)
+
+
+def _host_process(part: Part) -> bool | None:
+    context = part.get("securityContext")
+    if not context or "windowsOptions" not in context:
+        return None
+    value: bool | None = context["windowsOptions"].get("hostProcess")
+    return value
+
+
+def _containers(spec: Part) -> Iterator[tuple[str, int, Part]]:
     for part in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(spec.get(part) or ()):
-            own = container.get("securityContext") or {}
-            for name in _NOT_OF_CONTAINERS:
-                if own.get(name) is not None:
-                    yield forbidden(f"{field}.{part}[{i}].securityContext.{name}", _NOT)
+            yield part, i, container

@@ -6,6 +6,7 @@ pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.objects import Object
@@ -15,7 +16,9 @@ from runtime.apiserver.kinds.shared.numbers import not_negative
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
 from runtime.apiserver.kinds.shared.pod_validation import validate_pod_template
+from runtime.apiserver.kinds.shared.pod_warnings import warnings_of_template
 from runtime.apiserver.kinds.shared.selectors import selects, shown_selector, validate_selector
+from runtime.apiserver.kinds.shared.warnings import of_hostname
 from runtime.apiserver.registry.printers import AGE, NAME, number, wide
 
 ROLLING_UPDATE = "RollingUpdate"
@@ -111,6 +114,14 @@ def validate_collisions(new: Object, old: Object) -> list[FieldError]:
     if then is None or (now is not None and now >= then):
         return []
     return [invalid("status.collisionCount", now or 0, "cannot be decremented")]
+
+
+def warn_of_template(new: Object, old: Object | None) -> Iterator[str]:
+    """Where the template is new or changed, and of names that are too long for hosts."""
+    if old is None:
+        yield from of_hostname(new, "Pod names and hostnames")
+    if old is None or new["spec"] != old["spec"]:
+        yield from warnings_of_template(new["spec"]["template"], TEMPLATE)
 
 
 def replica_cells(obj: Object, now: float) -> list[Any]:

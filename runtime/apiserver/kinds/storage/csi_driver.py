@@ -6,6 +6,7 @@ Source: kubernetes pkg/registry/storage/csidriver/strategy.go, pkg/printers/inte
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.objects import Object
@@ -87,6 +88,17 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     ]
 
 
+def warn(driver: Object, old: Object | None) -> Iterator[str]:
+    """Of tokens that may be logged."""
+    requests = driver["spec"].get("tokenRequests")
+    is_other = old is None or requests != old["spec"].get("tokenRequests")
+    if requests and is_other and "serviceAccountTokenInSecrets" not in driver["spec"]:
+        yield (
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent "
+            "possible logging of tokens in volume attributes"
+        )
+
+
 def cells(driver: Object, now: float) -> list[Any]:
     spec = part(driver, "spec")
     tokens = spec.get("tokenRequests")
@@ -109,6 +121,7 @@ RESOURCE = ResourceDefinition(
     kind="CSIDriver",
     namespaced=False,
     strategy=Strategy(
+        warn=warn,
         set_defaults=set_defaults,
         validate=validate,
         validate_update=validate_update,

@@ -6,6 +6,7 @@ Source: kubernetes pkg/registry/storage/csistoragecapacity/strategy.go, pkg/prin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.objects import Object
@@ -16,6 +17,7 @@ from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.selectors import validate_selector
+from runtime.apiserver.kinds.shared.warnings import NODE_LABELS, of_node_term
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -41,6 +43,14 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     ]
 
 
+def warn(capacity: Object, _old: Object | None) -> Iterator[str]:
+    topology = capacity.get("nodeTopology") or {}
+    yield from of_node_term(topology, "nodeTopology")
+    for label in topology.get("matchLabels") or ():
+        if label in NODE_LABELS:
+            yield f"nodeTopology.matchLabels.{label}: {NODE_LABELS[label]}"
+
+
 def cells(capacity: Object, now: float) -> list[Any]:  # noqa: ARG001
     return [name_cell(capacity), capacity.get("storageClassName") or "", or_unset(capacity, "capacity")]
 
@@ -51,6 +61,7 @@ RESOURCE = ResourceDefinition(
     plural="csistoragecapacities",
     kind="CSIStorageCapacity",
     strategy=Strategy(
+        warn=warn,
         validate=validate,
         validate_update=validate_update,
         validate_name=dns_subdomain,

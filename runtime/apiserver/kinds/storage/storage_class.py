@@ -15,6 +15,7 @@ from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
 from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.storage_parameters import wrong_parameters
+from runtime.apiserver.kinds.shared.warnings import NODE_LABELS
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -81,6 +82,13 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     ]
 
 
+def warn(class_: Object, _old: Object | None) -> Iterator[str]:
+    for i, term in enumerate(class_.get("allowedTopologies") or ()):
+        for j, one in enumerate(term.get("matchLabelExpressions") or ()):
+            if text := NODE_LABELS.get(one.get("key") or ""):
+                yield f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {text}"
+
+
 def cells(storage_class: Object, now: float) -> list[Any]:
     annotations = annotations_of(storage_class)
     is_default = any(annotations.get(name) == "true" for name in _DEFAULT_CLASS_ANNOTATIONS)
@@ -102,6 +110,7 @@ RESOURCE = ResourceDefinition(
     short_names=("sc",),
     namespaced=False,
     strategy=Strategy(
+        warn=warn,
         validate=validate,
         validate_update=validate_update,
         validate_name=dns_subdomain,

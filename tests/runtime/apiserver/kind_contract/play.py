@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.runtime.apiserver import contract
-from tests.runtime.apiserver.contract import JSON, Given, Send
+from tests.runtime.apiserver.contract import JSON, Exchange, Given
 
 ANSWERS = Path(__file__).with_name("answers")
 NAMESPACE = "contract"
@@ -58,7 +58,7 @@ def laid_over(obj: Any, overlay: Overlay) -> Any:
     return found
 
 
-def play(kind: Kind, send: Send) -> dict[str, Any]:
+def play(kind: Kind, send: Exchange) -> dict[str, Any]:
     """The answers by case. Only the good object is stored, and deleted in the end."""
     dry = {"dryRun": "All"}
 
@@ -66,8 +66,8 @@ def play(kind: Kind, send: Send) -> dict[str, Any]:
         raw = b"" if body is None else json.dumps(body).encode()
         return send(Given(method, path, raw, JSON, query))
 
-    status, stored = ask("POST", kind.collection, kind.good, {})
-    answers = {"good": _plain(status, stored)}
+    status, stored, warnings = ask("POST", kind.collection, kind.good, {})
+    answers = {"good": _plain(status, stored, warnings)}
     name = f"{kind.collection}/{(stored.get('metadata') or {}).get('name', '')}"
     for where, overlays in (("", kind.updates), ("/status", kind.statuses)):
         for label, overlay in overlays.items():
@@ -83,7 +83,7 @@ def play(kind: Kind, send: Send) -> dict[str, Any]:
 def _remove(name: str, ask: Callable[..., Any]) -> None:
     """And what no controller is there to finalize."""
     ask("DELETE", name, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}, {})
-    status, held = ask("GET", name, None, {})
+    status, held, _ = ask("GET", name, None, {})
     if status == 200:
         held["metadata"].pop("finalizers", None)
         path = name
@@ -98,19 +98,27 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _META = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
 
 
-def _plain(status: int, answer: Any) -> dict[str, Any]:
+_OF_THE_KIND = "v1 Endpoints is deprecated"  # is said of every request, by the server that takes it
+
+
+def _plain(status: int, answer: Any, warnings: list[str]) -> dict[str, Any]:
     """Without what differs from run to run; of a refusal its reason and causes, which Go's maps bring in any order."""
+    warnings = [text for text in warnings if not text.startswith(_OF_THE_KIND)]
     if status >= 400:
         causes = (answer.get("details") or {}).get("causes") or ()
-        shown = sorted(_UID.sub("<uid>", f"{one.get('field', '')} {one['reason']}: {one['message']}") for one in causes)
+        listed = sorted(
+            _UID.sub("<uid>", f"{one.get('field', '')} {one['reason']}: {one['message']}") for one in causes
+        )
         message = answer["message"].partition(" is invalid: ")[0] if causes else answer["message"]
-        return {"status": status, "reason": answer.get("reason", ""), "message": message, "causes": shown}
+        refusal = {"status": status, "reason": answer.get("reason", ""), "message": message, "causes": listed}
+        return {**refusal, "warnings": warnings} if warnings else refusal
     found = copy.deepcopy(answer)
     if (found.get("spec") or {}).get("serviceAccountName") == "default":  # another plugin's part
         del found["spec"]["serviceAccountName"], found["spec"]["serviceAccount"]
     for field in _META:
         (found.get("metadata") or {}).pop(field, None)
-    return {"status": status, "body": _times(found)}
+    shown = {"status": status, "body": _times(found)}
+    return {**shown, "warnings": warnings} if warnings else shown
 
 
 def _times(value: Any) -> Any:
@@ -130,7 +138,7 @@ def record() -> None:
     assert assets is not None, "KUBEBUILDER_ASSETS names the directory with kube-apiserver and etcd"
     with tempfile.TemporaryDirectory() as directory, real_server(Path(directory), assets, *FLAGS) as server:
         api = Api(server.kubeconfig)
-        send = contract.real_sender(api.url, api.token)
+        send = contract.real_exchange(api.url, api.token)
         prepare(send)
         for name, table in TABLES.items():
             answers = {kind: play(row, send) for kind, row in table.items()}
@@ -152,7 +160,7 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def prepare(send: Send) -> None:
+def prepare(send: Exchange) -> None:
     """What there has to be before."""
     body = json.dumps({"metadata": {"name": NAMESPACE}}).encode()
     send(Given("POST", "/api/v1/namespaces", body, JSON, {}))
