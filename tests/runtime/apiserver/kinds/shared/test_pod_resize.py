@@ -135,7 +135,7 @@ def test_a_kubelet_has_to_say_that_it_can(api: Api, has: Object, status: int) ->
 
 
 def test_static_pods_stay(api: Api) -> None:
-    body = api.pod("p")
+    body = api.pod("p", nodeName="n")
     body["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     assert api.create("pods", body).status == 201
     answer = resize(api)
