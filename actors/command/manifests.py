@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import yaml
 
+from actors.command.starting import StartError
 from protocols.late_methods import dataclass
 from protocols.objects import Object, encode_object, name_of, namespace_of
 from protocols.resources import resource_path
@@ -28,7 +29,7 @@ class _Loader(yaml.SafeLoader):
     }
 
 
-class ManifestError(Exception):
+class ManifestError(StartError):
     """A manifest that cannot be loaded; the text says in which line of which file, and what is wrong."""
 
 

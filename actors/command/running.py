@@ -20,8 +20,7 @@ from actors.app.connection import SERVER_WAIT, ServerUnavailableError, connect, 
 from actors.app.installed import Installed
 from actors.app.local_cluster import CONTEXT, LocalCluster
 from actors.app.system import ControllerSystem
-from actors.command.greeting import LiveLine, Welcome, greeting, standing_by, summary
-from actors.command.manifests import ManifestError, apply, check_manifests, read_manifests
+from actors.command.greeting import Ask, LiveLine, Welcome, greeting, standing_by, summary
 from actors.command.starting import (
     Interrupted,
     Launch,
@@ -63,7 +62,6 @@ REFUSALS = (
     CloudError,
     ServerUnavailableError,
     LaunchError,
-    ManifestError,
     JournalError,
 )
 
@@ -136,9 +134,7 @@ def run(launch: Launch) -> int:
     descriptors = raise_limit()
     if descriptors < FEW:
         log.warning("few files and connections may be open at once (ulimit -n)", limit=descriptors)
-    manifests = [one for path in options.embedded.apply for one in read_manifests(Path(path))]
-    if launch.embeds_cluster and manifests:
-        check_manifests(manifests)
+    load_manifests = manifests_of(launch)
     cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
     plan = fault_plan(launch)
     check_journal(options)
@@ -185,8 +181,7 @@ def run(launch: Launch) -> int:
             stopping=launch.stopping,
             waiting=partial(tell_of_waiting, launch, config.server),
         )
-        ask = partial(transport.request, client="kcm", timeout=30.0)
-        applied = apply(manifests, ask)
+        applied = load_manifests(partial(transport.request, client="kcm", timeout=30.0))
         system = build_system(
             launch,
             closing,
@@ -206,6 +201,18 @@ def run(launch: Launch) -> int:
         )
         go_on(launch)
         return work(system, launch, local, welcome, ready=partial(transport.open_ahead, AHEAD))
+
+
+def manifests_of(launch: Launch) -> Callable[[Ask], list[str]]:
+    """Reads and checks what --apply names; returns what loads it. Raises ManifestError."""
+    if not launch.options.embedded.apply:
+        return lambda _ask: []
+    from actors.command.manifests import apply, check_manifests, read_manifests  # with YAML, which few runs need
+
+    manifests = [one for path in launch.options.embedded.apply for one in read_manifests(Path(path))]
+    if launch.embeds_cluster:
+        check_manifests(manifests)
+    return partial(apply, manifests)
 
 
 def accounts_of(launch: Launch) -> frozenset[str]:

@@ -75,7 +75,9 @@ def parse_options(
 
 
 def _options(flags: tuple[Flag, ...], parsed: Parsed) -> Options:
-    groups = declaration.fill(flags, parsed.values)
+    """Of a controller that no flag is given of the defaults hold; see Options.__getitem__."""
+    given = {one.path[0] for one in flags if one.name in parsed.values}
+    groups = declaration.fill([one for one in flags if one.path[0] in given], parsed.values)
     core = {CORE_GROUPS[group]: values for group, values in groups.items() if group in CORE_GROUPS}
     return Options(
         **core,

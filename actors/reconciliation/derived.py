@@ -74,7 +74,8 @@ def check_interests(specs: Iterable[ControllerSpec]) -> None:
             resource_id, interest = watch.resource.id, watch.interest
             derive = None if watch.metadata_only else derived.get(resource_id)
             facts = {*interest.changed, *(fact for fact, _ in interest.having)}
-            facts -= frozenset() if derive is None else names_of_facts(derive)
+            if facts and derive is not None:
+                facts -= names_of_facts(derive)
             known = {*indexes.get(resource_id, ()), *BUILT_IN_INDEXES}
             if watch.is_restricted:
                 known = {*(index.name for index in spec.indexes if index.resource == watch.resource), *BUILT_IN_INDEXES}
