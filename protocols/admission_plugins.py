@@ -23,8 +23,12 @@ PERSISTENT_VOLUME_CLAIM_RESIZE = "PersistentVolumeClaimResize"
 RUNTIME_CLASS = "RuntimeClass"
 CERTIFICATE_APPROVAL = "CertificateApproval"
 CERTIFICATE_SIGNING = "CertificateSigning"
+CLUSTER_TRUST_BUNDLE_ATTEST = "ClusterTrustBundleAttest"
 CERTIFICATE_SUBJECT_RESTRICTION = "CertificateSubjectRestriction"
 DEFAULT_INGRESS_CLASS = "DefaultIngressClass"
+OWNER_REFERENCES = "OwnerReferencesPermissionEnforcement"
+DENY_EXTERNAL_IPS = "DenyServiceExternalIPs"
+POD_TOPOLOGY_LABELS = "PodTopologyLabels"
 MUTATING_WEBHOOK, VALIDATING_WEBHOOK = "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"
 MUTATING_POLICY = "MutatingAdmissionPolicy"
 VALIDATING_POLICY = "ValidatingAdmissionPolicy"
@@ -46,8 +50,10 @@ ON_BY_DEFAULT = frozenset(
         RUNTIME_CLASS,
         CERTIFICATE_APPROVAL,
         CERTIFICATE_SIGNING,
+        CLUSTER_TRUST_BUNDLE_ATTEST,
         CERTIFICATE_SUBJECT_RESTRICTION,
         DEFAULT_INGRESS_CLASS,
+        POD_TOPOLOGY_LABELS,
         MUTATING_WEBHOOK,
         VALIDATING_WEBHOOK,
         MUTATING_POLICY,
@@ -62,7 +68,7 @@ NEED_CONTROLLERS = {
     STORAGE_OBJECT_IN_USE_PROTECTION: "persistentvolumeclaim-protection-controller",
 }
 WITHOUT_CONTROLLERS = ON_BY_DEFAULT - NEED_CONTROLLERS.keys()
-KNOWN = ON_BY_DEFAULT | {ALWAYS_PULL_IMAGES}
+KNOWN = ON_BY_DEFAULT | {ALWAYS_PULL_IMAGES, OWNER_REFERENCES, DENY_EXTERNAL_IPS}
 
 
 def without_controllers(runs: Callable[[str], bool], *, enable: Collection[str] = ()) -> tuple[str, ...]:

@@ -77,6 +77,11 @@ def lease(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": spec}
 
 
+def owned(name: str, *, block: bool, kind: str = "Secret") -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": kind, "name": "s", "uid": "u", "blockOwnerDeletion": block}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": [owner]}}
+
+
 STEPS = [
     Step("POST", f"{CORE}/namespaces", {"metadata": {"name": "side"}}, user=""),
     Step("GET", f"{NAMESPACE}/pods"),
@@ -159,6 +164,24 @@ STEPS = [
     Step("PATCH", f"{LEASES}/l?fieldManager=m", lease(), type=APPLY),
     Step("DELETE", f"{LEASES}/l", user=""),
     Step("PUT", f"{LEASES}/l", lease()),
+    # Owners.
+    Step("POST", ROLES, role("owns", rule("create update patch", "configmaps")), user=""),
+    Step("POST", BINDINGS, binding("owns", "owns", "Role", "jane"), user=""),
+    Step("POST", f"{NAMESPACE}/configmaps", owned("o", block=False)),
+    Step("POST", f"{NAMESPACE}/configmaps", owned("p", block=True)),
+    Step("POST", f"{NAMESPACE}/configmaps", owned("p", block=True, kind="Nothing")),
+    Step("POST", f"{NAMESPACE}/configmaps", owned("p", block=True, kind="Node")),
+    Step("PATCH", f"{NAMESPACE}/configmaps/o", {"data": {"a": "b"}}, type=MERGE),
+    Step("PATCH", f"{NAMESPACE}/configmaps/o", owned("o", block=True), type=MERGE),
+    Step("PATCH", f"{NAMESPACE}/configmaps/o", {"metadata": {"ownerReferences": None}}, type=MERGE),
+    Step("POST", ROLES, role("deletes", rule("delete", "configmaps")), user=""),
+    Step("POST", BINDINGS, binding("deletes", "deletes", "Role", "jane"), user=""),
+    Step("PATCH", f"{NAMESPACE}/configmaps/o", owned("o", block=True), type=MERGE),
+    Step("POST", ROLES, role("finalizes", rule("update", "secrets/finalizers", names="s")), user=""),
+    Step("POST", BINDINGS, binding("finalizes", "finalizes", "Role", "jane"), user=""),
+    Step("PATCH", f"{NAMESPACE}/configmaps/o", owned("o", block=True), type=MERGE),
+    Step("PATCH", f"{NAMESPACE}/configmaps/o", {"metadata": {"ownerReferences": None}}, type=MERGE),
+    Step("DELETE", f"{NAMESPACE}/configmaps/o"),
     # What is noted.
     Step(
         "POST",
@@ -172,6 +195,9 @@ STEPS = [
     Step("DELETE", f"{NAMESPACE}/configmaps/m", user=""),
     Step("GET", "/healthz", user=""),
 ]
+
+
+OWNERS = "OwnerReferencesPermissionEnforcement"
 
 
 class Side:
@@ -217,9 +243,16 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
         policy.write_text(json.dumps(POLICY))
         logs = [directory / "ours.log", directory / "theirs.log"]
         flags = (f"--audit-policy-file={policy}", f"--audit-log-path={logs[1]}", GATES, SERVED)
+        flags += (f"--enable-admission-plugins={OWNERS}",)
         real = stack.enter_context(real_server(tmp_path_factory.mktemp("real"), assets, *flags))
         access = AccessSettings(audit_policy_file=str(policy), audit_log_path=str(logs[0]))
-        ours = launch(tmp_path_factory.mktemp("ours") / "kcm", in_memory=True, access=access)
+        ours = launch(
+            tmp_path_factory.mktemp("ours") / "kcm",
+            in_memory=True,
+            access=access,
+            enable_plugins=[OWNERS],
+            collect_garbage=False,
+        )
         stack.callback(ours.stop)
         both = Side(ours.kubeconfig, logs[0]), Side(real.kubeconfig, logs[1])
         for side in both:  # of the fork that the real one was built from

@@ -14,11 +14,15 @@ from protocols.admission_plugins import (
     CERTIFICATE_APPROVAL,
     CERTIFICATE_SIGNING,
     CERTIFICATE_SUBJECT_RESTRICTION,
+    CLUSTER_TRUST_BUNDLE_ATTEST,
     DEFAULT_TOLERATION_SECONDS,
+    DENY_EXTERNAL_IPS,
     LIMIT_RANGER,
     MUTATING_POLICY,
     NAMESPACE_LIFECYCLE,
     NODE_RESTRICTION,
+    OWNER_REFERENCES,
+    POD_TOPOLOGY_LABELS,
     PRIORITY,
     RESOURCE_QUOTA,
     VALIDATING_POLICY,
@@ -29,11 +33,15 @@ from runtime.apiserver.admission import (
     certificate_approval,
     certificate_signing,
     certificate_subject_restriction,
+    cluster_trust_bundle_attest,
     default_classes,
     default_toleration_seconds,
+    deny_service_external_ips,
     limit_ranger,
     namespace_lifecycle,
+    owner_references_permission_enforcement,
     persistent_volume_claim_resize,
+    pod_topology_labels,
     priority,
     resource_quota,
     runtime_class,
@@ -69,7 +77,7 @@ __all__ = [
     "check_update",
 ]
 
-PODS, SCALE = "pods", "scale"
+PODS, SCALE, BINDING = "pods", "scale", "binding"
 _LATER = ("uid", "creationTimestamp", "generation")  # what upstream sets after webhooks have changed a new object
 
 
@@ -138,6 +146,8 @@ def admit_body(
     operation = CREATE if old is None else UPDATE
     if NODE_RESTRICTION in cluster.plugins:
         node_restriction.admit(cluster, call, operation, body, None if old is None else old())
+    if call.route.subresource == BINDING and POD_TOPOLOGY_LABELS in cluster.plugins:
+        pod_topology_labels.admit_binding(cluster, body)
     if _may_change(cluster):
         asked = attributes_of(call, operation, obj=body, old=None if old is None else old())
         body = _changed(cluster, asked, lambda one: one, kind) or body
@@ -160,6 +170,7 @@ def check_create(
         certificate_subject_restriction.validate_create(definition, obj)
     if call is not None:
         pod_security.check(cluster, call, obj)
+        _check_written(cluster, call, obj)
     if call is not None and _may_judge(cluster):
         _judge(cluster, attributes_of(call, CREATE, obj=_shown(definition, obj)))
     if RESOURCE_QUOTA not in plugins:
@@ -174,6 +185,7 @@ def check_update(cluster: Cluster, call: Call, new: Object, old: Object) -> list
     if LIMIT_RANGER in plugins:
         limit_ranger.admit_update(cluster, definition, subresource, new, old)
     pod_security.check(cluster, call, new, old)
+    _check_written(cluster, call, new, old)
     persistent_volume_claim_resize.admit_update(cluster, call, new, old)
     if CERTIFICATE_APPROVAL in plugins:
         certificate_approval.validate_update(cluster, call, old)
@@ -185,6 +197,16 @@ def check_update(cluster: Cluster, call: Call, new: Object, old: Object) -> list
     if RESOURCE_QUOTA not in plugins:
         return []
     return resource_quota.admit(cluster, resource_quota.Request(definition, UPDATE, subresource, new, old))
+
+
+def _check_written(cluster: Cluster, call: Call, new: Object, old: Object | None = None) -> None:
+    """By plugins that look at creations and updates alike. Raises StatusError (403)."""
+    if OWNER_REFERENCES in cluster.plugins:
+        owner_references_permission_enforcement.validate(cluster, call, new, old)
+    if CLUSTER_TRUST_BUNDLE_ATTEST in cluster.plugins:
+        cluster_trust_bundle_attest.validate(cluster, call, new, old)
+    if DENY_EXTERNAL_IPS in cluster.plugins:
+        deny_service_external_ips.validate(call, new, old)
 
 
 def admit_delete(cluster: Cluster, call: Call, key: Key, options: Object) -> Callable[[Object], None]:
@@ -232,6 +254,8 @@ def _change_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, c
         if DEFAULT_TOLERATION_SECONDS in plugins:
             default_toleration_seconds.admit(definition, obj)
         runtime_class.admit_create(cluster, obj)
+        if POD_TOPOLOGY_LABELS in plugins:
+            pod_topology_labels.admit_pod(cluster, obj)
     else:
         taint_nodes_by_condition.admit_create(cluster, definition, obj)
         storage_object_in_use_protection.admit_create(cluster, definition, obj)

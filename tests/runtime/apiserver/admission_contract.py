@@ -39,6 +39,13 @@ def container(name: str = "c", **fields: Any) -> dict[str, Any]:
     return {"name": name, "image": "nginx:1", **fields}
 
 
+_INFO = "architecture bootID containerRuntimeVersion kernelVersion kubeProxyVersion kubeletVersion machineID"
+_INFO += " operatingSystem osImage systemUUID"
+MACHINE = {
+    "nodeInfo": dict.fromkeys(_INFO.split(), "x"),
+    "daemonEndpoints": {"kubeletEndpoint": {"Port": 1}},
+}
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 SERVICE_CA = "openshift-service-ca.crt"
 
 
@@ -47,8 +54,20 @@ def claim(name: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {**asked, **spec}}
 
 
-def cluster_wide(resource: str, name: str, annotations: dict[str, str] | None = None, **fields: Any) -> Step:
-    return Step("POST", f"/{resource}", {"metadata": {"name": name, "annotations": annotations or {}}, **fields})
+def cluster_wide(
+    resource: str,
+    name: str,
+    annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    **fields: Any,
+) -> Step:
+    meta = {"name": name, "annotations": annotations or {}, **({"labels": labels} if labels else {})}
+    return Step("POST", f"/{resource}", {"metadata": meta, **fields})
+
+
+def bound(name: str, node: str, labels: dict[str, str] | None = None, **target: str) -> Step:
+    meta = {"name": name, "labels": labels or {}}
+    return Step("POST", f"pods/{name}/binding", {"metadata": meta, "target": {"name": node, **target}})
 
 
 def gone(resource: str, name: str) -> Step:
@@ -202,6 +221,25 @@ SCENARIOS: dict[str, list[Step]] = {
             nodeName="n",
             volumes=[{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}],
         ),
+    ],
+    "labels of the node": [
+        account("default"),
+        cluster_wide("nodes", "zoned", labels={ZONE: "z", REGION: "r", "kubernetes.io/hostname": "h"}, status=MACHINE),
+        cluster_wide("nodes", "plain", status=MACHINE),
+        new("a", nodeName="zoned"),
+        new("b", nodeName="plain"),
+        new("c", nodeName="none"),
+        new("d"),
+        bound("d", "zoned", kind="Node"),
+        Step("GET", "pods/d"),
+        new("e"),
+        bound("e", "zoned"),
+        Step("GET", "pods/e"),
+        new("f"),
+        bound("f", "zoned", {"mine": "1", ZONE: "other"}, kind="Node"),
+        Step("GET", "pods/f"),
+        gone("nodes", "zoned"),
+        gone("nodes", "plain"),
     ],
     "mountable secrets": [
         account("default", {SECRETS: "true"}, secrets=[{"name": "s"}], imagePullSecrets=[{"name": "p"}]),

@@ -32,7 +32,7 @@ def confirm_role(new: Object, old: Object | None, user: User, access: AccessCont
         "namespace": namespace,
         "name": "" if old is None else name_of(old),
     }
-    if _may(access, user, asked) or _only_for_deletion(new, old):
+    if _may(access, user, asked) or only_for_deletion(new, old):
         return
     lack = _lack(access, user, new, plural, rules_in(new))
     if not lack and (_aggregates(new) or _aggregates(old or {})) and _lack(access, user, new, plural, FULL_AUTHORITY):
@@ -47,7 +47,7 @@ def confirm_binding(new: Object, old: Object | None, user: User, access: AccessC
     plural = "rolebindings" if namespace else "clusterrolebindings"
     kind, name = role.get("kind", ""), role.get("name", "")
     asked = {"verb": "bind", "resource": _PLURALS.get(kind, ""), "namespace": namespace, "name": name}
-    if MASTERS in user.groups or _only_for_deletion(new, old) or (kind in _PLURALS and _may(access, user, asked)):
+    if MASTERS in user.groups or only_for_deletion(new, old) or (kind in _PLURALS and _may(access, user, asked)):
         return
     if kind not in _PLURALS:
         raise status_errors.unexplained(f"unsupported role reference kind: {quoted(kind)}")
@@ -85,7 +85,7 @@ def _aggregates(role: Object) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
-def _only_for_deletion(new: Object, old: Object | None) -> bool:
+def only_for_deletion(new: Object, old: Object | None) -> bool:
     """What a garbage collector may change without having the rights."""
     if old is None:
         return False

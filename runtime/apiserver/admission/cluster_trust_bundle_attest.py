@@ -1,0 +1,27 @@
+"""ClusterTrustBundleAttest: who writes a bundle of a signer may attest for that signer.
+
+Source: kubernetes plugin/pkg/admission/certificates/ctbattest/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.admission.refusal import forbidden
+from runtime.apiserver.core.cluster import Call, Cluster
+from runtime.apiserver.kinds.shared.escalation import only_for_deletion
+from runtime.apiserver.registry.users import may_use_signer
+
+BUNDLES = "clustertrustbundles.certificates.k8s.io"
+
+
+def validate(cluster: Cluster, call: Call, new: Object, old: Object | None = None) -> None:
+    """Raises StatusError (403)."""
+    definition = call.definition
+    if definition.storage != BUNDLES:
+        return
+    signer = new["spec"].get("signerName") or ""
+    if not signer or only_for_deletion(new, old):
+        return
+    if not may_use_signer(cluster.authorize, call.user, "attest", signer):
+        because = f'user not permitted to attest for signerName "{signer}"'
+        raise forbidden(definition.group, definition.plural, new, because)

@@ -1,0 +1,21 @@
+"""DenyServiceExternalIPs: no Service gets an external IP that it has not.
+
+Source: kubernetes plugin/pkg/admission/network/denyserviceexternalips/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.admission.refusal import forbidden
+from runtime.apiserver.core.cluster import Call
+
+SERVICES = "services"
+
+
+def validate(call: Call, new: Object, old: Object | None = None) -> None:
+    """Raises StatusError (403)."""
+    if call.definition.storage != SERVICES or call.route.subresource:
+        return
+    before = set() if old is None else {*(old["spec"].get("externalIPs") or ())}
+    if not before.issuperset(new["spec"].get("externalIPs") or ()):
+        raise forbidden("", SERVICES, new, "Use of external IPs is denied by admission control")

@@ -1,0 +1,33 @@
+"""PodTopologyLabels: a pod has the zone and region of its node as labels, from the moment that it is bound.
+
+Source: kubernetes plugin/pkg/admission/podtopologylabels/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.core.cluster import Cluster
+
+NODES, PODS = "nodes", "pods"
+_COPIED = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+def admit_pod(cluster: Cluster, pod: Object) -> None:
+    """Changes a new pod in place."""
+    node = pod["spec"].get("nodeName")
+    if node:
+        _copy(cluster, node, pod)
+
+
+def admit_binding(cluster: Cluster, binding: Object) -> None:
+    """Changes a Binding in place; its labels become those of the pod."""
+    target = binding.get("target") or {}
+    if target.get("kind") == "Node":
+        _copy(cluster, target.get("name") or "", binding)
+
+
+def _copy(cluster: Cluster, node: str, to: Object) -> None:
+    record = cluster.state.get(NODES, node)
+    found = {} if record is None else {name: record.labels[name] for name in _COPIED if name in record.labels}
+    if found:
+        to["metadata"]["labels"] = {**(to["metadata"].get("labels") or {}), **found}
