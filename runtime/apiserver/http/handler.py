@@ -44,6 +44,7 @@ from runtime.apiserver.http.negotiation import (
     OF_DISCOVERY,
     OF_ERRORS,
     OF_OBJECTS,
+    OF_REVIEWS,
     PROTOBUF,
     Form,
     Offer,
@@ -52,10 +53,11 @@ from runtime.apiserver.http.negotiation import (
 from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
 from runtime.apiserver.http.outside_calls import OutsideCalls
 from runtime.apiserver.http.representations import INCLUDES, Representation
-from runtime.apiserver.http.request_bodies import is_yaml, json_body
+from runtime.apiserver.http.request_bodies import is_yaml, json_body, repeated_in_applied
 from runtime.apiserver.http.streams import WatchStream
 from runtime.apiserver.http.tables import printer_of
 from runtime.apiserver.http.turns import Turns, is_heartbeat, level_of
+from runtime.apiserver.http.yaml_bodies import JsonBody
 from runtime.apiserver.registry.attributes import attributes_of, forbidden
 from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from runtime.apiserver.registry.routing import is_watch
@@ -305,9 +307,15 @@ class ApiHttp:
         """Raises StatusError (406)."""
         accept, stream = request.headers.get(b"accept", b""), is_watch(target.query)
         form = _negotiated(accept, OF_OBJECTS, stream=stream)
+        if form.kind == "Table" and self._is_review(target):
+            form = _negotiated(accept, OF_REVIEWS)
         if form.media_type == PROTOBUF and not form.kind and not self._has_protobuf(target):
             return _negotiated(accept, OF_CUSTOM_OBJECTS, stream=stream)
         return form
+
+    def _is_review(self, target: _Target) -> bool:
+        route = self._api.route(target.path)
+        return route is not None and route.definition.strategy.review is not None
 
     def _has_protobuf(self, target: _Target) -> bool:
         route = self._api.route(target.path)
@@ -322,16 +330,18 @@ class ApiHttp:
         media_type = _media_type(request.headers.get(b"content-type", b""))
         if len(body) > AT_ONCE and is_yaml(method, media_type, body):
             loop = asyncio.get_running_loop()
-            read = loop.run_in_executor(self._yaml, json_body, method, media_type, body, self._protobuf)
-            read.add_done_callback(partial(self._yaml_read, request, target, media_type))
+            reading = loop.run_in_executor(self._yaml, json_body, method, media_type, body, self._protobuf)
+            reading.add_done_callback(partial(self._yaml_read, request, target, media_type))
             return
         try:
-            body = json_body(method, media_type, body, self._protobuf)
+            read = json_body(method, media_type, body, self._protobuf)
         except StatusError as error:
             raise self._of_body(target, error) from None
-        self._write(request, target, media_type, body)
+        self._write(request, target, media_type, read)
 
-    def _yaml_read(self, request: HttpRequest, target: _Target, media_type: str, read: asyncio.Future[bytes]) -> None:
+    def _yaml_read(
+        self, request: HttpRequest, target: _Target, media_type: str, read: asyncio.Future[JsonBody]
+    ) -> None:
         try:
             if self._failure is not None:
                 raise self._failure
@@ -345,8 +355,8 @@ class ApiHttp:
         """A body matters only where something is served."""
         return status_errors.no_such_path() if self._api.route(target.path) is None else error
 
-    def _write(self, request: HttpRequest, target: _Target, media_type: str, body: bytes) -> None:
-        method, query = request.method, target.query
+    def _write(self, request: HttpRequest, target: _Target, media_type: str, read: JsonBody) -> None:
+        method, query, body = request.method, target.query, read.json
         if request.observer is not None:
             request.observer.requested(body)
         agent = agent_prefix(request.headers.get(b"user-agent", b"").decode(errors="replace"))
@@ -354,12 +364,12 @@ class ApiHttp:
         asked = Request(method=method, path=target.path, query=query, body=body, content_type=type_, agent=agent)
         # The default is to warn of stray fields. Where the server found none, a body is not read again to look for
         # those that are there twice, as upstream does: it costs as much as the write.
-        is_asked = "fieldValidation" in query or method == "PATCH"
-        warnings = self._stray_fields(asked) if is_asked else []
+        is_asked = "fieldValidation" in query or method == "PATCH" or bool(read.repeated)
+        warnings = self._stray_fields(asked, read) if is_asked else []
         before = self._shapes.strays
         outcome = self._api.begin(asked, user=request.user or NOBODY)
         if not is_asked and self._shapes.strays != before:
-            warnings = self._stray_fields(asked)
+            warnings = self._stray_fields(asked, read)
         if isinstance(outcome, Suspended):
             then = partial(self._respond_when_durable, request, warnings=warnings)
             self._outside.go_on(outcome, then, partial(self._refuse, request))
@@ -408,13 +418,15 @@ class ApiHttp:
         body = self._encodings.encoder.encode(orjson.loads(response.body))
         return replace(response, body=body, content_type=PROTOBUF)
 
-    def _stray_fields(self, asked: Request) -> list[str]:
+    def _stray_fields(self, asked: Request, read: JsonBody) -> list[str]:
         """Returns warnings. Raises StatusError where stray fields are an error."""
         directive = asked.query.get("fieldValidation", WARN)
         route = self._api.route(asked.path)
         has_fields = asked.method in ("POST", "PUT") or asked.content_type in _PATCHES_WITH_FIELDS
         if directive not in (STRICT, WARN) or route is None or not has_fields:
             return []
+        if asked.content_type == PatchType.APPLY:  # fields that are unknown are refused where it is applied
+            return repeated_in_applied(read, directive)
         definition = route.definition
         other = subresource_of(route.subresource).kind if route.subresource else None
         group, version, kind = other or (definition.group, definition.version, definition.kind)
@@ -424,7 +436,8 @@ class ApiHttp:
             version=version,
             kind=kind,
             directive=directive,
-            patch=asked.method == "PATCH" and asked.content_type != PatchType.APPLY,
+            patch=asked.method == "PATCH",
+            repeated=read.repeated,
             settle=definition.settle if other is None else None,
         )
 

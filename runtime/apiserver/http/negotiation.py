@@ -47,6 +47,13 @@ _OF_META = {"Table": (JSON,), "PartialObjectMetadata": _BOTH, "PartialObjectMeta
 OF_OBJECTS = Offer(media_types=_BOTH, group="meta.k8s.io", versions=("v1", "v1beta1"), kinds=_OF_META)
 # Of a custom resource nobody knows the numbers of its fields.
 OF_CUSTOM_OBJECTS = Offer(media_types=(JSON,), group="meta.k8s.io", versions=("v1", "v1beta1"), kinds=_OF_META)
+# Of a review there are no columns.
+OF_REVIEWS = Offer(
+    media_types=_BOTH,
+    group="meta.k8s.io",
+    versions=("v1", "v1beta1"),
+    kinds={kind: media_types for kind, media_types in _OF_META.items() if kind != "Table"},
+)
 OF_DISCOVERY = Offer(
     media_types=_BOTH,
     group="apidiscovery.k8s.io",

@@ -7,26 +7,27 @@ import orjson
 from protocols.messages.commands import PatchType
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.negotiation import JSON, PROTOBUF, YAML
-from runtime.apiserver.http.yaml_bodies import yaml_to_json
+from runtime.apiserver.http.yaml_bodies import JsonBody, yaml_to_json
+from runtime.apiserver.schema.field_validation import STRICT, as_go_says, duplicate_fields
 from runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
 
 
-def json_body(method: str, media_type: str, body: bytes, protobuf: ProtobufDecoder) -> bytes:
-    """Returns the body as JSON. media_type: without parameters, "" for none.
+def json_body(method: str, media_type: str, body: bytes, protobuf: ProtobufDecoder) -> JsonBody:
+    """media_type: without parameters, "" for none.
 
     Raises StatusError: 415 on a type that the method does not take (types of patches are not looked at) or a kind that
     cannot be had in protobuf, 400 on what cannot be read.
     """
     if not body:
-        return body
+        return JsonBody(body)
     if method == "PATCH":
-        return _from_yaml(body) if media_type == PatchType.APPLY else body
+        return _from_yaml(body) if media_type == PatchType.APPLY else JsonBody(body)
     if media_type in ("", JSON):
-        return body
+        return JsonBody(body)
     if media_type == YAML:
         return _from_yaml(body)
     if media_type == PROTOBUF:
-        return _from_protobuf(body, protobuf)
+        return JsonBody(_from_protobuf(body, protobuf))
     raise status_errors.unsupported_media_type(media_type, (JSON, YAML, PROTOBUF))
 
 
@@ -45,10 +46,24 @@ def is_yaml(method: str, media_type: str, body: bytes) -> bool:
     return declared and body.lstrip()[:1] != b"{"
 
 
-def _from_yaml(body: bytes) -> bytes:
+def _from_yaml(body: bytes) -> JsonBody:
     if body.lstrip()[:1] == b"{":
-        return body  # broken JSON is refused where it is decoded
+        return JsonBody(body)  # broken JSON is refused where it is decoded
     try:
         return yaml_to_json(body)
     except ValueError as err:
         raise status_errors.bad_request(f"error converting YAML to JSON: {err}") from err
+
+
+def repeated_in_applied(read: JsonBody, directive: str) -> list[str]:
+    """Warnings of keys that are set more than once in what is applied, as JSON or as YAML.
+
+    Raises StatusError (400) if the directive is "Strict".
+    """
+    repeated = read.repeated
+    if not repeated and duplicate_fields(read.json):
+        repeated = yaml_to_json(read.json).repeated  # which JSON is
+    if repeated and directive == STRICT:
+        text = f"error converting YAML to JSON: {as_go_says(repeated)}"
+        raise status_errors.bad_request(f"error strict decoding YAML: {text}")
+    return list(repeated)

@@ -7,7 +7,7 @@ Differs from upstream: a patch itself is checked, and not the patched object.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -35,9 +35,11 @@ class FieldValidator:
         kind: str,
         directive: str,
         patch: bool = False,
+        repeated: Sequence[str] = (),
         settle: Callable[[dict[str, Any], list[str] | None], None] | None = None,
     ) -> list[str]:
-        """Warnings for the client. patch: the body is a merge or strategic merge patch of the kind. settle: of a custom
+        """Warnings for the client. patch: the body is a merge or strategic merge patch of the kind. repeated:
+        what is said of keys that YAML had twice. settle: of a custom
         kind, ResourceDefinition.settle.
 
         Raises StatusError, 400 or for a patch 422, on an unknown or duplicate field if the directive is "Strict".
@@ -50,17 +52,19 @@ class FieldValidator:
         type_ = self._types.of_kind(group, version, kind)
         if not isinstance(obj, dict) or (type_ is None and settle is None):
             return []
+        found = list[str]()
         if type_ is None:
-            found = [f'duplicate field "{path}"' for path in duplicate_fields(body)]
-            found += [f'unknown field "{path}"' for path in self._unknown_to_schema(obj, settle)]
-            if found and directive == STRICT:
-                raise _refusal(f"strict decoding error: {', '.join(found)}", kind, version, body, patch)
-            return found
-        found = [f'duplicate field "{path}"' for path in duplicate_fields(body)]
-        found += [f'unknown field "{path}"' for path in self._unknown(obj, type_, "", patch)]
-        if found and directive == STRICT:
-            raise _refusal(f"strict decoding error: {', '.join(found)}", kind, version, body, patch)
-        return found
+            found += [_duplicate(path) for path in duplicate_fields(body)]
+            found += self._unknown_to_schema(obj, settle)
+        elif patch:
+            found += [_duplicate(path) for path in duplicate_fields(body)]
+            found += self._strays(obj, type_, "", patch=True)
+        else:
+            found += dict.fromkeys(self._strays(_pairs(body), type_, "", patch=False))
+        if (found or repeated) and directive == STRICT:
+            told = ", ".join([as_go_says(repeated), *found] if repeated else found)
+            raise _refusal(f"strict decoding error: {told}", kind, version, body, patch)
+        return [*repeated, *found]
 
     def _unknown_to_schema(
         self, obj: dict[str, Any], settle: Callable[[dict[str, Any], list[str] | None], None] | None
@@ -68,39 +72,76 @@ class FieldValidator:
         found: list[str] = []
         of_metadata, meta = self._types.find(OBJECT_META), obj.get("metadata")
         if of_metadata is not None and isinstance(meta, dict):
-            found += self._unknown(meta, of_metadata, "metadata", patch=False)
+            found += self._strays(meta, of_metadata, "metadata", patch=False)
         unknown: list[str] = []
         try:
             if settle is not None:
                 settle(obj, unknown)
         except ShapeError:
             pass  # refused later
-        return [*found, *sorted(unknown)]
+        return [*found, *map(_unknown, sorted(unknown))]
 
-    def _unknown(self, obj: dict[str, Any], type_: Type, path: str, patch: bool) -> Iterator[str]:
-        for name, value in obj.items():
+    def _strays(self, value: Mapping[str, Any] | _Pairs, type_: Type, path: str, *, patch: bool) -> Iterator[str]:
+        """Unknown fields, and those that are there twice, in the order in which they are written."""
+        seen = set()
+        for name, inner in _fields(value):
             here = f"{path}.{name}" if path else name
             field = type_.fields.get(name)
             if field is None:
                 if not (patch and name.startswith("$")):  # a directive: $patch, $setElementOrder/…
-                    yield here
+                    yield _unknown(here)
                 continue
-            inner = self._types.find(field.struct) if field.struct else None
-            if inner is None:
+            if name in seen:
+                yield _duplicate(here)
+            seen.add(name)
+            struct = self._types.find(field.struct) if field.struct else None
+            if struct is None:
+                yield from (_duplicate(one) for one in _duplicates(inner, here))
                 continue
-            for place, one in _structs_in(value, field.form, here):
-                yield from self._unknown(one, inner, place, patch)
+            for place, one in _structs_in(inner, field.form, here):
+                yield from self._strays(one, struct, place, patch=patch)
 
 
-def _structs_in(value: Any, form: Form, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _structs_in(value: Any, form: Form, path: str) -> Iterator[tuple[str, Any]]:
     """(path, struct) for all that a field has; what is of another form is left out."""
-    match form, value:
-        case "one", dict():
+    match form:
+        case "one" if _is_struct(value):
             yield path, value
-        case "list", list():
-            yield from ((f"{path}[{i}]", one) for i, one in enumerate(value) if isinstance(one, dict))
-        case "map", dict():
-            yield from ((f"{path}.{key}", one) for key, one in value.items() if isinstance(one, dict))
+        case "list" if isinstance(value, list) and not isinstance(value, _Pairs):
+            yield from ((f"{path}[{i}]", one) for i, one in enumerate(value) if _is_struct(one))
+        case "map" if _is_struct(value):
+            yield from ((f"{path}.{key}", one) for key, one in _fields(value) if _is_struct(one))
+
+
+def _is_struct(value: Any) -> bool:
+    return isinstance(value, dict | _Pairs)
+
+
+def _fields(value: Mapping[str, Any] | _Pairs) -> Iterable[tuple[str, Any]]:
+    return value if isinstance(value, _Pairs) else value.items()
+
+
+def _unknown(path: str) -> str:
+    return f'unknown field "{path}"'
+
+
+def _duplicate(path: str) -> str:
+    return f'duplicate field "{path}"'
+
+
+def _pairs(body: bytes) -> _Pairs:
+    """The JSON object as it is written. Raises ValueError if it is none."""
+    try:
+        found = json.loads(body, object_pairs_hook=_Pairs)
+    except RecursionError:
+        return _Pairs()  # such nesting is refused later
+    return found if isinstance(found, _Pairs) else _Pairs()
+
+
+def as_go_says(repeated: Sequence[str]) -> str:
+    """How Go's parser of YAML lists keys that are set more than once."""
+    lines = "\n  ".join(repeated)
+    return f"yaml: unmarshal errors:\n  {lines}"
 
 
 def duplicate_fields(body: bytes) -> list[str]:

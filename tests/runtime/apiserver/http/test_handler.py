@@ -238,7 +238,7 @@ def test_stray_fields_are_refused_or_warned_of() -> None:
         ("application/strategic-merge-patch+json", {"metadata": {"$patch": "merge", "labels": {"a": "b"}}}, 422),
         ("application/strategic-merge-patch+json", {"metadata": {"labels": {"a": "b"}}}, 200),
         ("application/json-patch+json", [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}], 200),
-        ("application/apply-patch+yaml", {"apiVersion": "v1", "kind": "Pod", "spek": 1}, 400),
+        ("application/apply-patch+yaml", {"apiVersion": "v1", "kind": "Pod", "spek": 1}, 500),  # as upstream
         ("application/apply-patch+yaml", {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}}}, 200),
     ],
 )
@@ -251,6 +251,63 @@ def test_patches_are_looked_at_too(media_type: str, body: Any, status: int) -> N
         assert status != 200 or answer.json["metadata"]["labels"] == {"a": "b"}
 
     run(scenario)
+
+
+APPLIED_TWICE = b"""
+apiVersion: v1
+kind: Pod
+metadata:
+  labels:
+    a: b
+    a: c
+"""
+
+
+@pytest.mark.parametrize(
+    "body", [APPLIED_TWICE, b'{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":1,\n"a":""}}}']
+)
+def test_keys_that_are_applied_twice_are_found_by_their_lines(body: bytes) -> None:
+    async def scenario(served: Served) -> None:
+        headers, line = {"Content-Type": "application/apply-patch+yaml"}, 7 if body is APPLIED_TWICE else 2
+        path = f"{PODS}/a?fieldManager=me&fieldValidation"
+        twice = f'line {line}: key "a" already set in map'
+        await served.create("a")
+        strict = await served.ask("PATCH", f"{path}=Strict", data=body, headers=headers)
+        assert strict.status == 400
+        why = f"error converting YAML to JSON: yaml: unmarshal errors:\n  {twice}"
+        assert strict.json["message"] == f"error strict decoding YAML: {why}"
+        warned = await served.ask("PATCH", f"{path}=Warn", data=body, headers=headers)
+        quoted = twice.replace('"', r"\"")
+        assert (warned.status, warned.headers["Warning"]) == (200, f'299 - "{quoted}"')
+        ignored = await served.ask("PATCH", f"{path}=Ignore", data=body, headers=headers)
+        assert (ignored.status, ignored.headers.get("Warning")) == (200, None)
+
+    run(scenario)
+
+
+def test_keys_that_yaml_has_twice_are_found_by_their_lines() -> None:
+    async def scenario(served: Served) -> None:
+        body = b"kind: Pod\napiVersion: v1\nspek: 1\nkind: Pod\n"
+        strict = await served.ask(
+            "POST", f"{PODS}?fieldValidation=Strict", data=body, headers={"Content-Type": "application/yaml"}
+        )
+        assert strict.json["message"].endswith(
+            'strict decoding error: yaml: unmarshal errors:\n  line 4: key "kind" already set in map, '
+            'unknown field "spek"'
+        )
+
+    run(scenario)
+
+
+def test_a_review_has_no_table() -> None:
+    async def scenario(served: Served) -> None:
+        path, body = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": {"nonResourceAttributes": {}}}
+        headers = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        assert (await served.ask("POST", path, json=body, headers=headers)).status == 406
+        headers["Accept"] += ",application/json"
+        assert (await served.ask("POST", path, json=body, headers=headers)).json["kind"] == "SelfSubjectAccessReview"
+
+    run(scenario, resources=BUILT_IN)
 
 
 def test_what_a_json_patch_adds_is_looked_at() -> None:

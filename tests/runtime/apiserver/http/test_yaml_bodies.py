@@ -18,7 +18,7 @@ YAML = {"Content-Type": "application/yaml"}
 
 
 def converted(text: str) -> object:
-    return orjson.loads(json_body("POST", "application/yaml", text.encode(), None))  # type: ignore[arg-type]
+    return orjson.loads(json_body("POST", "application/yaml", text.encode(), None).json)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

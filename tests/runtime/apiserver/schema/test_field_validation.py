@@ -118,3 +118,15 @@ JSON = st.recursive(
 @settings(max_examples=60)
 def test_what_a_serializer_wrote_repeats_nothing(document: Any) -> None:
     assert duplicate_fields(json.dumps(document).encode()) == []
+
+
+def test_unknown_fields_and_those_that_are_there_twice_are_told_in_the_order_of_the_text(types: ApiTypes) -> None:
+    body = b"""{"apiVersion": "apps/v1", "kind": "Deployment", "spec": {
+        "x": 1, "replicas": 1, "replicas": 2, "template": {"metadata": {"labels": {"a": "b", "a": "c"}, "y": 2}}, "x": 3
+    }}"""
+    assert check(types, body, directive=WARN) == [
+        'unknown field "spec.x"',
+        'duplicate field "spec.replicas"',
+        'duplicate field "spec.template.metadata.labels.a"',
+        'unknown field "spec.template.metadata.y"',
+    ]
