@@ -8,6 +8,7 @@ Source: regexp/syntax/parse.go for the texts of errors.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -26,6 +27,9 @@ _TEXTS = {
 }
 
 
+_ANY_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")  # which Go does not have
+
+
 class PatternError(ValueError):
     """A pattern that is no regular expression of Go's; its text is Go's."""
 
@@ -35,6 +39,8 @@ def compiled(pattern: str) -> Any:
     """Has search and finditer, as re.Pattern has. Raises PatternError."""
     import re2
 
+    if _ANY_BYTE.search(pattern) is not None:
+        raise PatternError("error parsing regexp: invalid escape sequence: `\\C`")
     try:
         return re2.compile(pattern, _options())
     except re2.error as err:
@@ -64,4 +70,4 @@ def _options() -> Any:
 
 def _as_go_says(said: str) -> str:
     text, _, where = said.partition(": ")
-    return f"error parsing regexp: {_TEXTS.get(text, text)}{f': `{where}`' if where else ''}"
+    return f"error parsing regexp: {_TEXTS.get(text, text)}: `{where}`"

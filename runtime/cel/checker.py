@@ -139,6 +139,8 @@ class _Checker:
                 result = DYN
             case "dyn" | "any" | "error":
                 result = DYN
+            case "opaque" if target.name.startswith("kubernetes."):  # structs upstream, without fields
+                self._issue(node.at, f"unexpected failed resolution of '{target}'")
             case _:
                 self._issue(node.at, f"type '{target}' does not support field selection")
                 result = DYN

@@ -30,6 +30,7 @@ from runtime.cel.syntax import (
     Tree,
 )
 from runtime.cel.values import Optional, TypeValue, Value
+from runtime.cel.walking import nodes
 
 LIMIT = 1_000_000  # what one evaluation may cost
 CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
@@ -359,9 +360,10 @@ class _Planner:
         self._scopes.append({node.accumulator: name})
         result = self.plan(node.result)
         self._scopes.pop()
+        if not any(isinstance(each, Ident) and each.name == node.accumulator for each in nodes(node.result)):
+            return result
 
         def bound(frame: Frame) -> Value:
-            frame.cost += LIST_COST
             frame.names[name] = initial(frame)
             return result(frame)
 
@@ -409,6 +411,8 @@ def _growing(call: Closure) -> Closure:
 
 
 def _dispatch(name: str, candidates: list[Overload], arguments: list[Value]) -> Overload:
+    if name in ("sort", "@sortByAssociatedKeys") and isinstance(arguments[0], list):
+        return candidates[0]  # which looks at all elements
     for overload in candidates:
         if len(overload.parameters) == len(arguments) and all(map(accepts, overload.parameters, arguments)):
             return overload

@@ -19,6 +19,7 @@ from protocols.quantities import parse_quantity
 from runtime.cel.declarations import Function, function, library
 from runtime.cel.errors import EvaluationError
 from runtime.cel.libraries import times
+from runtime.cel.libraries.formatting import quoted
 from runtime.cel.libraries.networks import request_uri_problem
 from runtime.cel.values import LARGEST, LARGEST_UINT, NOTHING, SMALLEST, Opaque, Optional, Value
 
@@ -28,15 +29,46 @@ QUANTITY_PROBLEM = "quantities must match the regular expression '^([+-]?[0-9.]+
 
 @dataclass(frozen=True, slots=True)
 class QuantityValue(Opaque):
+    """places: the decimal exponent of the 64-bit integer that upstream keeps it in; None where it keeps another form.
+
+    Only such an integer, of no negative exponent, is taken for one: 1.0 and 1000m are none.
+    """
+
     amount: Decimal
+    places: int | None = None
     type_name = "kubernetes.Quantity"
+
+    def cel_equals(self, other: Value) -> bool:
+        return isinstance(other, QuantityValue) and self.amount == other.amount
+
+
+_PARTS = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(.*)", re.ASCII)
+_ALLOWED = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+DECIMAL_PLACES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BINARY_PLACES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 def _quantity(text: str) -> QuantityValue:
     try:
-        return QuantityValue(Decimal(parse_quantity(text)))
+        amount = Decimal(parse_quantity(text))
     except (ValueError, ArithmeticError):
-        raise EvaluationError(QUANTITY_PROBLEM) from None
+        known = _ALLOWED.fullmatch(text) is not None
+        raise EvaluationError("unable to parse quantity's suffix" if known else QUANTITY_PROBLEM) from None
+    return QuantityValue(amount, _places(text))
+
+
+def _places(text: str) -> int | None:
+    """Source: apimachinery pkg/api/resource/quantity.go, ParseQuantity: what it does not read into a Dec."""
+    match = _PARTS.fullmatch(text)
+    assert match is not None
+    whole, fraction, suffix = match.group(1).lstrip("0"), match.group(2) or "", match.group(3)
+    if suffix in BINARY_PLACES:
+        exponent = BINARY_PLACES[suffix]
+        return 0 if not fraction and 15 - len(whole) - exponent * 3 // 10 - 1 >= 0 else None
+    places = DECIMAL_PLACES[suffix] if suffix in DECIMAL_PLACES else int(suffix[1:])
+    if 18 - len(whole) - len(fraction) < 0 or places - len(fraction) < -9:
+        return None
+    return places - len(fraction)
 
 
 def _is_quantity(text: str) -> bool:
@@ -54,11 +86,36 @@ def _as_integer(quantity: QuantityValue) -> int:
 
 
 def _is_integer(quantity: QuantityValue) -> bool:
-    return quantity.amount == int(quantity.amount) and SMALLEST <= quantity.amount <= LARGEST
+    return quantity.places is not None and quantity.places >= 0 and SMALLEST <= quantity.amount <= LARGEST
 
 
-def _amount(value: QuantityValue | int) -> Decimal:
-    return value.amount if isinstance(value, QuantityValue) else Decimal(value)
+def _as_float(quantity: QuantityValue) -> float:
+    if quantity.places is None:
+        return float(quantity.amount)
+    return float(int(quantity.amount.scaleb(-quantity.places))) * float(f"1e{quantity.places}")
+
+
+def _sum(left: QuantityValue, amount: Decimal, places: int | None) -> QuantityValue:
+    total = left.amount + amount
+    if left.places is None or places is None:
+        return QuantityValue(total)
+    if not left.amount or not amount:
+        return QuantityValue(total, left.places if left.amount else places)
+    lowest = min(left.places, places)
+    fits = all(SMALLEST <= each.scaleb(-lowest) <= LARGEST for each in (left.amount, amount, total))
+    return QuantityValue(total, lowest if fits else None)
+
+
+def _add(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
+    if isinstance(right, QuantityValue):
+        return _sum(left, right.amount, right.places)
+    return _sum(left, Decimal(right), 0)
+
+
+def _subtract(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
+    if isinstance(right, QuantityValue):
+        return _sum(left, -right.amount, right.places)
+    return _sum(left, Decimal(-right), 0)
 
 
 def _compared(left: Value, right: Value) -> int:
@@ -80,32 +137,61 @@ class Semver(Opaque):
         return isinstance(other, Semver) and _compared_versions(self, other) == 0
 
 
-_SEMVER = re.compile(
-    r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?", re.ASCII
-)
+_NUMERIC = re.compile(r"\d*", re.ASCII)
+_ALPHANUMERIC = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
 
 
 def _semver(text: str, normalize: bool = False) -> Semver:
+    """Source: blang/semver Parse."""
     text = _normalized(text) if normalize else text
     if not text:
         raise EvaluationError("Version string empty")
-    if text.count(".") < 2:
+    parts = text.split(".", 2)
+    if len(parts) < 3:
         raise EvaluationError("No Major.Minor.Patch elements found")
-    match = _SEMVER.fullmatch(text)
-    if match is None:
-        raise EvaluationError(f'Invalid character(s) found in version "{text}"')
-    prerelease = tuple((match.group(4) or "").split(".")) if match.group(4) else ()
-    for number in (*match.groups()[:3], *filter(str.isdigit, prerelease)):
-        if len(number.lstrip("0")) > 20 or int(number) > LARGEST_UINT:
-            raise EvaluationError(f'strconv.ParseUint: parsing "{number}": value out of range')
-    for number, word in zip(match.groups()[:3], ("Major", "Minor", "Patch"), strict=True):
-        if len(number) > 1 and number.startswith("0"):
-            raise EvaluationError(f'{word} number must not contain leading zeroes "{number}"')
+    rest, plus, built = parts[2].partition("+")
+    patch, dash, before = rest.partition("-")
+    numbers = tuple(map(_version_number, ("Major", "Minor", "Patch"), (*parts[:2], patch)))
+    prerelease = tuple(before.split(".")) if dash else ()
     for part in prerelease:
-        if part.isdigit() and len(part) > 1 and part.startswith("0"):
-            raise EvaluationError(f'Numeric PreRelease version must not contain leading zeroes "{part}"')
-    build = tuple((match.group(5) or "").split(".")) if match.group(5) else ()
-    return Semver((int(match.group(1)), int(match.group(2)), int(match.group(3))), prerelease, build)
+        _check_prerelease(part)
+    build = tuple(built.split(".")) if plus else ()
+    for part in build:
+        if not part:
+            raise EvaluationError("Build meta data is empty")
+        if _ALPHANUMERIC.fullmatch(part) is None:
+            raise EvaluationError(f"Invalid character(s) found in build meta data {quoted(part)}")
+    return Semver((numbers[0], numbers[1], numbers[2]), prerelease, build)
+
+
+def _version_number(word: str, text: str) -> int:
+    if _NUMERIC.fullmatch(text) is None:
+        raise EvaluationError(f"Invalid character(s) found in {word.lower()} number {quoted(text)}")
+    if len(text) > 1 and text.startswith("0"):
+        raise EvaluationError(f"{word} number must not contain leading zeroes {quoted(text)}")
+    return _unsigned(text)
+
+
+def _unsigned(text: str) -> int:
+    problem = None
+    if not text:
+        problem = "invalid syntax"
+    elif len(text) > 20 or int(text) > LARGEST_UINT:
+        problem = "value out of range"
+    if problem is not None:
+        raise EvaluationError(f"strconv.ParseUint: parsing {quoted(text)}: {problem}")
+    return int(text)
+
+
+def _check_prerelease(part: str) -> None:
+    if not part:
+        raise EvaluationError("Prerelease is empty")
+    if _NUMERIC.fullmatch(part) is not None:
+        if len(part) > 1 and part.startswith("0"):
+            raise EvaluationError(f"Numeric PreRelease version must not contain leading zeroes {quoted(part)}")
+        _unsigned(part)
+    elif _ALPHANUMERIC.fullmatch(part) is None:
+        raise EvaluationError(f"Invalid character(s) found in prerelease {quoted(part)}")
 
 
 def _normalized(text: str) -> str:
@@ -183,12 +269,19 @@ def _date(text: str) -> list[str]:
 
 
 def _datetime(text: str) -> list[str]:
-    return [] if times.parse_timestamp(text) is not None else ["invalid datetime"]
+    return [] if times.parse_timestamp(text.upper()) is not None else ["invalid datetime"]
 
 
 def _prefix(problems: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     """Of a name that a suffix will follow: a dash at its end is fine."""
     return lambda text: problems(text[:-1] + "a" if len(text) > 1 and text.endswith("-") else text)
+
+
+def _in_bytes(problems: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+    """As validation that upstream generates from types words them."""
+    return lambda text: [
+        re.sub(r"no more than 63 characters$", "no more than 63 bytes", each) for each in problems(text)
+    ]
 
 
 FORMATS = {
@@ -197,16 +290,16 @@ FORMATS = {
         ("dns1123Label", "DNS1123Label", dns_label, 30),
         ("dns1123Subdomain", "DNS1123Subdomain", dns_subdomain, 60),
         ("dns1035Label", "DNS1035Label", dns1035_label, 30),
-        ("qualifiedName", "QualifiedName", label_key, 60),
+        ("qualifiedName", "QualifiedName", _in_bytes(label_key), 60),
         ("dns1123LabelPrefix", "DNS1123LabelPrefix", _prefix(dns_label), 30),
         ("dns1123SubdomainPrefix", "DNS1123SubdomainPrefix", _prefix(dns_subdomain), 60),
         ("dns1035LabelPrefix", "DNS1035LabelPrefix", _prefix(dns1035_label), 30),
-        ("labelValue", "LabelValue", label_value, 40),
+        ("labelValue", "LabelValue", _in_bytes(label_value), 40),
         ("uri", "URI", _uri, 1103),
-        ("uuid", "uuid", _uuid, 79),
+        ("uuid", "uuid", _uuid, 70),
         ("byte", "byte", _byte, 84),
-        ("date", "date", _date, 117),
-        ("datetime", "datetime", _datetime, 117),
+        ("date", "date", _date, 71),
+        ("datetime", "datetime", _datetime, 71),
     )
 }
 
@@ -227,7 +320,11 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
-    found = [match.group() for match in _compiled(pattern).finditer(text)]
+    found, end = [], -1
+    for match in _compiled(pattern).finditer(text):
+        if match.end() > match.start() or match.start() != end:  # an empty one does not follow another at once
+            found.append(match.group())
+        end = match.end()
     return found if count < 0 else found[:count]
 
 
@@ -240,14 +337,6 @@ def _compiled(pattern: str) -> Any:
 
 def _constant(value: Value) -> Callable[[], Value]:
     return lambda: value
-
-
-def _add(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
-    return QuantityValue(left.amount + _amount(right))
-
-
-def _subtract(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
-    return QuantityValue(left.amount - _amount(right))
 
 
 def _escaped_key(key: str) -> str:
@@ -266,7 +355,7 @@ KUBERNETES = library(
     function("quantity", ("string_to_quantity", "string->kubernetes.Quantity", _quantity)),
     function("isQuantity", ("is_quantity_string", "string->bool", _is_quantity)),
     function("sign", ("quantity_sign", "kubernetes.Quantity->int", lambda each: _compared(each.amount, 0))),
-    function("asApproximateFloat", ("quantity_get_float", f".{QUANTITY}->double", lambda each: float(each.amount))),
+    function("asApproximateFloat", ("quantity_get_float", f".{QUANTITY}->double", _as_float)),
     function("asInteger", ("quantity_get_int", ".kubernetes.Quantity->int", _as_integer)),
     function("isInteger", ("quantity_is_integer", ".kubernetes.Quantity->bool", _is_integer)),
     function(

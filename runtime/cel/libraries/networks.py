@@ -59,8 +59,14 @@ class Url(Opaque):
         return len(self.text)
 
 
+_CONTROLS = {chr(code): f"\\x{code:02x}" for code in (*range(32), 127)} | {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
+
+
 def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(_CONTROLS.get(each, each) for each in escaped) + '"'
 
 
 def _address(text: str) -> Address:
@@ -164,18 +170,18 @@ def request_uri_problem(text: str) -> str | None:
         return "empty url"
     if any(ord(letter) < 0x20 or ord(letter) == 0x7F for letter in text):
         return "net/url: invalid control character in URL"
+    if text == "*":
+        return None
     match = _URL.fullmatch(text)
     assert match is not None
     scheme, host, path = match.group(1), match.group(2), match.group(3)
     if scheme is None and text.startswith(":"):
         return "missing protocol scheme"
     if scheme is None and not text.startswith("/"):
-        return (
-            "first path segment in URL cannot contain colon" if ":" in text.split("/")[0] else "invalid URI for request"
-        )
-    if scheme is not None and host is None and not path.startswith("/"):
         return "invalid URI for request"
-    bad = re.search(r"%(?![0-9a-fA-F]{2}).{0,2}", path + (host or ""))
+    if scheme is not None and host is None and not path.startswith("/"):
+        return None
+    bad = re.search(r"%(?![0-9a-fA-F]{2}).{0,2}", path + (host or "") + (match.group(5) or ""))
     if bad is not None:
         return f"invalid URL escape {_quoted(bad.group())}"
     return None if host is None else _host_problem(host)
@@ -202,8 +208,10 @@ def _url(text: str) -> Url:
         raise EvaluationError(f"URL parse error during conversion from string: parse {_quoted(text)}: {problem}")
     match = _URL.fullmatch(text)
     assert match is not None
-    host = (match.group(2) or "").rpartition("@")[2]
-    return Url(text, (match.group(1) or "").lower(), host, match.group(3), match.group(4) or "")
+    host, path = (match.group(2) or "").rpartition("@")[2], match.group(3)
+    host = urllib.parse.unquote(host) if host.startswith("[") else host
+    opaque = match.group(2) is None and not path.startswith("/")
+    return Url(text, (match.group(1) or "").lower(), host, "" if opaque else path, match.group(4) or "")
 
 
 def _hostname(url: Url) -> str:
@@ -223,7 +231,8 @@ def _escaped_path(url: Url) -> str:
 
 
 def _query(url: Url) -> dict[str, list[str]]:
-    return urllib.parse.parse_qs(url.query, keep_blank_values=True)
+    pairs = [each for each in url.query.split("&") if ";" not in each]  # which upstream takes for a mistake
+    return urllib.parse.parse_qs("&".join(pairs), keep_blank_values=True)
 
 
 NETWORKS = library(

@@ -235,6 +235,8 @@ def _earlier_time(left: Timestamp, right: Duration) -> Timestamp:
 
 
 def _held(optionals: list[Optional]) -> list[Value]:
+    if any(type(each) is not Optional for each in optionals):
+        raise EvaluationError("no such overload: unwrapOpt(list)")
     return [each.value for each in optionals if each.present]
 
 
@@ -244,9 +246,12 @@ def _optional_value(optional: Optional) -> Value:
     return optional.value
 
 
+ZEROS = (Duration(0), Timestamp(times.EARLIEST * times.SECOND))
+
+
 def _non_zero(value: Value) -> Optional:
     zero = value is None or (
-        not value if isinstance(value, (bool, int, float, str, bytes, list, dict)) else value == Duration(0)
+        not value if isinstance(value, (bool, int, float, str, bytes, list, dict)) else value in ZEROS
     )
     return NOTHING if zero else Optional(True, value)
 

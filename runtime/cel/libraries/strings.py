@@ -28,11 +28,11 @@ def _char_at(text: str, place: int) -> str:
 
 
 def _index_of(text: str, part: str, offset: int = 0) -> int:
-    if part and not 0 <= offset < len(text):
-        if offset == 0 or (offset == len(text) and offset >= 0):
-            return -1
+    if not part:
+        return offset
+    if offset < 0:
         raise _out_of_range(offset)
-    return offset if not part else text.find(part, offset)
+    return text.find(part, offset) if offset < len(text) else -1
 
 
 def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
@@ -40,11 +40,9 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
         return text.rfind(part)
     if not part:
         return offset
-    if not 0 <= offset < len(text):
-        if not text and offset == 0:
-            return -1
+    if offset < 0:
         raise _out_of_range(offset)
-    return text.rfind(part, 0, offset + len(part))
+    return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
