@@ -82,6 +82,32 @@ def owned(name: str, *, block: bool, kind: str = "Secret") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": [owner]}}
 
 
+ADMISSION = "admissionregistration.k8s.io"
+JUDGING, JUDGED = (f"/apis/{ADMISSION}/v1/validatingadmissionpolic{end}" for end in ("ies", "ybindings"))
+CLUSTER_ROLES, CLUSTER_BINDINGS = f"{RBAC}/clusterroles", f"{RBAC}/clusterrolebindings"
+POLICIES = "validatingadmissionpolicies validatingadmissionpolicybindings"
+
+
+def judging(name: str, version: str, kind: str) -> dict[str, Any]:
+    rules = [{"apiGroups": ["a.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nothings"]}]
+    spec = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": "true"}]}
+    return {"metadata": {"name": name}, "spec": {**spec, "paramKind": {"apiVersion": version, "kind": kind}}}
+
+
+def paramkind(kind: str) -> dict[str, Any]:
+    return {"spec": {"paramKind": {"apiVersion": "v1", "kind": kind}}}
+
+
+def bound(called: str, policy: str, /, **reference: Any) -> dict[str, Any]:
+    param = {"namespace": "side", "parameterNotFoundAction": "Deny", **reference}
+    spec = {"policyName": policy, "validationActions": ["Deny"], "paramRef": param}
+    return {"metadata": {"name": called}, "spec": spec}
+
+
+def paramref(name: str) -> dict[str, Any]:
+    return {"spec": {"paramRef": {"name": name}}}
+
+
 STEPS = [
     Step("POST", f"{CORE}/namespaces", {"metadata": {"name": "side"}}, user=""),
     Step("GET", f"{NAMESPACE}/pods"),
@@ -182,6 +208,27 @@ STEPS = [
     Step("PATCH", f"{NAMESPACE}/configmaps/o", owned("o", block=True), type=MERGE),
     Step("PATCH", f"{NAMESPACE}/configmaps/o", {"metadata": {"ownerReferences": None}}, type=MERGE),
     Step("DELETE", f"{NAMESPACE}/configmaps/o"),
+    # Parameters of policies.
+    Step("POST", CLUSTER_ROLES, role("side-policies", rule("create update patch", POLICIES, ADMISSION)), user=""),
+    Step("POST", CLUSTER_BINDINGS, binding("side-policies", "side-policies", "ClusterRole", "jane"), user=""),
+    Step("POST", JUDGING, judging("side-p", "v1", "Secret")),
+    Step("POST", JUDGING, judging("side-p", "example.com/v1", "Nothing")),
+    Step("POST", JUDGING, judging("side-p", "v1", "Secret"), user=""),
+    Step("PATCH", f"{JUDGING}/side-p", {"metadata": {"labels": {"a": "b"}}}, type=MERGE),
+    Step("PATCH", f"{JUDGING}/side-p", paramkind("ConfigMap"), type=MERGE),
+    Step("POST", JUDGED, bound("side-b", "side-p", name="s")),
+    Step("POST", JUDGED, bound("side-b", "side-p", selector={})),
+    Step("POST", JUDGED, bound("side-b", "side-none", name="s")),
+    Step("PUT", f"{JUDGED}/side-b", bound("side-b", "side-none", name="s")),
+    Step("POST", CLUSTER_ROLES, role("side-secrets", rule("get", "secrets")), user=""),
+    Step("POST", CLUSTER_BINDINGS, binding("side-secrets", "side-secrets", "ClusterRole", "jane"), user=""),
+    Step("POST", JUDGING, judging("side-q", "v1", "Secret")),
+    Step("POST", JUDGED, bound("side-b", "side-p", name="s")),
+    Step("POST", JUDGED, bound("side-c", "side-p", selector={})),
+    Step("PATCH", f"{JUDGED}/side-b", paramref("other"), type=MERGE),
+    Step("DELETE", f"{JUDGING}/side-p", user=""),
+    Step("DELETE", f"{JUDGING}/side-q", user=""),
+    Step("DELETE", f"{JUDGED}/side-b", user=""),
     # What is noted.
     Step(
         "POST",

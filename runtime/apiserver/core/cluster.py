@@ -79,6 +79,11 @@ class Cluster:
     def access(self) -> AccessControl:
         return AccessControl(self.authenticate, self.authorize, self.resolver)
 
+    def plural_of(self, api_version: str, kind: str) -> str:
+        """See registry.strategy.Granting."""
+        found = self.registry.of_kind(api_version, kind)
+        return "" if found is None else found.plural
+
     def objects(self, storage: str) -> Iterator[Object]:
         """All objects of a resource, decoded, in the order of their keys."""
         return self.state.objects(storage)

@@ -34,6 +34,15 @@ class Allocating(StoredObjects, Protocol):
         """CIDRs of cluster IPs, one for each family, the default family first."""
 
 
+class Granting(StoredObjects, Protocol):
+    """And what users may do."""
+
+    def access(self) -> AccessControl: ...
+
+    def plural_of(self, api_version: str, kind: str) -> str:
+        """Of the resource that a kind is served as; "" for none."""
+
+
 class GarbageCollectionPolicy(Enum):
     """What happens to the dependents of a deleted object if the request has no propagationPolicy."""
 
@@ -52,6 +61,10 @@ def _allocate_nothing(_among: Allocating, _obj: Object) -> None:
 
 def _reallocate_nothing(_among: Allocating, _new: Object, _old: Object) -> None:
     return None
+
+
+def _permit_all(_among: Granting, _new: Object, _old: Object | None, _user: User) -> list[FieldError]:
+    return []
 
 
 def _accept(_obj: Object) -> list[FieldError]:
@@ -119,6 +132,8 @@ class Strategy:
     set_requester: writes into a new object who asked for it.
     confirm: refuses what this user may not give to others, by StatusError; called with (new, old, user, access), old:
     None for a new object. None: nothing is given.
+    permit: what this user may not refer to in a valid object, with the arguments of confirm but for the first: who may
+    do what.
     validate: everything that is wrong with an object. validate_create: and with one that is new.
     warn: what to tell whoever writes an object, new or changed, once it is valid; called with (new, old), old: None for
     a new object. canonicalize: changes an object in place once it is valid, on create and on update.
@@ -167,6 +182,7 @@ class Strategy:
     prepare_for_create: Callable[[Object], Iterable[str] | None] = _change_nothing
     set_requester: Callable[[Object, User], None] = _ask_nobody
     confirm: Callable[[Object, Object | None, User, AccessControl], None] | None = None
+    permit: Callable[[Granting, Object, Object | None, User], list[FieldError]] = _permit_all
     validate: Callable[[Object], list[FieldError]] = _accept
     validate_create: Callable[[Object], list[FieldError]] = _accept
     canonicalize: Callable[[Object], None] = _change_nothing

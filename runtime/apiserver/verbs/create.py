@@ -79,6 +79,7 @@ def create_object(
             call.warn(text)
     strategy.set_requester(obj, requester)
     errors = [*validate_metadata(definition, meta), *strategy.validate(obj), *strategy.validate_create(obj)]
+    errors = errors or strategy.permit(cluster, obj, None, requester)
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)
     if given_version:

@@ -91,6 +91,7 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
         of_object = [] if strategy.update_is_judged_whole else strategy.validate(new)
         of_change = strategy.validate_update(new, old)
         errors += of_change + of_object if strategy.change_is_judged_first else of_object + of_change
+        errors = errors or strategy.permit(cluster, new, old, call.user)
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
     if not call.route.subresource:

@@ -25,6 +25,7 @@ from runtime.apiserver.kinds.shared.admission_rules import (
     set_policy_defaults,
 )
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.param_access import permit_kind
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
 from runtime.apiserver.registry.strategy import Strategy
@@ -105,6 +106,7 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_policy_defaults,
+        permit=permit_kind,
         validate_create=validate,
         allow_unconditional_update=False,
         validate_update=validate_update,

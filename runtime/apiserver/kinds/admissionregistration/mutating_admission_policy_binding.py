@@ -16,6 +16,7 @@ from runtime.apiserver.kinds.shared.admission_rules import (
     set_match_defaults,
 )
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.param_access import permit_reference
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
 
@@ -40,6 +41,7 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_defaults,
+        permit=permit_reference("mutatingadmissionpolicies.admissionregistration.k8s.io", swapped=True),
         validate=validate,
         allow_unconditional_update=False,
     ),

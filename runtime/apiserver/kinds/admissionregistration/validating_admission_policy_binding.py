@@ -15,6 +15,7 @@ from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid
 from runtime.apiserver.kinds.shared.admission_registration import POLICY_BINDING
 from runtime.apiserver.kinds.shared.admission_rules import binding_errors, set_match_defaults
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.param_access import permit_reference
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
 
@@ -58,6 +59,7 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_defaults,
+        permit=permit_reference("validatingadmissionpolicies.admissionregistration.k8s.io"),
         validate=validate,
         allow_unconditional_update=False,
     ),

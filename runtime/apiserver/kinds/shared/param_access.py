@@ -1,0 +1,85 @@
+"""Parameters of admission policies: who lets a policy read them may read them, so that nobody reads by a policy what is
+not for them.
+
+Source: kubernetes pkg/registry/admissionregistration/{validating,mutating}admissionpolicy{,binding}/authz.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from protocols.objects import Object, name_of
+from runtime.apiserver.errors.field_errors import FieldError, forbidden
+from runtime.apiserver.registry.strategy import Granting
+from runtime.apiserver.registry.users import MASTERS, Access, User
+
+Permit = Callable[[Granting, Object, Object | None, User], list[FieldError]]
+
+
+def permit_kind(among: Granting, new: Object, old: Object | None, user: User) -> list[FieldError]:
+    """A policy: all objects of its paramKind."""
+    kind = new["spec"].get("paramKind")
+    if kind is None or MASTERS in user.groups or (old is not None and old["spec"].get("paramKind") == kind):
+        return []
+    resource, _ = _resource(among, kind)
+    if _may(among, user, {**resource, "verb": "get", "name": "*", "namespace": "*"}):
+        return []
+    said = f"kind={kind.get('kind') or ''}, apiVersion={kind.get('apiVersion') or ''}"
+    text = f'user {shown(user)} must have "get" permission on all objects of the referenced paramKind ({said})'
+    return [forbidden("spec.paramKind", text)]
+
+
+def permit_reference(policies: str, *, swapped: bool = False) -> Permit:
+    """A binding: the objects that its paramRef leads to. policies: the storage of those that it may bind. swapped: the
+    user and the verb in the text, as upstream has them for one of both kinds.
+    """
+
+    def permit(among: Granting, new: Object, old: Object | None, user: User) -> list[FieldError]:
+        spec, before = new["spec"], {} if old is None else old["spec"]
+        reference = spec.get("paramRef")
+        if reference is None or MASTERS in user.groups:
+            return []
+        if (before.get("paramRef"), before.get("policyName")) == (reference, spec.get("policyName")):
+            return []
+        name = spec.get("policyName") or ""
+        policy = next((one for one in among.objects(policies) if name_of(one) == name), None)
+        kind = None if policy is None else policy["spec"].get("paramKind")
+        resource, is_known = ({"group": "*", "version": "*", "resource": "*"}, True)
+        if kind is not None:
+            resource, is_known = _resource(among, kind)
+        verb = "get" if reference.get("name") else "list"
+        where = {"name": reference.get("name") or "", "namespace": reference.get("namespace") or ""}
+        if _may(among, user, {**resource, **where, "verb": verb}):
+            return []
+        lacks = f'user {shown(user)} does not have "{verb}" permission'
+        if policy is None:
+            why = f"unable to get policy {name} to determine minimum required permissions and {lacks} for all groups, "
+            why += "versions and resources"
+        elif not is_known:
+            of = f"&{{{kind.get('apiVersion') or ''} {kind.get('kind') or ''}}}" if kind is not None else "<nil>"
+            why = f"unable to resolve paramKind {of} to determine minimum required permissions and {lacks} for all "
+            why += "groups, versions and resources"
+        else:
+            first, second = (verb, shown(user)) if swapped else (shown(user), verb)
+            why = f'user {first} does not have "{second}" permission on the object referenced by paramRef'
+        return [forbidden("spec.paramRef", why)]
+
+    return permit
+
+
+def shown(user: User) -> str:
+    """As Go's %v shows a *user.DefaultInfo."""
+    extra = " ".join(f"{key}:[{' '.join(values)}]" for key, values in sorted(user.extra.items()))
+    return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"
+
+
+def _resource(among: Granting, kind: Object) -> tuple[dict[str, Any], bool]:
+    """The resource of a kind, as far as it is known; and whether it is."""
+    group, slash, version = (kind.get("apiVersion") or "").rpartition("/")
+    plural = among.plural_of(kind.get("apiVersion") or "", kind.get("kind") or "")
+    return {"group": group if slash else "", "version": version, "resource": plural or "*"}, bool(plural)
+
+
+def _may(among: Granting, user: User, wanted: dict[str, Any]) -> bool:
+    return among.access().authorize(Access(user, wanted)).allowed
