@@ -16,11 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.conformance.clusters import CLUSTERS, enter_own_network
 from tests.conformance.lists import Expected, differences, list_path
-from tests.conformance.suite import Result, Suite, must_run_alone
+from tests.conformance.suite import Result, Suite, has_webhook, must_run_alone
+from tests.conformance.webhook_pods import AGNHOST, webhooks_running
 
 
 def main(given: Sequence[str]) -> int:
@@ -31,6 +33,7 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for a spec that is listed as passing")
     parser.add_argument("--limit-others", type=float, default=60.0, help="seconds for any other")
     parser.add_argument("--parallel", type=int, default=2, help="specs at a time")
+    parser.add_argument("--webhooks", action="store_true", help="run the webhooks of pods, which needs agnhost there")
     parser.add_argument("--update", action="store_true", help="write the list anew; reasons are for you to give")
     parser.add_argument("--logs", type=Path, help="keep what the specs and the cluster print there")
     arguments = parser.parse_args(given)
@@ -38,7 +41,11 @@ def main(given: Sequence[str]) -> int:
     if binary is None:
         print("run-conformance: there is no e2e.test: KUBEBUILDER_ASSETS names the directory with it", file=sys.stderr)
         return 2
-    if arguments.cluster != "embedded":
+    agnhost = binary.with_name(AGNHOST)
+    if arguments.webhooks and not agnhost.exists():
+        print("run-conformance: there is no agnhost beside e2e.test", file=sys.stderr)
+        return 2
+    if arguments.cluster != "embedded" or arguments.webhooks:
         enter_own_network(given)
     with tempfile.TemporaryDirectory(prefix="kcm-conformance-") as temporary:
         home = (arguments.logs or Path(temporary)).resolve()
@@ -56,12 +63,17 @@ def conformance(arguments: argparse.Namespace, binary: Path, home: Path) -> int:
     expected = Expected.read(list_path(arguments.cluster))
     begun = time.monotonic()
     results: list[Result] = []
-    with CLUSTERS[arguments.cluster](home, binary.parent) as cluster:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(CLUSTERS[arguments.cluster](home, binary.parent))
+        if arguments.webhooks:
+            stack.enter_context(webhooks_running(cluster.kubeconfig, binary.with_name(AGNHOST), home / "webhooks"))
         suite = Suite(binary, cluster.kubeconfig, home, cluster.flags)
         every = suite.specs()
         chosen = [spec for spec in every if re.search(arguments.focus, spec)]
         if not arguments.all:
             chosen = [spec for spec in chosen if spec in expected.passes]
+        if arguments.cluster == "embedded" and not arguments.webhooks:
+            chosen = [spec for spec in chosen if not has_webhook(spec)]
         try:
             for result in run_all(suite, chosen, expected, arguments):
                 results.append(result)

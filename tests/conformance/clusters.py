@@ -95,7 +95,7 @@ CLUSTERS: dict[str, Callable[[Path, Path], AbstractContextManager[Cluster]]] = {
 
 
 def enter_own_network(arguments: Sequence[str]) -> None:
-    """Start this program again where nobody else reaches what it serves: kubemark listens on all addresses.
+    """Start this program again where nobody else reaches what it serves: kubemark and webhooks listen on all addresses.
 
     It returns in the program that was started again, with these arguments; this one is replaced by that.
     """
@@ -103,7 +103,7 @@ def enter_own_network(arguments: Sequence[str]) -> None:
         return
     unshare = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
     if shutil.which("unshare") is None or shutil.which("ip") is None:
-        sys.exit("run-conformance: needs unshare and ip, so that kubemark's nodes listen in a network of their own")
+        sys.exit("run-conformance: needs unshare and ip: what listens on all addresses gets a network of its own")
     again = [*unshare, "sh", "-c", f'{OWN_NETWORK} && exec "$@"', "sh", sys.executable, "-m", "tests.conformance"]
     os.execvpe(unshare[0], [*again, *arguments], {**os.environ, INSIDE: "1"})
 

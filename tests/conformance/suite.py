@@ -18,7 +18,9 @@ from tests.e2e.running import ROOT
 
 FOCUS = r"\[sig-(apps|api-machinery|network|auth)\].*\[Conformance\]|LimitRange.*\[Conformance\]|NoExecuteTaintManager"
 GRACE = 30.0  # seconds for a spec that was interrupted to clean up after itself
-ALONE = ("[Serial]", "[Disruptive]")  # specs that no other may run beside
+# Specs that run a webhook in a pod: of two at a time both would listen on one port.
+WITH_WEBHOOKS = ("] AdmissionWebhook ", "] CustomResourceConversionWebhook ", "] CustomResourceFieldSelectors ")
+ALONE = ("[Serial]", "[Disruptive]", *WITH_WEBHOOKS)  # specs that no other may run beside
 
 _RAN = re.compile(r"Ran (\d+) of \d+ Specs")
 _COUNTS = re.compile(r"(\d+) Passed \| (\d+) Failed \| (\d+) Pending \| (\d+) Skipped")
@@ -48,6 +50,10 @@ class Result:
 
 def must_run_alone(spec: str) -> bool:
     return any(mark in spec for mark in ALONE)
+
+
+def has_webhook(spec: str) -> bool:
+    return any(name in spec for name in WITH_WEBHOOKS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,38 @@
+"""Which pods have a webhook that is to run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.conformance.webhook_pods import Wanted, wanted_by
+
+
+def pod(address: str = "100.64.0.2", **container: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "w", "namespace": "n", "uid": "u"},
+        "spec": {
+            "volumes": [{"name": "certs", "secret": {"secretName": "s"}}, {"name": "token", "projected": {}}],
+            "containers": [
+                {"args": ["pause"]},
+                {
+                    "volumeMounts": [{"name": "certs", "mountPath": "/keys"}, {"name": "token", "mountPath": "/var"}],
+                    **container,
+                },
+            ],
+        },
+        "status": {"podIP": address} if address else {},
+    }
+
+
+def test_a_webhook_is_run_as_its_pod_says() -> None:
+    arguments = ["webhook", "--tls-cert-file=/keys/tls.crt"]
+    assert wanted_by(pod(args=arguments)) == Wanted("n", "100.64.0.2", tuple(arguments), (("/keys", "s"),))
+
+
+def test_other_pods_only_seem_to_run() -> None:
+    assert wanted_by(pod(args=["netexec"])) is None
+    assert wanted_by(pod()) is None
+
+
+def test_it_is_run_once_the_pod_has_its_address() -> None:
+    assert wanted_by(pod(address="", args=["webhook"])) is None
