@@ -15,7 +15,7 @@ from typing import Any
 from protocols.late_methods import dataclass
 from runtime.cel import types
 from runtime.cel.costs import Range
-from runtime.cel.escaping import escaped
+from runtime.cel.escaping import RESERVED, escaped
 from runtime.cel.libraries import times
 from runtime.cel.types import Type
 from runtime.cel.values import MapList, SetList, Value
@@ -58,7 +58,7 @@ class Declared:
         return None if found is None else Range(0, found.most)
 
     def structs(self) -> dict[str, dict[str, Type]]:
-        """The fields of all struct types in it, by their names."""
+        """The fields of all struct types in it, by their names; one that is called as a keyword by that as well."""
         found: dict[str, dict[str, Type]] = {}
         pending = [self]
         while pending:
@@ -66,7 +66,9 @@ class Declared:
             if each.element is not None:
                 pending.append(each.element)
             if each.fields is not None:
-                found[each.type.name] = {name: field.type for name, field in each.fields.items()}
+                fields = {name: field.type for name, field in each.fields.items()}
+                keywords = {word: fields[f"__{word}__"] for word in RESERVED if f"__{word}__" in fields}
+                found[each.type.name] = {**keywords, **fields}
                 pending += each.fields.values()
         return found
 
@@ -219,19 +221,19 @@ def _object_reader(schema: Schema) -> Reader | None:
     readers = {name: one for name, of in properties.items() if (one := _child_reader(of)) is not None}
     spellings = {name: escaped(name) for name in properties}
     renamed = {name: spelling for name, spelling in spellings.items() if spelling != name}
-    if not readers and not renamed:
+    if not readers and not renamed and not any(each.get("nullable") for each in properties.values()):
         return None
 
     def read(value: Any) -> Value:
         if type(value) is not dict:
             return value
-        made = dict(value)
+        made = {name: held for name, held in value.items() if held is not None}  # null is absent among fields
         for name, one in readers.items():
-            if made.get(name) is not None:
+            if name in made:
                 made[name] = one(made[name])
         for name, spelling in renamed.items():
             if name in made:
-                held = made.pop(name)
+                held = made[name] if name in RESERVED else made.pop(name)
                 if spelling is not None:
                     made[spelling] = held
         return made

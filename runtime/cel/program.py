@@ -391,6 +391,8 @@ def _exact_call(name: str, overload: Overload, closures: list[Closure]) -> Closu
 
     def exact(frame: Frame) -> Value:
         arguments = [each(frame) for each in closures]
+        if None in arguments and not all(map(accepts, overload.parameters, arguments)):  # of a nullable value
+            raise EvaluationError(_mismatch(name, arguments))
         result = implementation(*arguments)
         frame.charge(call_cost(name, identity, arguments, result))
         return result
