@@ -1,21 +1,20 @@
 """MutatingAdmissionPolicies change what a request writes.
 
-Source: apiserver pkg/admission/plugin/policy/mutating/{dispatcher,reinvocationcontext}.go, patch/{smd,json_patch}.go,
-generic/policy_dispatcher.go (v1.36).
+Source: apiserver pkg/admission/plugin/policy/mutating/{dispatcher,reinvocationcontext}.go,
+patch/{smd,json_patch}.go (v1.36).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from protocols.objects import Object
 from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.expressions import shown
 from runtime.apiserver.admission.policies.configured import MUTATING, Binding, Mutation, Policy, configured
-from runtime.apiserver.admission.policies.matching import Matched, is_judged, matched, shown_back
-from runtime.apiserver.admission.policies.parameters import ConfigurationError, param_definition, parameters
-from runtime.apiserver.admission.policies.running import run_of
+from runtime.apiserver.admission.policies.matching import Matched, is_judged, shown_back
+from runtime.apiserver.admission.policies.running import Invocation, Misconfigured, applies, invocations, run_of
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.decoding import UnfitError, settle_types
 from runtime.apiserver.core.merge_types import merge_type_of
@@ -29,13 +28,6 @@ from runtime.apiserver.schema.typed_merge import merge
 
 if TYPE_CHECKING:
     from runtime.cel.admission import Run
-
-
-class _Invocation(NamedTuple):
-    policy: Policy
-    binding: Binding
-    found: Matched
-    params: Object | None
 
 
 class _MutationError(Exception):
@@ -71,8 +63,11 @@ def _round(cluster: Cluster, asked: Attributes, only: set[str] | None) -> tuple[
     assert asked.obj is not None
     again: set[str] = set()
     failures: list[str] = []
-    for invocation in _invocations(cluster, asked, failures):
+    for invocation in invocations(cluster, MUTATING, asked):
         policy = invocation.policy
+        if isinstance(invocation, Misconfigured):
+            failures += _failure(policy, invocation.binding, invocation.text)
+            continue
         if only is not None and policy.name not in only:
             continue
         asked = asked._replace(obj=_mutated(cluster, asked, invocation, failures))
@@ -84,49 +79,23 @@ def _round(cluster: Cluster, asked: Attributes, only: set[str] | None) -> tuple[
     return asked.obj, again
 
 
-def _invocations(cluster: Cluster, asked: Attributes, failures: list[str]) -> Iterator[_Invocation]:
-    """failures: takes up what is wrong with policies and bindings."""
-    for policy, bindings in configured(cluster, MUTATING):
-        try:
-            found = matched(cluster, policy.constraints or {}, asked)
-            if found is None:
-                continue
-            kind = param_definition(cluster, policy)
-        except (ConfigurationError, StatusError) as err:
-            failures += _failure(policy, None, f"failed to configure policy: {err}")
-            continue
-        for binding in bindings:
-            try:
-                if binding.resources is not None and matched(cluster, binding.resources, asked) is None:
-                    continue
-                handed = parameters(cluster, kind, binding, asked.namespace)
-            except (ConfigurationError, StatusError) as err:
-                failures += _failure(policy, binding, f"failed to configure binding: {err}")
-                continue
-            for params in handed:
-                yield _Invocation(policy, binding, found, params)
-
-
-def _mutated(cluster: Cluster, asked: Attributes, invocation: _Invocation, failures: list[str]) -> Object:
+def _mutated(cluster: Cluster, asked: Attributes, invocation: Invocation, failures: list[str]) -> Object:
     """failures: takes up mutations that cannot be carried out; the others are. Raises StatusError."""
-    from runtime.cel.admission import BUDGET, CONDITIONS_BUDGET, FailedError, SpentError, conditions_hold
+    from runtime.cel.admission import BUDGET, FailedError, SpentError
 
-    policy, found, params = invocation.policy, invocation.found, invocation.params
-    obj = asked.obj
+    policy, obj = invocation.policy, asked.obj
     assert obj is not None
-    if policy.conditions:
-        run = run_of(cluster, policy, asked, found, params, CONDITIONS_BUDGET)
-        try:
-            if not conditions_hold(policy.conditions, run, ignores_failures=policy.ignores_failures):
-                return obj
-        except FailedError as err:
-            failures += _failure(policy, invocation.binding, str(err))
+    try:
+        if not applies(cluster, asked, invocation):
             return obj
+    except FailedError as err:
+        failures += _failure(policy, invocation.binding, str(err))
+        return obj
     for mutation in policy.mutations:
         asked = asked._replace(obj=obj)
-        run = run_of(cluster, policy, asked, found, params, BUDGET)
+        run = run_of(cluster, asked, invocation, BUDGET)
         try:
-            obj = _after(cluster, asked, found, mutation, run)
+            obj = _after(cluster, asked, invocation.found, mutation, run)
         except (FailedError, SpentError, _MutationError) as err:
             failures += _failure(policy, invocation.binding, str(err))
     return obj

@@ -1,24 +1,79 @@
-"""Evaluations of one policy for one request."""
+"""Which policies are to run for a request, with which bindings and parameters, and whether their conditions hold.
+
+Source: apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go (v1.36).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocols.objects import Object
 from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.expressions import seen
-from runtime.apiserver.admission.policies.configured import Policy
-from runtime.apiserver.admission.policies.matching import Matched
+from runtime.apiserver.admission.policies.configured import Binding, Policy, configured
+from runtime.apiserver.admission.policies.matching import Matched, matched
+from runtime.apiserver.admission.policies.parameters import ConfigurationError, param_definition, parameters
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors.status_errors import StatusError
 
 if TYPE_CHECKING:
     from runtime.cel.admission import Run
 
 
-def run_of(
-    cluster: Cluster, policy: Policy, asked: Attributes, found: Matched, params: Object | None, budget: int
-) -> Run:
+class Invocation(NamedTuple):
+    policy: Policy
+    binding: Binding
+    found: Matched
+    params: Object | None
+
+
+class Misconfigured(NamedTuple):
+    """A policy, or a binding of it, that cannot run. text: why."""
+
+    policy: Policy
+    binding: Binding | None
+    text: str
+
+
+def invocations(cluster: Cluster, kinds: tuple[str, str], asked: Attributes) -> Iterator[Invocation | Misconfigured]:
+    """kinds: VALIDATING or MUTATING."""
+    for policy, bindings in configured(cluster, kinds):
+        try:
+            found = matched(cluster, policy.constraints or {}, asked)
+            if found is None:
+                continue
+            of_params = param_definition(cluster, policy)
+        except (ConfigurationError, StatusError) as err:
+            yield Misconfigured(policy, None, f"failed to configure policy: {err}")
+            continue
+        for binding in bindings:
+            try:
+                if binding.resources is not None and matched(cluster, binding.resources, asked) is None:
+                    continue
+                handed = parameters(cluster, of_params, binding, asked.namespace)
+            except (ConfigurationError, StatusError) as err:
+                yield Misconfigured(policy, binding, f"failed to configure binding: {err}")
+                continue
+            for params in handed:
+                yield Invocation(policy, binding, found, params)
+
+
+def applies(cluster: Cluster, asked: Attributes, invocation: Invocation) -> bool:
+    """Whether the policy's match conditions hold. Raises FailedError, and StatusError (404) without the namespace."""
+    from runtime.cel.admission import CONDITIONS_BUDGET, conditions_hold
+
+    policy = invocation.policy
+    if not policy.conditions:
+        return True
+    run = run_of(cluster, asked, invocation, CONDITIONS_BUDGET)
+    return conditions_hold(policy.conditions, run, ignores_failures=policy.ignores_failures)
+
+
+def run_of(cluster: Cluster, asked: Attributes, invocation: Invocation, budget: int) -> Run:
     """Raises StatusError (404) without the namespace."""
     from runtime.cel.admission import Run
 
-    return Run(seen(cluster, asked, found.definition, found.kind, params=params), policy.variables, budget)
+    found = invocation.found
+    names = seen(cluster, asked, found.definition, found.kind, params=invocation.params)
+    return Run(names, invocation.policy.variables, budget)

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from protocols.objects import Object
 from runtime.apiserver.admission.attributes import Attributes
-from runtime.apiserver.admission.policies.configured import VALIDATING, Binding, Policy, Validation, configured
-from runtime.apiserver.admission.policies.matching import Matched, is_judged, matched
-from runtime.apiserver.admission.policies.parameters import ConfigurationError, param_definition, parameters
-from runtime.apiserver.admission.policies.running import run_of
+from runtime.apiserver.admission.policies.configured import VALIDATING, Binding, Policy, Validation
+from runtime.apiserver.admission.policies.matching import is_judged
+from runtime.apiserver.admission.policies.running import Invocation, Misconfigured, applies, invocations, run_of
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
 
 LONGEST_MESSAGE, LONGEST_ANNOTATION = 5 * 1024, 10 * 1024
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+_Annotations = dict[tuple[str, str], list[str]]  # by policy and key
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 
 
@@ -46,41 +45,29 @@ def have_judged(cluster: Cluster, asked: Attributes) -> None:
     """Raises StatusError: the first refusal."""
     if not is_judged(asked):
         return
+    annotations: _Annotations = {}
     denied: list[_Denied] = []
-    for policy, bindings in configured(cluster, VALIDATING):
-        denied += _judged(cluster, asked, policy, bindings)
+    for invocation in invocations(cluster, VALIDATING, asked):
+        denied += _judged(cluster, asked, invocation, annotations)
+    for (policy, key), values in annotations.items():
+        asked.call.annotate(f"{policy}/{key}", ", ".join(values))
     if denied:
         raise _refusal(asked, denied[0])
 
 
-def _judged(cluster: Cluster, asked: Attributes, policy: Policy, bindings: tuple[Binding, ...]) -> Iterator[_Denied]:
-    annotations: dict[str, list[str]] = {}
-    try:
-        found = matched(cluster, policy.constraints or {}, asked)
-        if found is None:
-            return
-        kind = param_definition(cluster, policy)
-    except (ConfigurationError, StatusError) as err:
+def _judged(
+    cluster: Cluster, asked: Attributes, invocation: Invocation | Misconfigured, annotations: _Annotations
+) -> Iterator[_Denied]:
+    policy, binding = invocation.policy, invocation.binding
+    if isinstance(invocation, Misconfigured):
         if not policy.ignores_failures:
-            yield _Denied(policy, None, _Denial(f"failed to configure policy: {err}"))
+            yield _Denied(policy, binding, _Denial(invocation.text))
         return
-    for binding in bindings:
-        try:
-            if binding.resources is not None and matched(cluster, binding.resources, asked) is None:
-                continue
-            handed = parameters(cluster, kind, binding, asked.namespace)
-        except (ConfigurationError, StatusError) as err:
-            if not policy.ignores_failures:
-                yield _Denied(policy, binding, _Denial(f"failed to configure binding: {err}"))
-            continue
-        for params in handed:
-            for denial in _denials(cluster, asked, policy, found, params, annotations):
-                if denial.position < 0:
-                    yield _Denied(policy, binding, denial)
-                else:
-                    yield from _carried_out(asked, policy, binding, denial)
-    for key, values in annotations.items():
-        asked.call.annotate(f"{policy.name}/{key}", ", ".join(values))
+    for denial in _denials(cluster, asked, invocation, annotations):
+        if denial.position < 0:
+            yield _Denied(policy, binding, denial)
+        else:
+            yield from _carried_out(asked, policy, invocation.binding, denial)
 
 
 def _carried_out(asked: Attributes, policy: Policy, binding: Binding, denial: _Denial) -> Iterator[_Denied]:
@@ -106,25 +93,19 @@ def _carried_out(asked: Attributes, policy: Policy, binding: Binding, denial: _D
 
 
 def _denials(
-    cluster: Cluster,
-    asked: Attributes,
-    policy: Policy,
-    found: Matched,
-    params: Object | None,
-    annotations: dict[str, list[str]],
+    cluster: Cluster, asked: Attributes, invocation: Invocation, annotations: _Annotations
 ) -> Iterator[_Denial]:
-    """What the policy has against the request. Takes down annotations, by their keys."""
-    from runtime.cel.admission import BUDGET, CONDITIONS_BUDGET, FailedError, SpentError, conditions_hold
+    """What the policy has against the request. Takes down annotations."""
+    from runtime.cel.admission import BUDGET, FailedError, SpentError
 
+    policy = invocation.policy
     try:
-        if policy.conditions:
-            run = run_of(cluster, policy, asked, found, params, CONDITIONS_BUDGET)
-            if not conditions_hold(policy.conditions, run, ignores_failures=policy.ignores_failures):
-                return
+        if not applies(cluster, asked, invocation):
+            return
     except FailedError as err:
         yield _Denial(str(err))
         return
-    run = run_of(cluster, policy, asked, found, params, BUDGET)
+    run = run_of(cluster, asked, invocation, BUDGET)
     denials: list[_Denial] = []
     try:
         for position, validation in enumerate(policy.validations):
@@ -132,7 +113,12 @@ def _denials(
     except SpentError as err:
         denials = [] if policy.ignores_failures else [_Denial(str(err))]
     yield from denials
-    run = run_of(cluster, policy, asked, found, params, BUDGET)
+    yield from _annotated(policy, run_of(cluster, asked, invocation, BUDGET), annotations)
+
+
+def _annotated(policy: Policy, run: Run, annotations: _Annotations) -> Iterator[_Denial]:
+    from runtime.cel.admission import FailedError, SpentError
+
     for key, expression in policy.annotations:
         try:
             value = run.value(expression)
@@ -141,8 +127,8 @@ def _denials(
                 yield _Denial(str(err), position=-1)
             continue
         text = value.strip()[:LONGEST_ANNOTATION] if isinstance(value, str) else ""
-        if text and text not in annotations.setdefault(key, []):
-            annotations[key].append(text)
+        if text and text not in annotations.setdefault((policy.name, key), []):
+            annotations[policy.name, key].append(text)
 
 
 def _denial(policy: Policy, validation: Validation, position: int, run: Run) -> list[_Denial]:
