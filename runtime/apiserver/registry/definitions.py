@@ -69,6 +69,11 @@ class ResourceDefinition:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def stored_group(self) -> str:
+        """Of the form that is stored: an error names it, whatever the version of the request."""
+        return self.storage.partition(".")[2]
+
+    @property
     def is_stored(self) -> bool:
         """Whether it stands for what is stored, among several versions."""
         return self.to_storage is None and self.leads

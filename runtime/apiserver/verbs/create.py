@@ -81,7 +81,7 @@ def create_object(
     errors = [*validate_metadata(definition, meta), *strategy.validate(obj), *strategy.validate_create(obj)]
     errors = errors or strategy.permit(cluster, obj, None, requester)
     if errors:
-        raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)
+        raise status_errors.invalid(definition.stored_group, definition.kind, meta.get("name", ""), errors)
     if given_version:
         raise status_errors.version_on_create()
     if call is not None:

@@ -93,7 +93,7 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
         errors += of_change + of_object if strategy.change_is_judged_first else of_object + of_change
         errors = errors or strategy.permit(cluster, new, old, call.user)
     if errors:
-        raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
+        raise status_errors.invalid(definition.stored_group, definition.kind, call.route.name, errors)
     if not call.route.subresource:
         for text in strategy.warn(new, old):
             call.warn(text)

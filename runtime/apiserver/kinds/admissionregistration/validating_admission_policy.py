@@ -19,6 +19,7 @@ from runtime.apiserver.kinds.shared.admission_expressions import (
 )
 from runtime.apiserver.kinds.shared.admission_registration import policy_cells
 from runtime.apiserver.kinds.shared.admission_rules import constraints_errors, has_other_conditions, set_policy_defaults
+from runtime.apiserver.kinds.shared.conditions import validate_conditions
 from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.param_access import permit_kind
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -117,6 +118,10 @@ def _annotation_errors(
         yield from expression_errors(text, environment, TEXT_OR_NULL, f"{at}.valueExpression", written)
 
 
+def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
+    return validate_conditions((new.get("status") or {}).get("conditions"), "status.conditions")
+
+
 RESOURCE = ResourceDefinition(
     group="admissionregistration.k8s.io",
     version="v1",
@@ -134,6 +139,7 @@ RESOURCE = ResourceDefinition(
         allow_unconditional_update=False,
         validate_update=validate_update,
         has_status=True,
+        validate_status_update=validate_status_update,
     ),
     printer=Printer(
         columns=(

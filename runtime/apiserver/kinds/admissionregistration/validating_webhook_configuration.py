@@ -6,6 +6,7 @@ pkg/printers/internalversion/printers.go (printValidatingWebhook) (v1.36).
 
 from __future__ import annotations
 
+from runtime.apiserver.kinds.shared import webhook_configurations
 from runtime.apiserver.kinds.shared.admission_registration import WEBHOOKS
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -21,6 +22,9 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
+        set_defaults=webhook_configurations.set_defaults,
+        validate_create=webhook_configurations.validate_create,
+        validate_update=webhook_configurations.validate_update,
         allow_unconditional_update=False,
     ),
     printer=WEBHOOKS,

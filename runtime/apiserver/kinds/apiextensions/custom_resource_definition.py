@@ -20,6 +20,7 @@ from runtime.apiserver.errors.field_errors import (
 )
 from runtime.apiserver.kinds.shared.names import dns1035_label, dns_subdomain
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.webhook_clients import wrong_client, wrong_review_versions
 from runtime.apiserver.kinds.structural.openapi_rules import Leniency, leniency
 from runtime.apiserver.kinds.structural.versions import schema_of, validate_alike, validate_versions
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -177,69 +178,9 @@ def _conversion(conversion: Object, path: str) -> Iterator[FieldError]:
         return
     if client is None:
         yield required(of_client, "required when strategy is set to Webhook")
-    elif (client.get("url") is None) == (client.get("service") is None):
-        yield required(of_client, "exactly one of url or service is required")
-    elif client.get("url") is not None:
-        yield from _url(client["url"], f"{of_client}.url")
     else:
-        yield from _service(client["service"], f"{of_client}.service")
-    yield from _review_versions(versions, of_versions)
-
-
-def _review_versions(versions: list[str], path: str) -> Iterator[FieldError]:
-    if not versions:
-        yield required(path)
-        return
-    for i, version in enumerate(versions):
-        if version in versions[:i]:
-            yield invalid(f"{path}[{i}]", version, "duplicate version")
-        else:
-            yield from (invalid(f"{path}[{i}]", version, text) for text in dns1035_label(version))
-    if not set(_REVIEW_VERSIONS) & set(versions):
-        yield invalid(path, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
-
-
-def _url(text: str, path: str) -> Iterator[FieldError]:
-    form = "; desired format: https://host[/path]"
-    try:
-        url = urlsplit(text)
-    except ValueError as err:
-        yield required(path, f"url must be a valid URL: {err}{form}")
-        return
-    if url.scheme != "https":
-        yield invalid(path, url.scheme, f"'https' is the only allowed URL scheme{form}")
-    user, _, host = url.netloc.rpartition("@")
-    if not host:
-        yield invalid(path, host, f"host must be specified{form}")
-    if user:
-        yield invalid(path, user, "user information is not permitted in the URL")
-    if url.fragment:
-        yield invalid(path, url.fragment, "fragments are not permitted in the URL")
-    if url.query:
-        yield invalid(path, url.query, "query parameters are not permitted in the URL")
-
-
-def _service(service: Object, path: str) -> Iterator[FieldError]:
-    """Upstream mixes the name and the namespace up when it says which of them is missing."""
-    if not service.get("namespace"):
-        yield required(f"{path}.name")
-    if not service.get("name"):
-        yield required(f"{path}.namespace")
-    port, steps = service.get("port", 443), service.get("path")
-    if not 1 <= port <= 65535:
-        yield invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
-    if steps in (None, "", "/"):
-        return
-    if steps == "//":
-        yield invalid(f"{path}.path", steps, "segment[0] may not be empty")
-        return
-    if not steps.startswith("/"):
-        yield invalid(f"{path}.path", steps, "must start with a '/'")
-    for i, step in enumerate(steps[1:].removesuffix("/").split("/")):
-        wrong = (
-            [f"segment[{i}]: {text}" for text in dns_subdomain(step)] if step else [f"segment[{i}] may not be empty"]
-        )
-        yield from (invalid(f"{path}.path", steps, text) for text in wrong)
+        yield from wrong_client(client, of_client)
+    yield from wrong_review_versions(versions, of_versions)
 
 
 def _stored_versions(definition: Object) -> Iterator[FieldError]:

@@ -63,6 +63,10 @@ def set_defaults(autoscaler: Object) -> None:
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
         spec["metrics"] = [cpu_utilization(DEFAULT_UTILIZATION)]
+    set_behavior_defaults(spec)
+
+
+def set_behavior_defaults(spec: Object) -> None:
     if spec.get("behavior") is not None:
         for way, rules in _DEFAULT_RULES.items():
             spec["behavior"][way] = {**deepcopy(dict(rules)), **(spec["behavior"].get(way) or {})}

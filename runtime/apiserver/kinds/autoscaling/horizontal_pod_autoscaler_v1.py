@@ -78,7 +78,7 @@ def from_storage(autoscaler: Object) -> Object:
         notes[_CONDITIONS] = _encoded([_picked(one, order) for one in status["conditions"]])
     shown = {**autoscaler, "apiVersion": RESOURCE.api_version, "spec": shown_spec}
     if "status" in autoscaler:
-        shown["status"] = shown_status
+        shown["status"] = {"currentReplicas": 0, **shown_status}
     if notes:
         meta = autoscaler["metadata"]
         shown["metadata"] = {**meta, "annotations": {**(meta.get("annotations") or {}), **notes}}
@@ -339,11 +339,12 @@ def _encoded(value: Any) -> str:
 
 
 def set_defaults(autoscaler: Object) -> None:
-    """autoscaler: in the stored form. A behavior from an annotation gets no defaults here."""
+    """autoscaler: in the stored form. A behavior from an annotation gets its defaults as it is stored."""
     spec = autoscaler["spec"]
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
         spec["metrics"] = [v2.cpu_utilization(v2.DEFAULT_UTILIZATION)]
+    v2.set_behavior_defaults(spec)
 
 
 def cells(autoscaler: Object, now: float) -> list[Any]:

@@ -11,12 +11,12 @@ from typing import Any
 
 from protocols.objects import Object, is_deleting
 from protocols.times import human_duration, parse_time
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required, without_value
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.shared.cells import age_cell, is_true, name_cell, part, selector_cell
+from runtime.apiserver.kinds.shared.job_status import wrong_job_status
 from runtime.apiserver.kinds.shared.job_validation import INDEXED, validate_job_spec
 from runtime.apiserver.kinds.shared.job_warnings import warnings_of_job
 from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import not_negative
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
 from runtime.apiserver.kinds.shared.selectable_fields import count_at
@@ -28,11 +28,19 @@ from runtime.apiserver.kinds.shared.workloads import (
     UNMATCHED,
     count,
     template_cells,
-    validate_immutable_fields,
 )
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
+from runtime.apiserver.schema.inner_forms import inner_form
+
+_IMMUTABLE = {
+    "completionMode": "*string",
+    "podFailurePolicy": "*batch.PodFailurePolicy",
+    "backoffLimitPerIndex": "*int32",
+    "managedBy": "*string",
+    "successPolicy": "*batch.SuccessPolicy",
+}
 
 _MAX_INT32 = 2**31 - 1
 
@@ -68,7 +76,8 @@ def generate_selector(job: Object) -> None:
     uid, name = job["metadata"]["uid"], job["metadata"]["name"]
     labels = spec["template"]["metadata"].setdefault("labels", {})
     for key, value in (("controller-uid", uid), ("job-name", name)):
-        labels[key] = labels[f"batch.kubernetes.io/{key}"] = value
+        labels.setdefault(key, value)  # another one is refused below
+        labels.setdefault(f"batch.kubernetes.io/{key}", value)
     spec.setdefault("selector", {}).setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = uid
     if not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
@@ -127,13 +136,15 @@ def _sorted_selector(selector: Object) -> Object:
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
-    errors = _wrong_completions(spec, before)
+    errors = [*validate_job_spec(spec, "spec"), *_wrong_selector(spec)]  # upstream looks twice, and says so
+    errors += _wrong_completions(spec, before)
     if spec.get("selector") != before.get("selector"):
         errors.append(invalid("spec.selector", _sorted_selector(spec.get("selector") or {}), IMMUTABLE))
     if _template_without_directions(spec, before) != before["template"]:
-        errors.append(invalid(TEMPLATE, spec["template"], IMMUTABLE))
-    for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
-        errors += validate_immutable_fields(new, old, name)
+        errors.append(invalid(TEMPLATE, inner_form(spec["template"], "core.PodTemplateSpec"), IMMUTABLE))
+    for name, type_ in _IMMUTABLE.items():
+        if spec.get(name) != before.get(name):
+            errors.append(invalid(f"spec.{name}", inner_form(spec.get(name), type_), IMMUTABLE))
     return errors
 
 
@@ -163,22 +174,7 @@ def _template_without_directions(spec: Object, before: Object) -> Object:
 
 
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
-    """Counts, and what a finished Job must say. What the indexes of an indexed Job say is not looked into."""
-    status, before = part(new, "status"), part(old, "status")
-    errors = not_negative(dict(status), "status", ("active", "succeeded", "failed", "ready", "terminating"))
-    errors += [
-        without_value("status.conditions", f"cannot disable the terminal {type_}=True condition")
-        for type_ in ("Failed", "Complete", "FailureTarget")
-        if is_true(before, type_) and not is_true(status, type_)
-    ]
-    errors += [
-        invalid(f"status.{name}", status.get(name) or 0, f"cannot decrease the {name} counter")
-        for name in ("failed", "succeeded")
-        if (status.get(name) or 0) < (before.get(name) or 0)
-    ]
-    if is_true(before, "SuccessCriteriaMet") and not is_true(status, "SuccessCriteriaMet"):
-        errors.append(without_value("status.conditions", "cannot disable the SuccessCriteriaMet=True condition"))
-    return errors
+    return list(wrong_job_status(new, old))
 
 
 def warn(new: Object, old: Object | None) -> Iterator[str]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.errors.field_errors import FieldError, invalid, too_long
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.data import validate_data, validate_immutable_data
+from runtime.apiserver.kinds.shared.data import DATA_LIMIT, size_of, validate_immutable_data, validate_keys
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
@@ -19,9 +19,13 @@ from runtime.apiserver.registry.strategy import Strategy
 
 
 def validate(config_map: Object) -> list[FieldError]:
-    return validate_data(config_map.get("data") or {}, "data") + validate_data(
-        config_map.get("binaryData") or {}, "binaryData"
-    )
+    data, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
+    errors = validate_keys(data, "data") + validate_keys(binary, "binaryData")
+    both = "duplicate of key present in binaryData"
+    errors += [invalid(f"data[{key}]", key, both) for key in data.keys() & binary.keys()]
+    if sum(len(value.encode()) for value in data.values()) + size_of(binary) > DATA_LIMIT:
+        errors.append(too_long("[]", DATA_LIMIT))  # upstream's path of the whole
+    return errors
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:

@@ -12,7 +12,7 @@ from typing import Any
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import NONE, age_cell, items, name_cell, shortened
-from runtime.apiserver.kinds.shared.ip_addresses import wrong_endpoint_address
+from runtime.apiserver.kinds.shared.ip_addresses import family_of, wrong_endpoint_address
 from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.numbers import port_problems
 from runtime.apiserver.kinds.shared.warnings import of_address
@@ -45,7 +45,10 @@ def validate(endpoints: Object) -> list[FieldError]:
 
 
 def _wrong_address(address: Object, field: str) -> list[FieldError]:
-    errors = wrong_endpoint_address(address.get("ip") or "", f"{field}.ip")
+    ip = address.get("ip") or ""
+    errors = wrong_endpoint_address(ip, f"{field}.ip")
+    if family_of(ip) == "unknown":
+        errors.append(invalid(f"{field}.ip", ip, "must be a valid IP address"))
     for name, rule in (("hostname", dns_label), ("nodeName", dns_subdomain)):
         if address.get(name):
             errors += [invalid(f"{field}.{name}", address[name], text) for text in rule(address[name])]

@@ -12,32 +12,51 @@ from typing import Any
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.shared.cells import name_cell, since
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import Column, Printer, wide
 from runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
 
 EVENT_TTL = 3600.0  # seconds
+_LONGEST, _LONGEST_NOTE = 128, 1024  # bytes
 
 
 def set_defaults(event: Object) -> None:
+    """What upstream's encoder never leaves out."""
     for field in ("reportingComponent", "reportingInstance"):
         event.setdefault(field, "")
+    for field in ("eventTime", "firstTimestamp", "lastTimestamp"):
+        event.setdefault(field, None)
+    event.setdefault("source", {})
 
 
 def validate(event: Object) -> list[FieldError]:
+    return legacy_errors(event, "reportingComponent")
+
+
+def legacy_errors(event: Object, reporter: str) -> list[FieldError]:
     """An event is in the namespace of its involved object, or in default for a cluster-scoped one. An event with an
-    eventTime needs a reporter and an action."""
+    eventTime needs a reporter and an action. reporter: how the request's version calls the first.
+    """
     about, namespace = event.get("involvedObject") or {}, event["metadata"].get("namespace", "")
-    of, is_new = about.get("namespace") or "", "eventTime" in event
+    of, is_new = about.get("namespace") or "", event.get("eventTime") is not None
     errors: list[FieldError] = []
     homes = ("default", "kube-system") if is_new else ("default",)
     if (of and of != namespace and not is_new) or (not of and namespace not in homes):
         errors.append(invalid("involvedObject.namespace", of, "does not match event.namespace"))
-    if is_new:
-        needed = ("reportingComponent", "reportingInstance", "action", "reason")
-        errors += [required(field) for field in needed if not event.get(field)]
+    if not is_new:
+        return errors
+    controller = event.get("reportingComponent") or ""
+    if not controller:
+        errors.append(required(reporter))
+    errors += [invalid(reporter, controller, text) for text in label_key(controller)]
+    for field in ("reportingInstance", "action", "reason", "message"):
+        value, most = event.get(field) or "", _LONGEST_NOTE if field == "message" else _LONGEST
+        if not value and field != "message":
+            errors.append(required(field))
+        if len(value.encode()) > most:
+            errors.append(invalid(field, "", f"can have at most {most} characters"))
     return errors
 
 

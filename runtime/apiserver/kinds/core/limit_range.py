@@ -36,6 +36,7 @@ ORDER = (
 
 
 def set_defaults(limits: Object) -> None:
+    limits.setdefault("spec", {}).setdefault("limits", None)  # upstream's encoder never leaves it out
     for item in (limits.get("spec") or {}).get("limits") or ():
         if item.get("type") != CONTAINER:
             continue

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
+from protocols.objects import Object, is_deleting
+from runtime.apiserver.errors.field_errors import FieldError, invalid
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_label
+from runtime.apiserver.kinds.shared.names import dns_label, label_key
+from runtime.apiserver.kinds.shared.object_meta import wrong_finalizers
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 from runtime.apiserver.registry.definitions import VERBS, ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
@@ -40,6 +42,27 @@ def prepare_for_create(namespace: Object) -> None:
     namespace["status"] = {"phase": "Active"}
 
 
+def validate(namespace: Object) -> list[FieldError]:
+    finalizers, field = namespace["spec"].get("finalizers") or [], "spec.finalizers"
+    errors = [invalid(field, one, text) for one in finalizers for text in label_key(one)]
+    return errors + wrong_finalizers(finalizers, field, numbered=False)
+
+
+def prepare_for_status_update(new: Object, _old: Object) -> None:
+    for one in (new.get("status") or {}).get("conditions") or ():
+        one.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves it out
+
+
+def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
+    phase = (new.get("status") or {}).get("phase") or ""
+    if is_deleting(new):
+        expected, when = "Terminating", "is not empty"
+    else:
+        expected, when = "Active", "is empty"
+    detail = f"may only be '{expected}' if `deletionTimestamp` {when}"
+    return [] if phase == expected else [invalid("status.Phase", phase, detail)]
+
+
 def held(namespace: Object) -> bool:
     return bool((namespace.get("spec") or {}).get("finalizers"))
 
@@ -64,6 +87,9 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_label,
         set_defaults=set_defaults,
         prepare_for_create=prepare_for_create,
+        validate=validate,
+        prepare_for_status_update=prepare_for_status_update,
+        validate_status_update=validate_status_update,
         update_keeps=("finalizers",),
         has_status=True,
         held=held,

@@ -11,16 +11,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from protocols.objects import Object, labels_of
+from protocols.quantities import parse_quantity
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import NONE, UNKNOWN, age_cell, condition, first_of, items, name_cell, part
 from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key, label_value
+from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
 from runtime.apiserver.kinds.shared.pod_validation import TAINT_EFFECTS
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at
 from runtime.apiserver.kinds.shared.warnings import of_range
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.schema.inner_forms import inner_form
 
+_INFO = (
+    *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"),
+    *("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"),
+)
 _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
@@ -35,9 +42,34 @@ def set_defaults(node: Object) -> None:
     status = node.setdefault("status", {})
     if "capacity" in status and "allocatable" not in status:
         status["allocatable"] = dict(status["capacity"])
+    # What upstream's encoder never leaves out.
+    status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {"Port": 0})
+    if len(info := status.setdefault("nodeInfo", {})) < len(_INFO):
+        for name in _INFO:
+            info.setdefault(name, "")
+    for one in status.get("conditions") or ():
+        one.setdefault("lastHeartbeatTime", None)
+        one.setdefault("lastTransitionTime", None)
 
 
 def validate(node: Object) -> list[FieldError]:
+    errors = [*_wrong_taints(node), *_wrong_amounts(node.get("status") or {})]
+    detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+    ranges = node["spec"].get("podCIDRs") or []
+    wrong = [invalid(f"spec.podCIDRs[{i}]", cidr, detail) for i, cidr in enumerate(ranges) if not _is_cidr(cidr)]
+    if not wrong and len(ranges) > 1 and (len(ranges) > 2 or len({":" in cidr for cidr in ranges}) < 2):
+        wrong.append(invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family"))
+    return errors + wrong
+
+
+def _wrong_amounts(status: Mapping[str, Any]) -> Iterator[FieldError]:
+    for part_ in ("capacity", "allocatable"):
+        for name, amount in (status.get(part_) or {}).items():
+            if amount[:1] == "-" and parse_quantity(amount) < 0:
+                yield invalid(f"status.{part_}.{name}", amount, NOT_NEGATIVE)
+
+
+def _wrong_taints(node: Object) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(node["spec"].get("taints") or ()):
@@ -50,11 +82,9 @@ def validate(node: Object) -> list[FieldError]:
         elif effect not in TAINT_EFFECTS:
             errors.append(not_supported(f"{field}.effect", effect, TAINT_EFFECTS))
         if (key, effect) in seen:
-            errors.append(duplicate(field, taint)._replace(detail="taints must be unique by key and effect pair"))
+            shown = inner_form(taint, "core.Taint")
+            errors.append(duplicate(field, shown)._replace(detail="taints must be unique by key and effect pair"))
         seen.add((key, effect))
-    detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-    ranges = enumerate(node["spec"].get("podCIDRs") or ())
-    errors += [invalid(f"spec.podCIDRs[{i}]", cidr, detail) for i, cidr in ranges if not _is_cidr(cidr)]
     return errors
 
 
@@ -67,14 +97,23 @@ def _is_cidr(text: str) -> bool:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """podCIDRs and providerID are immutable once set."""
-    errors: list[FieldError] = []
+    """podCIDRs and providerID are immutable once set. Upstream looks at the rest a second time, and says so."""
+    errors = [*_wrong_amounts(new.get("status") or {}), *_wrong_addresses(new), *_wrong_taints(new)]
     now, then = new["spec"], old.get("spec") or {}
     if then.get("podCIDRs") and then["podCIDRs"] != now.get("podCIDRs"):
         errors.append(forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
     if then.get("providerID") and then["providerID"] != now.get("providerID"):
         errors.append(forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid'))
     return errors
+
+
+def _wrong_addresses(node: Object) -> Iterator[FieldError]:
+    seen: set[tuple[str, str]] = set()
+    for i, address in enumerate((node.get("status") or {}).get("addresses") or ()):
+        one = address.get("type") or "", address.get("address") or ""
+        if one in seen:
+            yield duplicate(f"status.addresses[{i}]", inner_form(address, "core.NodeAddress"))
+        seen.add(one)
 
 
 def warn(node: Object, _old: Object | None) -> Iterator[str]:
@@ -131,6 +170,7 @@ RESOURCE = ResourceDefinition(
         set_defaults=set_defaults,
         validate=validate,
         validate_update=validate_update,
+        validate_status_update=validate_update,
         has_status=True,
         status_on_create=True,
         selectable_fields={"spec.unschedulable": boolean_at("spec.unschedulable")},

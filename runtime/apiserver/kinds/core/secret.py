@@ -7,18 +7,23 @@ pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required, too_long
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.data import validate_data, validate_immutable_data
+from runtime.apiserver.kinds.shared.data import DATA_LIMIT, size_of, validate_immutable_data, validate_keys
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.schema.scalars import json_type
+
+_DOCKER = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+_REDACTED, _CUT_SHORT = "<secret contents redacted>", "unexpected end of JSON input"
 
 
 def set_defaults(secret: Object) -> None:
@@ -34,13 +39,37 @@ def set_defaults(secret: Object) -> None:
 
 def validate(secret: Object) -> list[FieldError]:
     data = secret.get("data") or {}
-    errors = validate_data(data, "data")
+    errors = validate_keys(data, "data")
+    if size_of(data) > DATA_LIMIT:
+        errors.append(too_long("data", DATA_LIMIT))
     needed = {"kubernetes.io/tls": ("tls.crt", "tls.key"), "kubernetes.io/ssh-auth": ("ssh-privatekey",)}
     errors += [required(f"data[{key}]") for key in needed.get(secret["type"], ()) if key not in data]
+    if secret["type"] == "kubernetes.io/basic-auth" and data.keys().isdisjoint(("username", "password")):
+        errors += [required(f"data[{key}]") for key in ("username", "password")]
+    if (key := _DOCKER.get(secret["type"])) is not None:
+        errors += _wrong_registries(data, key)
     account = (secret["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name")
     if secret["type"] == "kubernetes.io/service-account-token" and not account:
         errors.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
     return errors
+
+
+def _wrong_registries(data: Object, key: str) -> list[FieldError]:
+    """An object of JSON is asked for; what is in it is nobody's business here."""
+    field = f"data[{key}]"
+    if key not in data:
+        return [required(field)]
+    text = base64.b64decode(data[key]).decode(errors="replace")
+    try:
+        value = json.loads(text)
+    except ValueError as err:
+        place = err.pos if isinstance(err, json.JSONDecodeError) else 0
+        found = f"invalid character '{text[place]}' looking for beginning of value" if text[place:] else _CUT_SHORT
+        return [invalid(field, _REDACTED, found)]
+    if isinstance(value, dict) or value is None:
+        return []
+    why = f"json: cannot unmarshal {json_type(value)} into Go value of type map[string]interface {{}}"
+    return [invalid(field, _REDACTED, why)]
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:

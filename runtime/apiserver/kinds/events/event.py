@@ -6,11 +6,13 @@ pkg/apis/core/validation/events.go (v1.36).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.core import event as core_event
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import FieldGetter
 
@@ -24,6 +26,10 @@ _RENAMED = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
+_IMMUTABLE = (
+    *("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "reason", "type"),
+    *("eventTime", "action", "related", "reportingComponent", "reportingInstance"),
+)
 _RENAMED_BACK = {core: new for new, core in _RENAMED.items()}
 
 
@@ -38,11 +44,37 @@ def from_storage(event: Object) -> Object:
 
 def validate(event: Object) -> list[FieldError]:
     """event: in the stored form, as for all hooks."""
-    errors = core_event.validate(event)
-    if "eventTime" not in event:
+    return core_event.legacy_errors(event, "reportingController")
+
+
+def validate_create(event: Object) -> list[FieldError]:
+    errors = list(_wrong_series(event))
+    if event.get("eventTime") is None:
         errors.append(required("eventTime"))
     if event.get("type") not in ("Normal", "Warning"):
         errors.append(invalid("type", "", f"has invalid value: {event.get('type') or ''}"))
+    old = ("firstTimestamp", "lastTimestamp", "count")
+    errors += [invalid(field, "", "needs to be unset") for field in (*old, "source") if event.get(field)]
+    return errors
+
+
+def _wrong_series(event: Object) -> Iterator[FieldError]:
+    series = event.get("series")
+    if series is None:
+        return
+    if (series.get("count") or 0) < 2:
+        yield invalid("series.count", "", "should be at least 2")
+    if series.get("lastObservedTime") is None:
+        yield required("series.lastObservedTime")
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """Only a series goes on. Upstream looks at the reason twice."""
+    errors = list(_wrong_series(new)) if new.get("series") != old.get("series") else []
+    for field in _IMMUTABLE:
+        if new.get(field) != old.get(field):
+            name = "reportingController" if field == "reportingComponent" else field
+            errors.append(invalid(name, new.get(field), IMMUTABLE))
     return errors
 
 
@@ -76,6 +108,8 @@ RESOURCE = ResourceDefinition(
     strategy=replace(
         core_event.RESOURCE.strategy,
         validate=validate,
+        validate_create=validate_create,
+        validate_update=validate_update,
         selectable_fields={name: _through_core(_CORE_FIELDS[field]) for name, field in _FIELDS.items()},
     ),
     printer=core_event.RESOURCE.printer,

@@ -30,7 +30,9 @@ def set_defaults(schema: Object) -> None:
     schema["spec"]["matchingPrecedence"] = schema["spec"].get("matchingPrecedence") or _PRECEDENCE
     for rule in items(schema["spec"], "rules"):
         for one in items(rule, "resourceRules"):
-            one.setdefault("namespaces", None)
+            one["namespaces"] = one.get("namespaces") or None
+    if schema["spec"].get("rules") == []:
+        del schema["spec"]["rules"]
 
 
 def validate(schema: Object) -> list[FieldError]:

@@ -113,6 +113,11 @@ def _entropy_bits(deck: int, hand: int) -> int:
     return max(math.ceil(math.log2(deck) * hand), 1)
 
 
+def prepare_for_status_update(new: Object, _old: Object) -> None:
+    for one in (new.get("status") or {}).get("conditions") or ():
+        one.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves it out
+
+
 def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
     return validate_condition_types(part(new, "status"))
 
@@ -140,6 +145,7 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         set_defaults=set_defaults,
         validate=validate,
+        prepare_for_status_update=prepare_for_status_update,
         validate_status_update=validate_status_update,
         validate_name=dns_subdomain,
         has_generation=True,

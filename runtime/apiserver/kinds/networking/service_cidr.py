@@ -42,6 +42,13 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     return [invalid(f"spec.cidrs[{i}]", one, IMMUTABLE) for i, one in changed]
 
 
+def prepare_for_status_update(new: Object, _old: Object) -> None:
+    for one in (new.get("status") or {}).get("conditions") or ():
+        one.setdefault("lastTransitionTime", None)  # upstream's encoder never leaves these out
+        for field in ("reason", "message"):
+            one.setdefault(field, "")
+
+
 def cells(cidr: Object, now: float) -> list[Any]:
     return [name_cell(cidr), ",".join(items(part(cidr, "spec"), "cidrs")), age_cell(cidr, now)]
 
@@ -58,6 +65,7 @@ RESOURCE = ResourceDefinition(
         validate_update=validate_update,
         validate_name=dns_subdomain,
         has_status=True,
+        prepare_for_status_update=prepare_for_status_update,
     ),
     printer=Printer(
         columns=(

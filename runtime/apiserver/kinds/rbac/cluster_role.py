@@ -17,6 +17,10 @@ from runtime.apiserver.registry.strategy import Strategy
 SELECTORS = "aggregationRule.clusterRoleSelectors"
 
 
+def set_defaults(role: Object) -> None:
+    role.setdefault("rules", None)  # upstream's encoder never leaves it out
+
+
 def validate(role: Object) -> list[FieldError]:
     errors = validate_rules(role, namespaced=False)
     aggregation = role.get("aggregationRule")
@@ -41,6 +45,7 @@ RESOURCE = ResourceDefinition(
     namespaced=False,
     strategy=Strategy(
         allow_create_on_update=True,
+        set_defaults=set_defaults,
         confirm=confirm_role,
         validate=validate,
     ),

@@ -13,6 +13,10 @@ from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
 
 
+def set_defaults(role: Object) -> None:
+    role.setdefault("rules", None)  # upstream's encoder never leaves it out
+
+
 def validate(role: Object) -> list[FieldError]:
     return validate_rules(role, namespaced=True)
 
@@ -24,6 +28,7 @@ RESOURCE = ResourceDefinition(
     kind="Role",
     strategy=Strategy(
         allow_create_on_update=True,
+        set_defaults=set_defaults,
         confirm=confirm_role,
         validate=validate,
     ),

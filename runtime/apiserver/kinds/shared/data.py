@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, too_long
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
 from runtime.apiserver.kinds.shared.names import too_many_characters
 
 DATA_LIMIT = 1024 * 1024  # bytes
@@ -32,11 +32,13 @@ def key_problems(key: str) -> list[str]:
     return problems
 
 
-def validate_data(data: Object, field: str) -> list[FieldError]:
-    errors = [invalid(f"{field}[{key}]", key, text) for key in data for text in key_problems(key)]
-    if sum(map(len, data.values())) > DATA_LIMIT:
-        errors.append(too_long(field, DATA_LIMIT))
-    return errors
+def validate_keys(data: Object, field: str) -> list[FieldError]:
+    return [invalid(f"{field}[{key}]", key, text) for key in data for text in key_problems(key)]
+
+
+def size_of(encoded: Object) -> int:
+    """In bytes, of values in base 64."""
+    return sum(len(value) * 3 // 4 - value.count("=", -2) for value in encoded.values())
 
 
 def validate_immutable_data(new: Object, old: Object, parts: tuple[str, ...]) -> list[FieldError]:

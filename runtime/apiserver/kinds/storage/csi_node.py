@@ -54,6 +54,8 @@ def _wrong_drivers(drivers: Sequence[Object]) -> Iterator[FieldError]:
         names.add(name)
         keys: set[str] = set()
         for key in driver.get("topologyKeys") or ():
+            if not key:
+                yield required(at)
             for text in label_key(key):
                 yield invalid(at, key, text)
             if key in keys:

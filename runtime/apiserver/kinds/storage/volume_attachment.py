@@ -31,6 +31,9 @@ def validate(attachment: Object) -> list[FieldError]:
     elif volume is not None and inline is not None:
         errors.append(invalid("spec.source", source, f"must specify {one_of}"))
     elif volume is not None:
+        if not volume:
+            at = "spec.source.persistentVolumeName"
+            errors.append(required(at, "must specify non empty persistentVolumeName"))
         errors += [invalid("spec.source.persistentVolumeName", volume, text) for text in dns_subdomain(volume)]
     return errors + [invalid("spec.nodeName", node, text) for text in dns_subdomain(node)]
 
