@@ -49,8 +49,11 @@ def test_both_versions_of_events_show_the_same_ones(api):
     created = api.send("POST", NEW_EVENTS, new)
     assert (created.status, created.obj["note"]) == (201, "n")
     assert api.get("events", "f").obj["message"] == "n"
-    patched = api.send("PATCH", f"{NEW_EVENTS}/f", {"note": "m"}, type_="application/merge-patch+json")
-    assert patched.obj["note"] == api.get("events", "f").obj["message"] == "m"
+    refused = api.send("PATCH", f"{NEW_EVENTS}/f", {"note": "m"}, type_="application/merge-patch+json")
+    assert refused.causes == {"message": 'Invalid value: "m": field is immutable'}
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
+    patched = api.send("PATCH", f"{NEW_EVENTS}/f", {"series": series}, type_="application/merge-patch+json")
+    assert patched.obj["series"] == api.get("events", "f").obj["series"] == series
 
 
 def test_a_watch_of_either_version_gets_all_events_in_its_form(api):
