@@ -29,11 +29,13 @@ from protocols.objects import Object, name_of, namespace_of, uid_of
 from protocols.resources import SECRETS, resource_path
 from runtime.apiserver.access.authorizer import Authorizer
 from runtime.apiserver.bootstrap.api_services import CustomApiServices
+from runtime.apiserver.bootstrap.flow_control import FlowControl
 from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
 from runtime.apiserver.bootstrap.policy import node_rules
 from runtime.apiserver.bootstrap.roles import reconcile_roles
+from runtime.apiserver.bootstrap.service_addresses import ServiceAddresses
 from runtime.apiserver.bootstrap.system_objects import create_system_objects
 from runtime.apiserver.core.account_tokens import ISSUER, AccountTokens
 from runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, Reaction, Remarks
@@ -165,6 +167,7 @@ class ApiServer:
         if empty_namespaces:
             self._reactions.append(NamespaceCleanup(self._cluster))
         self._kubernetes_service: KubernetesService | None = None
+        self._flow_control: FlowControl | None = None
         self._transact(partial(create_first_namespaces, self._cluster))
 
     @property
@@ -186,9 +189,11 @@ class ApiServer:
         self._transact(self._kubernetes_service.reconcile)
         self._transact(partial(note_tracking, self._cluster))
         self._transact(partial(create_system_objects, self._cluster))
-        services = CustomApiServices(self._cluster)
-        self._reactions = [one for one in self._reactions if not isinstance(one, CustomApiServices)] + [services]
-        self._transact(services.reconcile)
+        flow_control = self._flow_control = FlowControl(self._cluster)
+        own = (CustomApiServices(self._cluster), ServiceAddresses(self._cluster), flow_control)
+        self._reactions = [one for one in self._reactions if not isinstance(one, tuple(map(type, own)))] + [*own]
+        for one in own:
+            self._transact(one.reconcile)
 
     def asks_for_watches(self, ask: AskLater) -> None:
         """Have questions answered this way, from now on, that events of watches need before they can be delivered."""
@@ -362,6 +367,8 @@ class ApiServer:
             yield partial(self._expiry.tick, now)
         if self._kubernetes_service is not None and self._kubernetes_service.is_due(now):
             yield partial(self._kubernetes_service.tick, now)
+        if self._flow_control is not None and self._flow_control.is_due(now):
+            yield partial(self._flow_control.tick, now)
         for one in self._cache.due(now):
             yield partial(one.tick, now)
         if self._cache.is_age_due(now):

@@ -1,8 +1,7 @@
 """Objects that the server describes itself with: APIServices of what it serves, the range of cluster IPs, and the two
 priority classes of the system.
 
-What is missing is created; what is there is left as it is. FlowSchemas and PriorityLevelConfigurations are not created:
-requests are not queued by them here.
+What is missing is created; what is there is left as it is.
 
 Source: kubernetes pkg/controlplane/apiserver/aggregator.go and cmd/kube-apiserver/app/aggregator.go (priorities),
 pkg/controlplane/controller/defaultservicecidr/default_servicecidr_controller.go,
@@ -13,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from protocols.objects import Object
+from protocols.objects import Object, decode_object
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.verbs.create import create_object
 
 # Group → the priority of the group; versions have 15 but for those named.
@@ -73,6 +73,16 @@ def create_system_objects(cluster: Cluster) -> None:
             if stored.get(obj["metadata"]["name"]) is None:
                 head = {"kind": definition.kind, "apiVersion": definition.api_version}
                 create_object(cluster, definition, {**head, **obj})
+                if "status" in obj:
+                    _add_status(cluster, definition, obj)
+
+
+def _add_status(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """A new object has none, whoever creates it."""
+    name = obj["metadata"]["name"]
+    record = cluster.state.get(definition.storage, name)
+    assert record is not None
+    cluster.state.put(definition.storage, name, {**decode_object(record.raw), "status": obj["status"]})
 
 
 def _api_services(cluster: Cluster) -> Iterator[Object]:
@@ -87,7 +97,15 @@ def _api_services(cluster: Cluster) -> Iterator[Object]:
 
 
 def _service_cidrs(cluster: Cluster) -> Iterator[Object]:
-    yield {"metadata": {"name": "kubernetes"}, "spec": {"cidrs": list(cluster.service_ranges)}}
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "lastTransitionTime": cluster.timestamp(),
+        "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+    }
+    cidrs = list(cluster.service_ranges)
+    yield {"metadata": {"name": "kubernetes"}, "spec": {"cidrs": cidrs}, "status": {"conditions": [condition]}}
 
 
 def _priority_classes() -> Iterator[Object]:

@@ -162,8 +162,12 @@ def test_a_job_goes_when_its_time_is_up_and_no_sooner(cluster: SimulatedCluster)
     )
     cluster.run_for(5)
     at = format_time(cluster.clock.now())
-    done = {"type": "Complete", "status": "True", "lastTransitionTime": at, "lastProbeTime": at}
-    cluster.merge(JOBS, KEY, {"status": {"conditions": [done]}}, subresource="status")
+    done = [
+        {"type": type_, "status": "True", "lastTransitionTime": at, "lastProbeTime": at}
+        for type_ in ("SuccessCriteriaMet", "Complete")
+    ]
+    status = {"conditions": done, "startTime": at, "completionTime": at}
+    cluster.merge(JOBS, KEY, {"status": status}, subresource="status")
     cluster.run_for(28)
     assert cluster.get(JOBS, KEY) is not None
     cluster.merge(JOBS, KEY, {"spec": {"ttlSecondsAfterFinished": 60}})

@@ -24,6 +24,8 @@ def test_the_range_of_cluster_ips_and_the_classes_of_the_system_exist(api: Api) 
     api.server.reached_at("127.0.0.1", 6443)
     cidr = api.send("GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes").obj
     assert cidr["spec"] == {"cidrs": ["10.96.0.0/16"]}
+    (ready,) = cidr["status"]["conditions"]
+    assert (ready["type"], ready["message"]) == ("Ready", "Kubernetes default Service CIDR is ready")
     node = api.get("priorityclasses", "system-node-critical").obj
     assert (node["value"], node["preemptionPolicy"]) == (2_000_001_000, "PreemptLowerPriority")
 

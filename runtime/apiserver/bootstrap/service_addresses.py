@@ -1,0 +1,78 @@
+"""IPAddress objects of the addresses that Services have: they come and go with these, in the same request.
+
+Source: kubernetes pkg/registry/core/service/ipallocator/ipallocator.go (createIPAddress),
+pkg/registry/core/service/storage/storage.go (v1.36). Differs: addresses are drawn without them
+(kinds/shared/service_allocation), so an object that somebody else made does not keep a Service from its address.
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object, decode_object, labels_of
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.storage.store import DELETED, Change
+from runtime.apiserver.verbs.create import create_object
+
+SERVICES, ADDRESSES = "services", "ipaddresses.networking.k8s.io"
+MANAGED_BY, MANAGER = "ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"
+FAMILY = "ipaddress.kubernetes.io/ip-family"
+
+
+class ServiceAddresses:
+    """Makes what is missing, and removes what is its own and not wanted any more."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def react(self, change: Change) -> None:
+        if change.storage != SERVICES:
+            return
+        before = _addresses(decode_object(change.previous)) if change.previous else ()
+        now = _addresses(decode_object(change.raw)) if change.type != DELETED else ()
+        if before == now:
+            return
+        for address in before:
+            if address not in now:
+                self._release(address)
+        for address in now:
+            self._allocate(address, change.key)
+
+    def undo(self, change: Change) -> None:
+        """It remembers nothing."""
+
+    def reconcile(self) -> None:
+        state = self._cluster.state
+        wanted = {
+            address: key
+            for key, record in state.collection(SERVICES).records.items()
+            for address in _addresses(decode_object(record.raw))
+        }
+        for address in list(state.collection(ADDRESSES).records):
+            if address not in wanted:
+                self._release(address)
+        for address, key in wanted.items():
+            self._allocate(address, key)
+
+    def _allocate(self, address: str, key: str) -> None:
+        definition = self._cluster.registry.of_storage(ADDRESSES)
+        if definition is None or self._cluster.state.get(ADDRESSES, address) is not None:
+            return
+        namespace, _, name = key.partition("/")
+        labels = {FAMILY: "IPv6" if ":" in address else "IPv4", MANAGED_BY: MANAGER}
+        parent = {"resource": SERVICES, "namespace": namespace, "name": name}
+        head = {"kind": definition.kind, "apiVersion": definition.api_version}
+        new = {**head, "metadata": {"name": address, "labels": labels}, "spec": {"parentRef": parent}}
+        create_object(self._cluster, definition, new)
+
+    def _release(self, address: str) -> None:
+        record = self._cluster.state.get(ADDRESSES, address)
+        if record is None:
+            return
+        stored = decode_object(record.raw)
+        if labels_of(stored).get(MANAGED_BY) == MANAGER:
+            self._cluster.state.remove(ADDRESSES, address, stored)
+
+
+def _addresses(service: Object) -> list[str]:
+    spec = service.get("spec") or {}
+    given = spec.get("clusterIPs") or [spec.get("clusterIP") or ""]
+    return [address for address in given if address not in ("", "None")]

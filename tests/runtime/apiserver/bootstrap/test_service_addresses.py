@@ -1,0 +1,60 @@
+"""Addresses of Services have IPAddress objects, as kube-apiserver's have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.runtime.apiserver.conftest import Api
+
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
+PORTS = [{"port": 80}]
+
+
+@pytest.fixture
+def served(api: Api) -> Api:
+    api.server.reached_at("10.0.0.5", 6443)
+    return api
+
+
+def parents(api: Api) -> dict[str, str]:
+    """Address → the name of its Service."""
+    items = api.send("GET", ADDRESSES).obj["items"]
+    return {one["metadata"]["name"]: one["spec"]["parentRef"]["name"] for one in items}
+
+
+def create(api: Api, name: str, **spec: Any) -> str:
+    made = api.create("services", {"metadata": {"name": name}, "spec": {"ports": PORTS, **spec}})
+    assert made.status == 201
+    return str(made.obj["spec"].get("clusterIP", ""))
+
+
+def test_an_address_comes_and_goes_with_its_service(served: Api) -> None:
+    before = parents(served)
+    assert before == {"10.96.0.1": "kubernetes"}
+    address = create(served, "web")
+    create(served, "headless", clusterIP="None")
+    assert parents(served) == {**before, address: "web"}
+    found = served.send("GET", f"{ADDRESSES}/{address}").obj
+    assert found["metadata"]["labels"] == {
+        "ipaddress.kubernetes.io/ip-family": "IPv4",
+        "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+    }
+    assert found["spec"]["parentRef"] == {"resource": "services", "namespace": "default", "name": "web"}
+    served.delete("services", "web")
+    assert parents(served) == before
+
+
+def test_a_service_that_becomes_a_name_gives_its_address_back(served: Api) -> None:
+    address = create(served, "web")
+    change = {"spec": {"type": "ExternalName", "externalName": "example.com", "clusterIP": None, "clusterIPs": None}}
+    assert served.patch("services", "web", change).status == 200
+    assert address not in parents(served)
+
+
+def test_services_from_before_get_theirs_with_the_next_start(api: Api) -> None:
+    address = create(api, "web")
+    assert parents(api) == {}
+    api.server.reached_at("10.0.0.5", 6443)
+    assert parents(api)[address] == "web"
