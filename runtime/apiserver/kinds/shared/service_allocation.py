@@ -1,7 +1,7 @@
 """The addresses and ports that Services are given.
 
 Where upstream draws a free address or port at random, the uid of the Service decides, so that equal runs give equal
-ones. No IPAddress objects are written.
+ones. IPAddress objects of them are written by bootstrap/service_addresses, where a server is reached by others.
 
 Source: kubernetes pkg/registry/core/service/storage/{alloc,storage}.go, pkg/registry/core/service/strategy.go
 (dropTypeDependentFields), pkg/registry/core/service/{ipallocator,portallocator} (v1.36).

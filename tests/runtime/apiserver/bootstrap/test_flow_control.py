@@ -1,4 +1,4 @@
-"""The FlowSchemas and PriorityLevelConfigurations of every cluster are those that kube-apiserver 1.36 was seen to make."""
+"""FlowSchemas and PriorityLevelConfigurations of every cluster are those that kube-apiserver 1.36 was seen to make."""
 
 from __future__ import annotations
 
