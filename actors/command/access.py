@@ -17,6 +17,7 @@ def access_of(server: EmbeddedServer) -> AccessSettings:
         audit_log_max_size=server.audit_log_max_size,
         audit_log_max_age=server.audit_log_max_age,
         audit_log_max_backup=server.audit_log_max_backup,
+        admission_config_file=_absolute(server.admission_config_file),
     )
 
 

@@ -413,6 +413,11 @@ class EmbeddedServer:
         0, "How many files put aside are kept; 0 for all.", name="embedded-audit-log-maxbackup", kind=INT
     )
 
+    admission_config_file: str = flag(
+        "",
+        "What admission plugins there are told: an AdmissionConfiguration, of ResourceQuota and PodSecurity.",
+        name="embedded-admission-control-config-file",
+    )
     enable_plugins: tuple[str, ...] = flag(
         (), "Admission plugins that work beside those on by default.", name="embedded-enable-admission-plugins"
     )

@@ -48,6 +48,7 @@ from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from runtime.apiserver.registry.attributes import Attributes
 from runtime.apiserver.registry.definitions import VERBS, Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route, route
@@ -115,6 +116,7 @@ class ApiServer:
         node_key: bytes = b"",
         service_ranges: tuple[str, ...] = SERVICE_RANGES,
         plugins: frozenset[str] = WITHOUT_CONTROLLERS,
+        admission: AdmissionSettings = BY_DEFAULT,
         ask: Ask = nobody_there,
         record_managers: bool = True,
     ) -> None:
@@ -128,8 +130,8 @@ class ApiServer:
         users: whom other tokens are of, for ever. node_key: what tokens of nodes are made of; empty: none are.
         service_ranges: CIDRs of cluster IPs, one for each IP family, the
         default family first. plugins: the admission plugins that are on; by default upstream's, but for those that rest
-        on controllers. ask: answers at once, in `handle`, what requests ask of webhooks; see core/outside.py.
-        record_managers: whether objects that nobody applies have managedFields.
+        on controllers. admission: what they are told. ask: answers at once, in `handle`, what requests ask of webhooks;
+        see core/outside.py. record_managers: whether objects that nobody applies have managedFields.
         """
         self.registry = Registry(resources)
         self._users, self._node_key = StaticTokens(users or {}), node_key
@@ -149,6 +151,7 @@ class ApiServer:
             tokens=tokens,
             service_ranges=service_ranges,
             plugins=plugins,
+            admission=admission,
             records_managers=record_managers,
         )
         self._legacy_tokens, self._ask = legacy_tokens, ask

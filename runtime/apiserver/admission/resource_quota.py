@@ -7,8 +7,7 @@ A quota whose status has no limits yet limits nothing: until the resourcequota c
 with limits and without their usage lets nothing through that it is about.
 
 Source: apiserver pkg/admission/plugin/resourcequota/{admission,controller}.go (v1.36). Differs: the usage is not
-written beforehand, so there are no conflicts, retries or charges of requests that fail later. There is no
-configuration of resources that are limited by default.
+written beforehand, so there are no conflicts, retries or charges of requests that fail later.
 """
 
 from __future__ import annotations
@@ -39,6 +38,8 @@ from protocols.quota.services import Services
 from protocols.quota.volume_claims import VolumeClaims
 from runtime.apiserver.admission.refusal import forbidden
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.admission_settings import LimitedResource
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
 QUOTAS = "resourcequotas"
@@ -65,31 +66,33 @@ class Charge(NamedTuple):
 
 def admit(cluster: Cluster, request: Request) -> list[Charge]:
     """What the request adds to quotas; nothing is written yet. Raises StatusError (403)."""
-    quotas = cluster.state.collection(QUOTAS)
-    if not quotas.records or not request.definition.namespaced:
+    quotas, limited = cluster.state.collection(QUOTAS), cluster.admission.limited
+    if not request.definition.namespaced or not (quotas.records or limited):
         return []
     keys = quotas.keys(request.new["metadata"]["namespace"])
     resource = request.definition.name
-    if not keys or resource in IGNORED:
+    if not (keys or limited) or resource in IGNORED:
         return []
     evaluator = _evaluator(cluster, resource)
     if not evaluator.handles(request.operation, request.subresource, request.new, request.old):
         return []
-    charges = []
-    concerned = _concerned(evaluator, request, ((key, decode_object(quotas.records[key].raw)) for key in keys))
-    if concerned:
-        used = evaluator.usage(request.new)
-        below_zero = negative(used)
-        if below_zero:
-            raise _forbidden(request, f"quota usage is negative for resource(s): {','.join(below_zero)}")
-        before = {} if request.old is None else evaluator.usage(request.old)
-        for key, quota in concerned:
-            counted_before = request.old is not None and _is_about(evaluator, quota, request.old)
-            more = without_zeros(growth(before, used) if counted_before else used)
-            charge = _charge(request, key, quota, more)
-            if charge is not None:
-                charges.append(charge)
-    return charges
+    stored = [(key, decode_object(quotas.records[key].raw)) for key in keys]
+    concerned = _concerned(evaluator, request, stored)
+    if not concerned and not limited:
+        return []
+    used = evaluator.usage(request.new)
+    below_zero = negative(used)
+    if below_zero:
+        raise _forbidden(request, f"quota usage is negative for resource(s): {','.join(below_zero)}")
+    before = {} if request.old is None else evaluator.usage(request.old)
+    grown = {}
+    for key, quota in concerned:
+        counted_before = request.old is not None and _is_about(evaluator, quota, request.old)
+        grown[key] = without_zeros(growth(before, used) if counted_before else used)
+    if limited and any(grown.values() if concerned else without_zeros(growth(before, used))):
+        _check_limited(evaluator, request, limited, used, stored, concerned)
+    charges = (_charge(request, key, quota, grown[key]) for key, quota in concerned)
+    return [one for one in charges if one is not None]
 
 
 def charge(cluster: Cluster, charges: Iterable[Charge]) -> None:
@@ -116,6 +119,33 @@ def _concerned(
             )
         found.append((key, quota))
     return found
+
+
+def _check_limited(
+    evaluator: Evaluator,
+    request: Request,
+    limited: Iterable[LimitedResource],
+    used: Amounts,
+    quotas: Iterable[tuple[Key, Object]],
+    concerned: Iterable[tuple[Key, Object]],
+) -> None:
+    """What is limited by default is used within quotas alone. Raises StatusError."""
+    definition = request.definition
+    texts = [text for one in limited if one[:2] == (definition.group, definition.plural) for text in one.contains]
+    needed = {name for name, amount in used.items() if amount.value > 0 and any(text in name for text in texts)}
+    covered = {name for _, quota in concerned for name in evaluator.matching(_limits(quota))}
+    if needed - covered:
+        raise _forbidden(request, f"insufficient quota to consume: {','.join(sorted(needed - covered))}")
+    met = {one.name for _, quota in quotas for one in scopes_of(quota) if evaluator.meets(request.new, one)}
+    uncovered = [
+        scope
+        for one in limited
+        for scope in one.scopes
+        if scope.name not in met and evaluator.meets(request.new, scope)
+    ]
+    if uncovered:
+        shown = " ".join(f"{{{one.name} {one.operator} [{' '.join(one.values)}]}}" for one in uncovered)
+        raise status_errors.unexplained(f"insufficient quota to match these scopes: [{shown}]")
 
 
 def _is_about(evaluator: Evaluator, quota: Object, obj: Object) -> bool:

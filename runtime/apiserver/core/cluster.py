@@ -11,6 +11,7 @@ from protocols.times import format_time
 from runtime.apiserver.core.account_tokens import AccountTokens
 from runtime.apiserver.core.questions import Outside, unanswered
 from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route
 from runtime.apiserver.registry.users import (
@@ -53,8 +54,9 @@ class Reaction(Protocol):
 class Cluster:
     """suffix: five characters for a generateName. authorize: what users may do; authenticate: who they are; resolver:
     what roles and bindings give them. tokens: issues those of service accounts; None: none are. service_ranges: CIDRs
-    of cluster IPs, one for each family, the default family first. plugins: names of the admission plugins that are on.
-    outside: asks webhooks, see outside.py. records_managers: whether new objects have managedFields.
+    of cluster IPs, one for each family, the default family first. plugins: names of the admission plugins that are on;
+    admission: what they are told. outside: asks webhooks, see outside.py. records_managers: whether new objects have
+    managedFields.
     """
 
     state: State
@@ -69,6 +71,7 @@ class Cluster:
     tokens: AccountTokens | None = None
     service_ranges: tuple[str, ...] = SERVICE_RANGES
     plugins: frozenset[str] = frozenset()
+    admission: AdmissionSettings = BY_DEFAULT
     outside: Outside = unanswered
     records_managers: bool = True
 

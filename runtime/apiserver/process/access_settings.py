@@ -1,4 +1,6 @@
-"""Who may in, and what is noted of it: settings of the server's process, and the flags that carry them to it."""
+"""Who may in, what is admitted, and what is noted of it: settings of the server's process, and the flags that carry
+them to it.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ class AccessSettings:
     client_ca_file: authorities whose client certificates are taken beside those of the server's own; "" for none.
     audit_policy_file, audit_log_path: what is noted of requests, and where; nothing without both. audit_log_max_size:
     megabytes of one file. audit_log_max_age, audit_log_max_backup: days and number of those put aside; 0: no limit.
+    admission_config_file: what admission plugins are told; "" for nothing.
     """
 
     authorization: str = RBAC
@@ -29,12 +32,15 @@ class AccessSettings:
     audit_log_max_size: int = 100
     audit_log_max_age: int = 0
     audit_log_max_backup: int = 0
+    admission_config_file: str = ""
 
     def arguments(self) -> Iterator[str]:
         """Command line of the server's process. Paths are absolute there: it may stand elsewhere."""
         yield f"--authorization={self.authorization}"
         if self.client_ca_file:
             yield f"--client-ca-file={self.client_ca_file}"
+        if self.admission_config_file:
+            yield f"--admission-control-config-file={self.admission_config_file}"
         if self.audit_policy_file and self.audit_log_path:
             yield f"--audit-policy-file={self.audit_policy_file}"
             yield f"--audit-log-path={self.audit_log_path}"
@@ -49,6 +55,7 @@ BY_ROLES = AccessSettings()
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--authorization", choices=(RBAC, ALWAYS_ALLOW), default=RBAC, help="of requests")
     parser.add_argument("--client-ca-file", default="", help="further authorities of client certificates")
+    parser.add_argument("--admission-control-config-file", default="", help="what admission plugins are told")
     parser.add_argument("--audit-policy-file", default="", help="what is noted of requests")
     parser.add_argument("--audit-log-path", default="", help="where")
     parser.add_argument("--audit-log-maxsize", type=int, default=100, help="megabytes of a file")
@@ -65,4 +72,5 @@ def access_settings(parsed: argparse.Namespace) -> AccessSettings:
         audit_log_max_size=parsed.audit_log_maxsize,
         audit_log_max_age=parsed.audit_log_maxage,
         audit_log_max_backup=parsed.audit_log_maxbackup,
+        admission_config_file=parsed.admission_control_config_file,
     )

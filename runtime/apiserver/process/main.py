@@ -44,6 +44,7 @@ from runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, admi
 from runtime.apiserver.process.listening import LOOPBACK, bounds_of, listen, renew, tls_context
 from runtime.apiserver.process.storing import Room, end, open_store, settle, snapshot
 from runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
+from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from runtime.apiserver.registry.users import User
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.sqlite_store import SqliteStore
@@ -133,6 +134,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         plugins = enabled_plugins(enable=arguments.enable_plugins, disable=arguments.disable_plugins)
     except ValueError as err:
         raise CannotServeError(str(err)) from err
+    admission = _admission(arguments.access.admission_config_file)
     certificates_in = directory / "certificates"
     certificates_in.mkdir(mode=0o700, exist_ok=True)
     certificates = ensure_certificates(certificates_in, now=clock.now())
@@ -157,6 +159,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             role_based=arguments.access.authorization == RBAC,
             service_ranges=arguments.service_ranges,
             plugins=plugins,
+            admission=admission,
         )
         take_snapshot = partial(snapshot, store, directory) if isinstance(store, SqliteStore) else None
         audit = audit_log(arguments.access, clock=clock, log=log)
@@ -201,6 +204,18 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         store.close()
     log.info("stopped")
     return 0
+
+
+def _admission(path: str) -> AdmissionSettings:
+    """Raises CannotServeError."""
+    if not path:
+        return BY_DEFAULT
+    from runtime.apiserver.process.admission_configuration import ConfigurationError, read_configuration
+
+    try:
+        return read_configuration(Path(path))
+    except ConfigurationError as err:
+        raise CannotServeError(f"--admission-control-config-file: {err}") from err
 
 
 def _legacy_tokens(key_file: str, log: FilteringBoundLogger) -> LegacyTokens | None:

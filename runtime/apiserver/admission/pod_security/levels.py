@@ -36,27 +36,32 @@ class Policy(NamedTuple):
         return all(one.name == PRIVILEGED for one in self)
 
 
-def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
+NO_POLICY = Policy()
+
+
+def policy_of(labels: Mapping[str, str], defaults: Policy = NO_POLICY) -> tuple[Policy, list[FieldError]]:
     """What is wrong enforces the strictest level, and neither warns nor is noted. Who is enforced is warned as well."""
     found: dict[str, Level] = {}
     errors: list[FieldError] = []
-    for mode in Policy._fields:
+    for mode, default in zip(Policy._fields, defaults, strict=True):
         level = labels.get(f"{PREFIX}{mode}")
-        name, minor = PRIVILEGED if level is None else level, None
+        name, minor = default.name if level is None else level, default.minor
         if name not in LEVELS:
             name = RESTRICTED if mode == "enforce" else PRIVILEGED
             errors.append(_wrong(mode, level or "", f"must be one of {', '.join(LEVELS)}"))
-        version = labels.get(f"{PREFIX}{mode}-version", "latest")
-        if version != "latest":
-            match = _VERSION.fullmatch(version)
+        version = labels.get(f"{PREFIX}{mode}-version")
+        if version is not None:
+            minor = None
+        if version not in (None, "latest"):
+            match = _VERSION.fullmatch(version or "")
             if match is None:
-                errors.append(_wrong(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
+                errors.append(_wrong(f"{mode}-version", version or "", 'must be "latest" or "v1.x"'))
             else:
                 minor = int(match[1])
         found[mode] = Level(name, minor)
     enforce, warn = found["enforce"], found["warn"]
     given = labels.get(f"{PREFIX}enforce") in LEVELS and f"{PREFIX}warn" not in labels
-    if given and enforce.name != PRIVILEGED:
+    if given and LEVELS.index(enforce.name) > LEVELS.index(warn.name):
         minor = warn.minor if f"{PREFIX}warn-version" in labels else enforce.minor
         found["warn"] = Level(enforce.name, minor)
     return Policy(**found), errors

@@ -1,0 +1,170 @@
+"""--admission-control-config-file: an AdmissionConfiguration, with what it says of ResourceQuota and PodSecurity.
+
+Source: apiserver pkg/admission/config.go, plugin/resourcequota/apis/resourcequota, kubernetes
+plugin/pkg/admission/security/podsecurity/admission.go, pod-security-admission admission/api (v1.36). Differs: a plugin
+that is not there, or takes no configuration here, is an error and not passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from protocols.admission_plugins import KNOWN, POD_SECURITY, RESOURCE_QUOTA
+from protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, Scope
+from runtime.apiserver.admission.pod_security.levels import LEVELS, PREFIX, policy_of
+from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain
+from runtime.apiserver.registry.admission_settings import AdmissionSettings, LimitedResource, PodSecuritySettings
+
+_HEAD = {"apiVersion", "kind"}
+_CONFIGURATION = ("apiserver.config.k8s.io/v1", "AdmissionConfiguration")
+_OLD_CONFIGURATION = ("apiserver.config.k8s.io/v1alpha1", "AdmissionConfiguration")
+_QUOTA = {
+    ("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"),
+    *((f"resourcequota.admission.k8s.io/{version}", "Configuration") for version in ("v1", "v1beta1", "v1alpha1")),
+}
+_SECURITY = {
+    (f"pod-security.admission.config.k8s.io/{version}", "PodSecurityConfiguration")
+    for version in ("v1", "v1beta1", "v1alpha1")
+}
+_MODES = tuple(f"{mode}{end}" for mode in ("enforce", "audit", "warn") for end in ("", "-version"))
+_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
+
+
+class ConfigurationError(Exception):
+    """What is in the file is no configuration that can be followed; the text says where, and why."""
+
+
+def read_configuration(path: Path) -> AdmissionSettings:
+    """Raises ConfigurationError."""
+    said = _map(_read(path), str(path))
+    if _type(said) not in (_CONFIGURATION, _OLD_CONFIGURATION):
+        raise ConfigurationError(f"{path}: it is no AdmissionConfiguration of apiserver.config.k8s.io/v1")
+    _check_fields(said, {*_HEAD, "plugins"}, str(path))
+    settings = AdmissionSettings()
+    seen: set[str] = set()
+    for number, plugin in enumerate(_list(said.get("plugins"), f"{path}: plugins")):
+        where = f"{path}: plugins[{number}]"
+        one = _map(plugin, where)
+        _check_fields(one, {"name", "path", "configuration"}, where)
+        name, its_own = one.get("name") or "", one.get("configuration")
+        if name in seen:
+            raise ConfigurationError(f"{where}: {name} is there twice")
+        if name not in KNOWN:
+            raise ConfigurationError(f"{where}: there is no admission plugin {name!r} here")
+        seen.add(name)
+        if its_own is None and one.get("path"):
+            where = str(path.parent / _text(one["path"], where))
+            its_own = _read(Path(where))
+        if name == RESOURCE_QUOTA:
+            settings = settings._replace(limited=tuple(_limited(its_own, where)))
+        elif name == POD_SECURITY:
+            settings = settings._replace(pod_security=_pod_security(its_own, where))
+        elif its_own is not None:
+            raise ConfigurationError(f"{where}: the admission plugin {name} takes no configuration here")
+    return settings
+
+
+def _limited(said: Any, where: str) -> Iterator[LimitedResource]:
+    if said is None:
+        return
+    said = _map(said, where)
+    if _type(said) not in _QUOTA:
+        raise ConfigurationError(f"{where}: it is no ResourceQuotaConfiguration of apiserver.config.k8s.io/v1")
+    _check_fields(said, {*_HEAD, "limitedResources"}, where)
+    for number, limited in enumerate(_list(said.get("limitedResources"), f"{where}: limitedResources")):
+        at = f"{where}: limitedResources[{number}]"
+        one = _map(limited, at)
+        _check_fields(one, {"apiGroup", "resource", "matchContains", "matchScopes"}, at)
+        if not one.get("resource"):
+            raise ConfigurationError(f"{at}.resource: Required value")
+        contains = tuple(_text(text, f"{at}.matchContains") for text in _list(one.get("matchContains"), at))
+        scopes = tuple(_scope(scope, f"{at}.matchScopes") for scope in _list(one.get("matchScopes"), at))
+        yield LimitedResource(_text(one.get("apiGroup") or "", at), _text(one["resource"], at), contains, scopes)
+
+
+def _scope(said: Any, where: str) -> Scope:
+    one = _map(said, where)
+    _check_fields(one, {"scopeName", "operator", "values"}, where)
+    operator = one.get("operator") or ""
+    if operator not in _OPERATORS:
+        raise ConfigurationError(f"{where}.operator: {operator!r} is none of {', '.join(_OPERATORS)}")
+    values = tuple(_text(value, where) for value in _list(one.get("values"), where))
+    return Scope(_text(one.get("scopeName") or "", where), operator, values)
+
+
+def _pod_security(said: Any, where: str) -> PodSecuritySettings:
+    if said is None:
+        return PodSecuritySettings()
+    said = _map(said, where)
+    if _type(said) not in _SECURITY:
+        raise ConfigurationError(
+            f"{where}: it is no PodSecurityConfiguration of pod-security.admission.config.k8s.io/v1"
+        )
+    _check_fields(said, {*_HEAD, "defaults", "exemptions"}, where)
+    defaults = _map(said.get("defaults") or {}, f"{where}: defaults")
+    _check_fields(defaults, _MODES, f"{where}: defaults")
+    _, wrong = policy_of({f"{PREFIX}{mode}": str(value) for mode, value in defaults.items() if value})
+    if wrong:
+        raise ConfigurationError(
+            f"{where}: defaults: levels are {', '.join(LEVELS)}, versions 'latest' or v1.x: "
+            + ", ".join(f"{mode}: {defaults[mode]}" for mode in _MODES if defaults.get(mode))
+        )
+    exempt = _map(said.get("exemptions") or {}, f"{where}: exemptions")
+    _check_fields(exempt, {"usernames", "namespaces", "runtimeClasses"}, f"{where}: exemptions")
+    return PodSecuritySettings(
+        {mode: str(value) for mode, value in defaults.items() if value},
+        _names(exempt, "usernames", where, lambda name: [] if name else ["username must not be empty"]),
+        _names(exempt, "namespaces", where, dns_label),
+        _names(exempt, "runtimeClasses", where, dns_subdomain),
+    )
+
+
+def _names(said: Mapping[str, Any], field: str, where: str, wrong: Callable[[str], list[str]]) -> frozenset[str]:
+    at = f"{where}: exemptions.{field}"
+    found = [_text(name, at) for name in _list(said.get(field), at)]
+    for name in found:
+        texts = wrong(name)
+        if texts or found.count(name) > 1:
+            raise ConfigurationError(f"{at}: {name!r}: {', '.join(texts) or 'Duplicate value'}")
+    return frozenset(found)
+
+
+def _read(path: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text())
+    except OSError as err:
+        raise ConfigurationError(f"unable to read admission control configuration from {path}: {err.strerror}") from err
+    except (yaml.YAMLError, UnicodeDecodeError) as err:
+        raise ConfigurationError(f"{path}: {' '.join(str(err).split())}") from err
+
+
+def _type(said: Mapping[str, Any]) -> tuple[Any, Any]:
+    return said.get("apiVersion"), said.get("kind")
+
+
+def _check_fields(said: Mapping[str, Any], known: Collection[str], where: str) -> None:
+    unknown = [str(field) for field in said if field not in known]
+    if unknown:
+        raise ConfigurationError(f"{where}: unknown field {', '.join(map(repr, unknown))}")
+
+
+def _map(said: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(said, dict):
+        raise ConfigurationError(f"{where}: it is no map")
+    return said
+
+
+def _list(said: Any, where: str) -> list[Any]:
+    if said is not None and not isinstance(said, list):
+        raise ConfigurationError(f"{where}: it is no list")
+    return said or []
+
+
+def _text(said: Any, where: str) -> str:
+    if not isinstance(said, str):
+        raise ConfigurationError(f"{where}: {said!r} is no text")
+    return said
