@@ -73,7 +73,7 @@ def _init(cls: Any) -> Any:
         " return __init__",
     ]
     namespace: dict[str, Any] = {}
-    exec("\n".join(lines), {"__name__": cls.__module__}, namespace)
+    exec(compile("\n".join(lines), f"<{cls.__qualname__}>", "exec"), {"__name__": cls.__module__}, namespace)
     written = namespace["within"](**known)
     written.__annotations__ = {**{one.name: one.type for one in fields if one.init}, "return": None}
     return _named(written, cls)
