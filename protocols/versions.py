@@ -62,11 +62,11 @@ def own_version(body: bytes) -> int:
     return parse_version(meta.get("resourceVersion")) or 0 if isinstance(meta, dict) else 0
 
 
-def own_state(body: bytes, *, until: int = UINT64) -> State | None:
+def own_state(body: bytes, *, begins: int = 0, until: int = UINT64) -> State | None:
     """Which version of which object a response shows, if that can be told without decoding it, and is none after
-    `until`.
+    `until`. begins: where the object does.
     """
-    found = _WHO.match(body)
+    found = _WHO.match(body, begins)
     if found is None or (version := int(found[4])) > until:
         return None
     name, namespace, uid, _ = found.groups()

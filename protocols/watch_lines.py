@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import orjson
 
 from protocols.late_methods import dataclass
 from protocols.objects import Object, encode_to_keep
-from protocols.versions import parse_version
+from protocols.versions import State, own_state, parse_version
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # annotation of the bookmark that ends a streaming list (KEP-3157)
+
+
+_BEGINS_CHANGE = re.compile(rb'\{"type":"(?:ADDED|MODIFIED)","object":').match
 
 
 class MalformedError(ValueError):
@@ -45,6 +49,12 @@ def parse_watch_line(line: bytes) -> WatchLine:
     if not isinstance(obj, dict):
         raise MalformedError(f"a watch event {value['type']} without an object: {line[:80]!r}")
     return WatchLine(value["type"], obj)
+
+
+def state_in_line(line: bytes) -> State | None:
+    """Which version of which object it shows as ADDED or MODIFIED, if that can be told without decoding it."""
+    found = _BEGINS_CHANGE(line)
+    return None if found is None else own_state(line, begins=found.end())
 
 
 def parse_list_page(body: bytes) -> ListPage:

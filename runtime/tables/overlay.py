@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from protocols.objects import Key, decode_object, encode_object, key_of, partial_metadata
 from protocols.resources import Resource
 from protocols.versions import own_state, parse_version
+from protocols.watch_lines import strip
 from runtime.tables.entry import Unreadable
 from runtime.tables.lister import Lister, UnreadableError
 from runtime.tables.table import Entry, Table
@@ -79,9 +80,8 @@ class Overlay:
         if shown is not None:
             return shown
         obj = decode_object(raw)
-        if self.table.metadata_only:
-            raw = encode_object(partial_metadata(obj))
-        entry = self.table.make_entry(obj, raw)
+        of_table = encode_object(partial_metadata(obj)) if self.table.metadata_only else strip(obj)
+        entry = self.table.make_entry(obj, of_table)
         meta = obj["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers") and meta.get("deletionGracePeriodSeconds") == 0:
             self.deleted(entry.key, entry.uid, version=entry.resource_version)  # this response was its last state
@@ -90,6 +90,8 @@ class Overlay:
             self._own[entry.key] = _Written(entry, self.table.epoch)
             if isinstance(before, _Written):
                 self.table.forget_decoded(before.entry)
+            if not self.table.metadata_only:
+                self.table.foresee(entry)
         return entry
 
     def _shown(self, raw: bytes) -> Entry | None:
@@ -175,8 +177,9 @@ class Overlay:
                     return own
         del self._own[key]
         if isinstance(own, _Written):
-            self.table.forget_decoded(own.entry)
             shown = self.table.get(key)
+            if shown is not own.entry:
+                self.table.forget_decoded(own.entry)
             if shown is None or shown.uid != own.entry.uid:
                 self.unseen.append(Unseen(own.entry, None))
             elif shown.resource_version != own.entry.resource_version:

@@ -20,7 +20,7 @@ from protocols.objects import (
     finalizers_of,
 )
 from protocols.resources import Resource
-from protocols.versions import parse_version
+from protocols.versions import State, parse_version
 from runtime.tables.audience import Audience
 from runtime.tables.decoded import DecodedEntries
 from runtime.tables.entry import FURTHER_OWNER, OWNER, UNBLOCKED_OWNER, Entry, Unreadable
@@ -119,6 +119,7 @@ class _State:
 
 
 NAMESPACE = "namespace"
+FORESEEN = 1024  # entries at most
 BUILT_IN_INDEXES = (NAMESPACE, OWNER, FURTHER_OWNER, UNBLOCKED_OWNER)
 IN_DOUBT = "?"
 
@@ -164,6 +165,7 @@ class Table:
         self._audience = Audience()
         self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
         self._values: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}  # so, too, of Entry.values
+        self._foreseen: dict[State, Entry] = {}
 
     def add_indexes(self, indexes: Mapping[str, IndexValues]) -> None:
         """Add indexes, by name. Raises ValueError once there are entries, or if another index has the name."""
@@ -238,6 +240,12 @@ class Table:
     def forget_decoded(self, entry: Entry) -> None:
         """This version of an object is in the past."""
         self._decoded.forget(entry)
+
+    def foresee(self, entry: Entry) -> None:
+        """The server has responded with this to a write, and the watch is going to show it. Any thread may say so."""
+        if len(self._foreseen) >= FORESEEN:
+            self._foreseen.clear()  # events that came before somebody foresaw them
+        self._foreseen[State(entry.key, entry.uid, entry.resource_version)] = entry
 
     def age(self, now: float) -> float | None:
         """Seconds since the server last gave a sign of life; None before the first."""
@@ -344,6 +352,15 @@ class TableWriter:
         self.advance(version)
         return previous
 
+    @property
+    def foresees(self) -> bool:
+        """Whether entries are known that the watch has not shown."""
+        return bool(self.table._foreseen)
+
+    def foreseen(self, state: State) -> Entry | None:
+        """The entry of what the watch shows now, if somebody foresaw it."""
+        return self.table._foreseen.pop(state, None)
+
     def mark(self, unreadable: Unreadable) -> Entry | None:
         """An object that is there cannot be read. What was known of it stays; returns the entry of another object that
         had its name, which goes.
@@ -372,6 +389,7 @@ class TableWriter:
                 table._audience.owe(known)
         table._state = state
         table._decoded.clear()
+        table._foreseen.clear()
         table.version = version
         table.synced = True
 

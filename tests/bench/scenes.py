@@ -138,9 +138,9 @@ def pod(name: str, *, ready: bool = False) -> dict[str, Any]:
         "kind": "Pod",
         "apiVersion": "v1",
         "metadata": {
-            "namespace": "default",
             "name": name,
             "generateName": "web-",
+            "namespace": "default",
             "uid": f"uid-{name}",
             "resourceVersion": "1",
             "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -163,7 +163,7 @@ def replica_set(replicas: int, *, created: int) -> dict[str, Any]:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [CONTAINER]}}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     status = {"replicas": created, "fullyLabeledReplicas": created, "observedGeneration": 1, "terminatingReplicas": 0}
-    meta = {"namespace": "default", "name": "web", "uid": "uid-web", "generation": 1, "resourceVersion": "1"}
+    meta = {"name": "web", "namespace": "default", "uid": "uid-web", "resourceVersion": "1", "generation": 1}
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec, "status": status}
 
 

@@ -16,7 +16,7 @@ import random
 from enum import Enum
 from typing import Any
 
-from actors.engine.informer.contents import Contents
+from actors.engine.informer.contents import Contents, Difference
 from actors.engine.informer.delivery import Delivery
 from actors.engine.informer.list_watch import InformerLimits, ListWatch
 from actors.engine.informer.outage import Outage
@@ -235,8 +235,13 @@ class Informer(Actor):
         self._watch()
 
     def _take_lines(self, lines: bytes) -> None:
+        foresees = self._state is not State.STREAMING_LIST and self._writer.foresees
         for raw in lines.split(b"\n"):
             if not raw:
+                continue
+            if foresees and (entry := self._contents.foreseen(raw)) is not None:
+                self._server.events += 1
+                self._deliver(self._contents.take_foreseen(entry))
                 continue
             try:
                 line = parse_watch_line(raw)
@@ -251,13 +256,15 @@ class Informer(Actor):
                 continue
             self._server.events += 1
             if self._state is not State.STREAMING_LIST:
-                difference = self._contents.take(line)
-                if difference is not None:
-                    self._delivery.add(difference)
+                self._deliver(self._contents.take(line))
             elif line.type == EventType.DELETED:
                 self._contents.drop(line.object)
             else:
                 self._contents.gather(line.object)
+
+    def _deliver(self, difference: Difference | None) -> None:
+        if difference is not None:
+            self._delivery.add(difference)
 
     def _take_bookmark(self, bookmark: Object) -> None:
         version = version_of(bookmark)

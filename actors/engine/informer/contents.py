@@ -9,7 +9,7 @@ import orjson
 
 from protocols.messages.watching import EventType
 from protocols.objects import Key, metadata, partial_metadata
-from protocols.watch_lines import MalformedError, WatchLine, strip, version_of
+from protocols.watch_lines import MalformedError, WatchLine, state_in_line, strip, version_of
 from runtime.tables.entry import Unreadable, unreadable
 from runtime.tables.table import Entry, Table, TableWriter
 
@@ -83,30 +83,43 @@ class Contents:
 
     def take(self, line: WatchLine) -> Difference | None:
         """Puts an event's object into the table, or removes it. None if the event changes nothing."""
-        difference = self._taken(line)
+        difference = None
+        if line.type in (EventType.ADDED, EventType.MODIFIED, EventType.DELETED):
+            entry = self._entry(line.object)
+            difference = None if entry is None else self._taken(line.type, entry)
+        else:
+            self._malformed(f"a watch event of unknown type {line.type!r}", "", None)
         if difference is None:
             version = version_of(line.object)
             if version is not None:
                 self._writer.advance(version)
         return difference
 
-    def _taken(self, line: WatchLine) -> Difference | None:
-        if line.type not in (EventType.ADDED, EventType.MODIFIED, EventType.DELETED):
-            self._malformed(f"a watch event of unknown type {line.type!r}", "", None)
-            return None
-        entry = self._entry(line.object)
-        if entry is None:
-            return None
+    def foreseen(self, line: bytes) -> Entry | None:
+        """What an event shows, where a controller has had the same from the server as the response to its write: then
+        the event need not be decoded.
+        """
+        state = state_in_line(line)
+        return None if state is None else self._writer.foreseen(state)
+
+    def take_foreseen(self, entry: Entry) -> Difference | None:
+        """As take."""
+        difference = self._taken(EventType.MODIFIED, entry)
+        if difference is None:
+            self._writer.advance(entry.resource_version)
+        return difference
+
+    def _taken(self, type: str, entry: Entry | Unreadable) -> Difference | None:
         shown, doubted = self._table.get(entry.key), self._table.unreadable_at(entry.key)
         version = entry.version if isinstance(entry, Unreadable) else entry.resource_version
         newest = max(0 if shown is None else shown.resource_version, 0 if doubted is None else doubted.version)
         if 0 < version < newest:
             return None  # a server that replays the past must not make the table forget
         if isinstance(entry, Unreadable):
-            return self._unread(line.type, entry, doubted)
+            return self._unread(type, entry, doubted)
         if doubted is not None:
             self._healed(entry.key)
-        match line.type:
+        match type:
             case EventType.DELETED:
                 # By key alone: the event may show a later state of the object than we ever saw.
                 known = self._writer.remove(entry.key, entry.resource_version)

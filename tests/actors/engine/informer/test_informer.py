@@ -15,11 +15,13 @@ from protocols.codec import decode
 from protocols.messages.watching import Interest, Subscribe, Synced, WatchEvent, WatchEvents
 from protocols.objects import Object
 from protocols.resources import PODS
+from protocols.versions import State
 from protocols.watch_lines import INITIAL_EVENTS_END
 from runtime.client.api import Response
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
-from runtime.tables.table import Table
+from runtime.tables.overlay import Overlay
+from runtime.tables.table import FORESEEN, Table
 from tests.support.objects import pod
 from tests.support.scripted import Probe, ScriptedTransport
 
@@ -600,3 +602,51 @@ def test_a_replayed_past_heals_nothing(rig: InformerRig) -> None:
     rig.transport.stream.say(("MODIFIED", watched("a", 101, **NO_OWNERS)), ("MODIFIED", watched("a", 50)))
     assert rig.events == []
     assert [one.version for one in rig.table.unreadable()] == [101]
+
+
+def stored(version: int, **metadata: Any) -> Object:
+    """A pod in the order in which kube-apiserver writes its fields."""
+    meta = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": str(version), **metadata}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {}}
+
+
+def test_an_event_that_shows_what_a_write_returned_is_not_decoded_again(rig: InformerRig) -> None:
+    rig.sync()
+    wrote = stored(101, managedFields=[{"manager": "kcm"}])
+    entry = Overlay(rig.table).wrote(orjson.dumps(wrote))
+    rig.transport.stream.say(("ADDED", wrote))
+    assert rig.events == [("ADDED", "default/a", "101")]
+    assert rig.table.get("default/a") is entry
+    (event,) = (one for one in rig.received if isinstance(one, WatchEvent))
+    assert orjson.loads(event.object) == {"metadata": stored(101)["metadata"], "spec": {}}
+
+    entry = Overlay(rig.table).wrote(orjson.dumps(stored(102)))
+    rig.transport.stream.say(("MODIFIED", stored(102)))
+    assert rig.events[1:] == [("MODIFIED", "default/a", "102")]
+    assert rig.table.get("default/a") is entry
+
+
+@pytest.mark.parametrize("shown", [stored(102, labels={"app": "web"}), stored(101, uid="another")])
+def test_an_event_that_shows_another_version_than_a_write_returned_is_decoded(rig: InformerRig, shown: Object) -> None:
+    rig.sync()
+    Overlay(rig.table).wrote(orjson.dumps(stored(101)))
+    rig.transport.stream.say(("ADDED", shown))
+    rig.settle()
+    entry = rig.table.get("default/a")
+    assert entry is not None
+    assert orjson.loads(entry.raw)["metadata"] == shown["metadata"]
+
+
+def test_what_a_write_returned_is_forgotten_with_a_new_list_and_where_no_event_shows_it(rig: InformerRig) -> None:
+    def foresee(version: int) -> None:
+        rig.table.foresee(rig.table.make_entry(stored(version), b"{}"))
+
+    writer = rig.table.claim()
+    foresee(1)
+    writer.replace([], 100)
+    assert not writer.foresees
+    for version in range(FORESEEN + 1):
+        foresee(version)
+    assert writer.foreseen(State("default/a", "u", 0)) is None
+    assert writer.foreseen(State("default/a", "u", FORESEEN)) is not None
+    assert not writer.foresees
