@@ -5,12 +5,22 @@ Source: apiserver pkg/endpoints/discovery (v1.36), apidiscovery.k8s.io/v2.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS, Subresource, subresource_of
 from runtime.apiserver.registry.version_ranks import version_rank
+
+
+# Where upstream stores another version than the one that is served here.
+_STORED_AS = {
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): "v1beta1",
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "v1beta1",
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): "v1beta1",
+}
 
 
 def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, list[ResourceDefinition]]]:
@@ -44,9 +54,9 @@ def discovery(registry: Registry, path: str, *, address: str) -> dict[str, Any] 
         case ["apis", group] if group in groups:
             return {"kind": "APIGroup", "apiVersion": "v1", **_api_group(group, groups[group])}
         case ["api", version] if definitions := groups.get("", {}).get(version):
-            return _resource_list(definitions)
+            return _resource_list(registry, definitions)
         case ["apis", group, version] if group and (definitions := groups.get(group, {}).get(version)):
-            return _resource_list(definitions)
+            return _resource_list(registry, definitions)
     return None
 
 
@@ -56,7 +66,7 @@ def aggregated_discovery(registry: Registry, path: str) -> dict[str, Any] | None
         return None
     items = [
         {
-            "metadata": {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None},
+            "metadata": {"name": group} if group else {},
             "versions": [
                 {
                     "version": version,
@@ -87,7 +97,7 @@ def _names(definition: ResourceDefinition) -> dict[str, Any]:
     return names
 
 
-def _resource_list(definitions: Iterable[ResourceDefinition]) -> dict[str, Any]:
+def _resource_list(registry: Registry, definitions: Iterable[ResourceDefinition]) -> dict[str, Any]:
     resources: list[Mapping[str, Any]] = []
     api_version = ""
     for definition in definitions:
@@ -100,6 +110,7 @@ def _resource_list(definitions: Iterable[ResourceDefinition]) -> dict[str, Any]:
                 "kind": definition.kind,
                 "verbs": definition.verbs,
                 **_names(definition),
+                **_storage_version(registry, definition),
             }
         )
         for name, subresource in _subresources(definition):
@@ -116,6 +127,19 @@ def _resource_list(definitions: Iterable[ResourceDefinition]) -> dict[str, Any]:
             )
     head = {"kind": "APIResourceList"} if api_version == "v1" else {"kind": "APIResourceList", "apiVersion": "v1"}
     return {**head, "groupVersion": api_version, "resources": resources}
+
+
+def _storage_version(registry: Registry, definition: ResourceDefinition) -> dict[str, str]:
+    """Of what is stored: a hash that changes with the version that its objects are stored in.
+
+    Source: apiserver pkg/endpoints/discovery/storageversionhash.go (v1.36).
+    """
+    stored = registry.of_storage(definition.storage)
+    if stored is None or "watch" not in definition.verbs:
+        return {}
+    version = _STORED_AS.get((stored.group, stored.kind), stored.version)
+    digest = hashlib.sha256(f"{stored.group}/{version}/{stored.kind}".encode()).digest()
+    return {"storageVersionHash": base64.b64encode(digest[:8]).decode()}
 
 
 def _aggregated(definition: ResourceDefinition) -> dict[str, Any]:

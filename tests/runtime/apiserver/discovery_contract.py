@@ -23,7 +23,7 @@ Get = Callable[[str, str], dict[str, Any]]
 
 
 def documents(get: Get) -> dict[str, Any]:
-    """All discovery documents; resources by name, without what a server computes from its storage."""
+    """All discovery documents; resources by name."""
     groups = get("/apis", "application/json")
     versions = [one["groupVersion"] for group in groups["groups"] for one in group["versions"]]
     found: dict[str, Any] = {"/apis": groups}
@@ -33,14 +33,13 @@ def documents(get: Get) -> dict[str, Any]:
     for path in ("/api", "/apis"):
         items = get(path, AGGREGATED)["items"]
         found[f"{path} aggregated"] = [
-            {"group": item["metadata"].get("name", ""), "versions": [_version(one) for one in item["versions"]]}
-            for item in items
+            {"metadata": item["metadata"], "versions": [_version(one) for one in item["versions"]]} for item in items
         ]
     return found
 
 
 def _by_name(resources: list[dict[str, Any]]) -> dict[str, Any]:
-    return {one["name"]: _without(one, "name", "storageVersionHash") for one in resources}
+    return {one["name"]: _without(one, "name") for one in resources}
 
 
 def _version(version: dict[str, Any]) -> dict[str, Any]:
