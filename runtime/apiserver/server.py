@@ -186,6 +186,16 @@ class ApiServer:
         """A namespace controller runs from now on: the stand-in steps back."""
         self._reactions = [one for one in self._reactions if not isinstance(one, NamespaceCleanup)]
 
+    def object_counts(self) -> Iterator[tuple[str, str, int]]:
+        """How many objects are stored: (group, resource, count)."""
+        for storage, collection in self._state.collections():
+            resource, _, group = storage.partition(".")
+            yield group, resource, len(collection)
+
+    def public_keys(self) -> list[dict[str, str]]:
+        """JSON Web Keys that tokens of service accounts can be checked with; none where none are issued."""
+        return [] if self._cluster.tokens is None else [self._cluster.tokens.public_key()]
+
     def reached_at(self, host: str, port: int) -> None:
         """Publish this address as Service default/kubernetes, from now on. host: an IPv4 address."""
         self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)

@@ -55,6 +55,17 @@ class SigningKey:
         public = self._rsa.public_key() if self._rsa is not None else self._curve_key.public_key()
         return _encoded(hashlib.sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest())
 
+    def public_jwk(self) -> dict[str, str]:
+        """The public key as a JSON Web Key (RFC 7517)."""
+        head = {"use": "sig", "kid": self.key_id, "alg": self.algorithm}
+        if self._rsa is not None:
+            rsa = self._rsa.public_key().public_numbers()
+            size = (self._rsa.key_size + 7) // 8
+            return {**head, "kty": "RSA", "n": _encoded(rsa.n.to_bytes(size, "big")), "e": _encoded(_shortest(rsa.e))}
+        point, size = self._curve_key.public_key().public_numbers(), self._coordinate
+        x, y = (_encoded(number.to_bytes(size, "big")) for number in (point.x, point.y))
+        return {**head, "kty": "EC", "crv": f"P-{self._curve_key.key_size}", "x": x, "y": y}
+
     def sign(self, claims: Mapping[str, Any]) -> str:
         """The token that says this."""
         head = _encoded(orjson.dumps({"alg": self.algorithm, "kid": self.key_id}))
@@ -156,6 +167,10 @@ def private_key(pem: bytes) -> RSAPrivateKey | EllipticCurvePrivateKey | None:
         if isinstance(key, RSAPrivateKey | EllipticCurvePrivateKey):
             return key
     return None
+
+
+def _shortest(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")
 
 
 def _encoded(data: bytes) -> str:

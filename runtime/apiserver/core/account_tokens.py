@@ -39,6 +39,10 @@ class AccountTokens:
         self._key = key
         self._claims_of = lru_cache(maxsize=MOST_KNOWN)(key.claims_of)  # a signature is looked at once
 
+    def public_key(self) -> dict[str, str]:
+        """As a JSON Web Key (RFC 7517)."""
+        return self._key.public_jwk()
+
     def issue(
         self,
         account: Object,

@@ -31,6 +31,7 @@ LARGEST_HEAD = 1024 * 1024  # bytes, as upstream
 COMPRESSED_FROM = 128 * 1024  # bytes of a body, as upstream, which compresses little and fast, too
 _GZIP = 31  # zlib's largest window, with gzip's head and end
 IN_ONE_WRITE = 64 * 1024  # bytes of a body that are copied to stand behind their head
+_NOBODY_KEEPS_IT = b"no-cache, private"
 _BAD_REQUEST, _HEAD_TOO_LARGE = "400 Bad Request", "431 Request Header Fields Too Large"
 _BEFORE_ITS_BODY = b"HTTP/1.1 100 Continue\r\n\r\n"
 # By whether it is HTTP/1.1 and whether the connection ends: what is no matter of course is said.
@@ -86,11 +87,13 @@ class Observer(Protocol):
 class HttpRequest:
     """method: in capitals. target: as it was sent. headers: by name in lower case; of several of one name the first.
 
-    observer: is told what becomes of it. repeated: further headers of a name. user: for the handler, None for nobody.
+    began: when it came to the handler, in unix seconds. observer: is told what becomes of it. repeated: further headers
+    of a name. user: for the handler, None for nobody.
     """
 
     __slots__ = (
         "_connection",
+        "began",
         "body",
         "headers",
         "is_last",
@@ -107,6 +110,7 @@ class HttpRequest:
     def __init__(self, connection: HttpConnection) -> None:
         self._connection = connection
         self.method, self.target, self.body, self.version = "", b"", b"", "1.1"
+        self.began = 0.0
         self.user: User | None = None
         self.headers: dict[bytes, bytes] = {}
         self.repeated: tuple[tuple[bytes, bytes], ...] = ()
@@ -130,10 +134,11 @@ class HttpRequest:
         *,
         warnings: Sequence[str] = (),
         lines: bytes = b"",
+        cache: bytes = b"",
         whole: Response | None = None,
     ) -> None:
-        """warnings: kubectl prints them. lines: more of the head. whole: the response in JSON, for who observes, where
-        this is another form.
+        """warnings: kubectl prints them. lines: more of the head. cache: who may keep it, by default nobody. whole: the
+        response in JSON, for who observes, where this is another form.
 
         Once for each request. Does nothing if the client is gone.
         """
@@ -146,7 +151,7 @@ class HttpRequest:
         if len(response.body) > COMPRESSED_FROM and b"gzip" in self.headers.get(b"accept-encoding", b""):
             response = replace(response, body=zlib.compress(response.body, 1, wbits=_GZIP))
             lines += b"Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"
-        self._connection.respond(self, response, lines)
+        self._connection.respond(self, response, b"Cache-Control: %b\r\n%b" % (cache or _NOBODY_KEEPS_IT, lines))
 
     def stream(self, content_type: str, body: Streamed, *, warnings: Sequence[str] = ()) -> None:
         """Begin a response whose body comes by `write`, until `finish`. Does nothing if the client is gone."""
@@ -417,7 +422,7 @@ class HttpConnection(asyncio.Protocol):
             return
         transport = self._transport
         body = response.body
-        head = b"%b%bCache-Control: no-cache, private\r\nContent-Length: %d\r\nDate: %b\r\nServer: kcm\r\n%b\r\n" % (
+        head = b"%b%bContent-Length: %d\r\nDate: %b\r\nServer: kcm\r\n%b\r\n" % (
             _status_and_type(request.version, response.status, response.content_type),
             lines,
             len(body),

@@ -14,7 +14,6 @@ from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS, Subresource, subresource_of
 from runtime.apiserver.registry.version_ranks import version_rank
 
-
 # Where upstream stores another version than the one that is served here.
 _STORED_AS = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): "v1beta1",

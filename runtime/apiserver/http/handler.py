@@ -34,14 +34,12 @@ from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.connection import HttpRequest, HttpServer
-from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.http.encodings import Encodings
-from runtime.apiserver.http.health import Health
+from runtime.apiserver.http.metrics import RequestMetrics
 from runtime.apiserver.http.negotiation import (
     AS_IT_IS,
     JSON,
     OF_CUSTOM_OBJECTS,
-    OF_DISCOVERY,
     OF_ERRORS,
     OF_OBJECTS,
     OF_REVIEWS,
@@ -52,13 +50,14 @@ from runtime.apiserver.http.negotiation import (
 )
 from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
 from runtime.apiserver.http.outside_calls import OutsideCalls
+from runtime.apiserver.http.pages import Pages
 from runtime.apiserver.http.representations import INCLUDES, Representation
 from runtime.apiserver.http.request_bodies import is_yaml, json_body, repeated_in_applied
 from runtime.apiserver.http.streams import WatchStream
 from runtime.apiserver.http.tables import printer_of
 from runtime.apiserver.http.turns import Turns, is_heartbeat, level_of
 from runtime.apiserver.http.yaml_bodies import JsonBody
-from runtime.apiserver.registry.attributes import attributes_of, forbidden
+from runtime.apiserver.registry.attributes import Attributes, attributes_of, forbidden
 from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
@@ -138,20 +137,26 @@ class ApiHttp:
         self._validator, self._protobuf = FieldValidator(types), ProtobufDecoder(types)
         self._encodings = Encodings(ProtobufEncoder(types))
         self._shapes = built_in_shapes()
-        self._openapi, self._version = OpenApi(api.registry, types, installed_descriptions()), version
         self._impersonation = Impersonation(api.decide)
-        release = f"{version.major}.{version.minor}"
-        self._openapi_v2 = OpenApiV2(self._openapi, release, failed=self._refuse)
+        openapi, release = OpenApi(api.registry, types, installed_descriptions()), f"{version.major}.{version.minor}"
+        self._openapi_v2 = OpenApiV2(openapi, release, failed=self._refuse)
+        self._metrics = RequestMetrics()
+        self._metrics.count_objects(api.object_counts)
+        self._pages = Pages(
+            api,
+            version=version,
+            openapi=openapi,
+            encoder=self._encodings.encoder,
+            metrics=self._metrics,
+            checks={"ping": lambda: "", "store": self._store_check},
+            checks_of_readiness={"shutdown": lambda: "it ends" if self._ending else ""},
+        )
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
         self._outside = OutsideCalls()
         api.asks_for_watches(self._outside.answer)
         self._streams: set[WatchStream] = set()
         self._turns: Turns[HttpRequest] | None = None  # once there is an event loop
         self._waiting: dict[HttpRequest, float] = {}  # for what they did to be durable, since when
-        self._health = Health({"ping": lambda: "", "store": self._store_check})
-        self._readiness = Health(
-            {"ping": lambda: "", "store": self._store_check, "shutdown": lambda: "it ends" if self._ending else ""}
-        )
         self._ending = False
         self._failure: StatusError | None = None
         self._connections: BoundedConnections | None = None
@@ -222,6 +227,7 @@ class ApiHttp:
         if self._turns is None:
             loop = asyncio.get_running_loop()
             self._turns = Turns(self._handle, now=loop.time, soon=loop.call_soon)
+        request.began = self._clock.now()
         target = _target(request.target)
         is_probe = target.path in _HEALTH
         self._turns.take(request, level_of(request.user, request.method, target.is_heartbeat, is_probe=is_probe))
@@ -241,7 +247,9 @@ class ApiHttp:
             elif target.path.rstrip("/") == OPENAPI_V2:
                 self._openapi_v2.respond(request)
             else:
-                request.respond(self._about_the_server(request, target.path.rstrip("/"), target.query))
+                found = self._pages.page(request, target.path.rstrip("/"))
+                self._count(request, found.response.status)
+                request.respond(found.response, lines=found.lines, cache=found.cache)
         except Exception as error:
             self._refuse(request, error)
 
@@ -276,12 +284,25 @@ class ApiHttp:
         if request.observer is not None:
             request.observer.impersonated(found.user, found.constraint)
 
+    def _count(self, request: HttpRequest, status: int) -> None:
+        target = _target(request.target)
+        asked = attributes_of(request.method, target.path, target.query)
+        if status >= 400 and self._api.route(target.path) is None:
+            asked = Attributes(asked.verb, is_resource=False)  # there are any number of what there is not
+        self._metrics.responded(
+            asked,
+            dry_run="dryRun" in target.query,
+            code=status,
+            seconds=max(self._clock.now() - request.began, 0.0),
+        )
+
     def _refuse(self, request: HttpRequest, error: Exception) -> None:
         if not isinstance(error, StatusError):
             path = request.target.decode(errors="replace")
             self._log.error("request failed", method=request.method, path=path, exc_info=error)
             error = status_errors.internal("see the server's log")
         refusal = error.response()
+        self._count(request, refusal.status)
         request.respond(self._error_in_form(request, refusal), whole=refusal)
 
     # --- resources
@@ -389,9 +410,12 @@ class ApiHttp:
             first = (deprecation,) if deprecation else ()
             all_of_them = (*first, *warnings, *response.warnings)
             try:
-                request.respond(self._in_form(request, response), warnings=all_of_them, whole=response)
+                shown = self._in_form(request, response)
             except Exception as error:
                 self._refuse(request, error)
+            else:
+                self._count(request, shown.status)
+                request.respond(shown, warnings=all_of_them, whole=response)
 
     def _in_form(self, request: HttpRequest, response: Response) -> Response:
         """As the client wants it. Raises StatusError (400)."""
@@ -456,18 +480,23 @@ class ApiHttp:
     def _watch(self, request: HttpRequest, asked: Request, form: Form) -> None:
         watch: Watch | Response | None = None
 
+        asked_for = attributes_of("GET", asked.path, asked.query)
+
         def over() -> None:
             self._streams.discard(stream)
             if isinstance(watch, Watch):
                 watch.cancel()
+                self._metrics.watching(asked_for, -1)
 
         shown = None if form == AS_IT_IS else self._representation(_target(request.target), form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
         watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
         if isinstance(watch, Response):
+            self._count(request, watch.status)
             request.respond(self._error_in_form(request, watch), whole=watch)
             return
         self._streams.add(stream)
+        self._metrics.watching(asked_for, 1)
         type_ = form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch"
         deprecations = (_target(request.target).deprecation, watch.definition.deprecation)
         request.stream(type_, stream, warnings=[one for one in deprecations if one])
@@ -497,57 +526,11 @@ class ApiHttp:
         else:
             request.respond(_json({"snapshot": made}))
 
-    def _about_the_server(self, request: HttpRequest, path: str, query: Mapping[str, str]) -> Response:
-        kind, _, only = path[1:].partition("/")
-        if f"/{kind}" in _HEALTH:
-            health = self._readiness if kind == "readyz" else self._health
-            status, text = health.report(kind, only=only, verbose="verbose" in query)
-            return Response(status=status, body=text.encode(), content_type=TEXT)
-        if path == "/version":
-            return _json(self._version_info())
-        if path == "/openapi/v3":
-            return _json(self._openapi.index())
-        if path.startswith("/openapi/v3/"):
-            document = self._openapi.document(path.removeprefix("/openapi/v3/"))
-            if document is not None:
-                return Response(status=200, body=document, content_type=JSON)
-        elif path in ("/api", "/apis") or path.startswith(("/api/", "/apis/")):
-            return self._discovery(request, path)
-        raise status_errors.no_such_path()
-
-    def _discovery(self, request: HttpRequest, path: str) -> Response:
-        form = negotiate(_accepted(request), OF_DISCOVERY)
-        if form.kind == "APIGroupDiscoveryList":
-            document = aggregated_discovery(self._api.registry, path)
-            if document is not None:
-                type_ = f"{JSON};g=apidiscovery.k8s.io;v={form.version};as=APIGroupDiscoveryList"
-                return Response(status=200, body=orjson.dumps(document), content_type=type_)
-        address = request.headers.get(b"host", b"").decode(errors="replace")
-        plain = discovery(self._api.registry, path, address=address)
-        if plain is None:
-            raise status_errors.no_such_path()
-        return _json(plain)
-
     def _store_check(self) -> str:
         if self._failure is not None:
             return self._failure.message
         waited = self._clock.now() - next(iter(self._waiting.values()), math.inf)
         return f"a write has not been durable for {waited:.0f} s" if waited > STORE_STALLED else ""
-
-    def _version_info(self) -> dict[str, str]:
-        """All fields that clients require; those of a Go build are as in one that was given no facts."""
-        version = self._version
-        return {
-            "major": version.major,
-            "minor": version.minor,
-            "gitVersion": version.git_version,
-            "gitCommit": "unknown",
-            "gitTreeState": "archive",
-            "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": "none",
-            "compiler": "cpython",
-            "platform": version.platform,
-        }
 
 
 def _is_resource(path: str) -> bool:
@@ -581,10 +564,6 @@ def _negotiated(accept: bytes, offer: Offer, *, stream: bool = False) -> Form:
 def _media_type(content_type: bytes) -> str:
     """Without its parameters."""
     return content_type.decode(errors="replace").partition(";")[0].strip().lower()
-
-
-def _accepted(request: HttpRequest) -> str:
-    return request.headers.get(b"accept", b"").decode(errors="replace")
 
 
 def _json(document: Mapping[str, Any]) -> Response:

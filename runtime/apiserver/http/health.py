@@ -5,7 +5,9 @@ Source: apiserver pkg/server/healthz/healthz.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+
+from runtime.apiserver.errors.field_errors import quoted
 
 
 class Health:
@@ -13,13 +15,33 @@ class Health:
         """checks: name -> what is wrong now, "" for nothing."""
         self._checks = checks
 
-    def report(self, kind: str, *, only: str = "", verbose: bool = False) -> tuple[int, str]:
-        """Returns (HTTP status, text). kind: the endpoint's name. only: one check instead of all."""
+    @property
+    def names(self) -> Iterable[str]:
+        return self._checks
+
+    def report(
+        self, kind: str, *, only: str = "", verbose: bool = False, exclude: Iterable[str] = ()
+    ) -> tuple[int, str]:
+        """Returns (HTTP status, text). kind: the endpoint's name. only: one check instead of all. exclude: do not
+        look at these.
+        """
         if only and only not in self._checks:
             return 404, "404 page not found\n"
-        wrong = {name: check() for name, check in self._checks.items() if only in ("", name)}
+        excluded = set() if only else {*exclude}
+        looked_at = {name: check for name, check in self._checks.items() if only in ("", name)}
+        wrong = {name: check() for name, check in looked_at.items() if name not in excluded}
         healthy = not any(wrong.values())
         if (only and healthy) or (healthy and not verbose):
             return 200, "ok"
-        lines = [f"[-]{name} failed: {why}" if why else f"[+]{name} ok" for name, why in wrong.items()]
+        lines = [_line(name, wrong.get(name)) for name in looked_at]
+        if unknown := sorted(excluded - self._checks.keys()):
+            named = ", ".join(quoted(name) for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
         return 200 if healthy else 500, "\n".join([*lines, f"{kind} check {'passed' if healthy else 'failed'}\n"])
+
+
+def _line(name: str, why: str | None) -> str:
+    """why: what is wrong; None where nobody looked."""
+    if why is None:
+        return f"[+]{name} excluded: ok"
+    return f"[-]{name} failed: {why}" if why else f"[+]{name} ok"

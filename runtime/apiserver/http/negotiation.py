@@ -57,8 +57,8 @@ OF_REVIEWS = Offer(
 OF_DISCOVERY = Offer(
     media_types=_BOTH,
     group="apidiscovery.k8s.io",
-    versions=("v2", "v2beta1"),
-    kinds={"APIGroupDiscoveryList": (JSON,)},
+    versions=("v2",),
+    kinds={"APIGroupDiscoveryList": _BOTH},
 )
 OF_ERRORS = Offer(media_types=_BOTH)
 

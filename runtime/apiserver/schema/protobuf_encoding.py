@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from protocols.objects import Object
-from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Kind, Type
+from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Form, Kind, Type
 from runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownType
 from runtime.apiserver.schema.protobuf_wire import BYTES, FIXED64, ONE_BYTE, VARINT, field_tag, varint
 from runtime.apiserver.schema.shapes import SCHEMA
@@ -44,10 +44,62 @@ def _of_metadata(name: str, meta: str, *, meta_at: int, items_at: int = 0) -> Ty
     return Type(name, fields, None, {})
 
 
+_DISCOVERY = "io.k8s.api.apidiscovery.v2"
+_DISCOVERY_LIST = f"{_DISCOVERY}.APIGroupDiscoveryList"
+
+
+def _of_discovery(name: str, *fields: tuple[str, Kind, str, Form]) -> Type:
+    """Of apidiscovery.k8s.io/v2, where numbers go up from 1. fields: name, kind, type and form of each."""
+    return Type(
+        name,
+        {
+            field: Field(name=field, kind=kind, type=type_, form=form, number=(number,))
+            for number, (field, kind, type_, form) in enumerate(fields, start=1)
+        },
+        None,
+        {},
+    )
+
+
+_KIND = f"{META}.GroupVersionKind"
+_GROUP, _VERSION = f"{_DISCOVERY}.APIGroupDiscovery", f"{_DISCOVERY}.APIVersionDiscovery"
+_RESOURCE, _SUBRESOURCE = f"{_DISCOVERY}.APIResourceDiscovery", f"{_DISCOVERY}.APISubresourceDiscovery"
+_OF_DISCOVERY = [
+    _of_discovery(_DISCOVERY_LIST, ("metadata", "struct", _LIST_META, "one"), ("items", "struct", _GROUP, "list")),
+    _of_discovery(_GROUP, ("metadata", "struct", OBJECT_META, "one"), ("versions", "struct", _VERSION, "list")),
+    _of_discovery(
+        _VERSION,
+        ("version", "string", "", "one"),
+        ("resources", "struct", _RESOURCE, "list"),
+        ("freshness", "string", "", "one"),
+    ),
+    _of_discovery(
+        _RESOURCE,
+        ("resource", "string", "", "one"),
+        ("responseKind", "struct", _KIND, "one"),
+        ("scope", "string", "", "one"),
+        ("singularResource", "string", "", "one"),
+        ("verbs", "string", "", "list"),
+        ("shortNames", "string", "", "list"),
+        ("categories", "string", "", "list"),
+        ("subresources", "struct", _SUBRESOURCE, "list"),
+    ),
+    _of_discovery(
+        _SUBRESOURCE,
+        ("subresource", "string", "", "one"),
+        ("responseKind", "struct", _KIND, "one"),
+        ("acceptedTypes", "struct", _KIND, "list"),
+        ("verbs", "string", "", "list"),
+    ),
+    _of_discovery(
+        _KIND, ("group", "string", "", "one"), ("version", "string", "", "one"), ("kind", "string", "", "one")
+    ),
+]
 _MORE_TYPES: Mapping[str, Type] = {
     _PARTIAL: _of_metadata(_PARTIAL, OBJECT_META, meta_at=1),
     _PARTIAL_LIST: _of_metadata(_PARTIAL_LIST, _LIST_META, meta_at=1, items_at=2),
     _PARTIAL_LIST_BETA: _of_metadata(_PARTIAL_LIST_BETA, _LIST_META, meta_at=2, items_at=1),
+    **{type_.name: type_ for type_ in _OF_DISCOVERY},
 }
 _MORE_KINDS: Mapping[tuple[str, str], str] = {
     ("meta.k8s.io/v1", "PartialObjectMetadata"): _PARTIAL,
@@ -55,6 +107,7 @@ _MORE_KINDS: Mapping[tuple[str, str], str] = {
     ("meta.k8s.io/v1", "PartialObjectMetadataList"): _PARTIAL_LIST,
     ("meta.k8s.io/v1beta1", "PartialObjectMetadataList"): _PARTIAL_LIST_BETA,
     ("v1", "Status"): f"{META}.Status",
+    ("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"): _DISCOVERY_LIST,
 }
 
 

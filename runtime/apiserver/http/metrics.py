@@ -1,0 +1,134 @@
+"""What the server counts of its requests, and /metrics in Prometheus' text.
+
+Source for names and labels: apiserver pkg/endpoints/metrics/metrics.go, pkg/storage/etcd3/metrics (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import accumulate
+
+from runtime.apiserver.registry.attributes import Attributes
+from runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Reading, Series
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_OF_A_REQUEST = ("verb", "group", "version", "resource", "subresource", "scope", "component")
+_BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0)
+REQUESTS = Family(
+    name="apiserver_request_total",
+    kind="counter",
+    help="Requests, by what they asked for and the status of the response.",
+    labels=("verb", "dry_run", *_OF_A_REQUEST[1:], "code"),
+)
+DURATION = Family(
+    name="apiserver_request_duration_seconds",
+    kind="histogram",
+    help="How long requests took, without watches.",
+    labels=("verb", "dry_run", *_OF_A_REQUEST[1:]),
+    buckets=(*_BUCKETS, 30.0, 45.0, 60.0),
+)
+LONG_RUNNING = Family(
+    name="apiserver_longrunning_requests", kind="gauge", help="Watches that are open.", labels=_OF_A_REQUEST
+)
+OBJECTS = Family(
+    name="apiserver_resource_objects",
+    kind="gauge",
+    help="Objects that are stored, by resource.",
+    labels=("group", "resource"),
+)
+_COMPONENT = "apiserver"
+_VERBS = {"get": "GET", "list": "LIST", "watch": "WATCH", "create": "POST", "update": "PUT", "patch": "PATCH"} | {
+    "delete": "DELETE",
+    "deletecollection": "DELETECOLLECTION",
+}
+
+
+class RequestMetrics:
+    """For one thread."""
+
+    def __init__(self) -> None:
+        self._metrics = Metrics()
+        self._of: dict[tuple[str | bool | int, ...], tuple[Counter, Histogram]] = {}
+
+    def responded(self, asked: Attributes, *, dry_run: bool, code: int, seconds: float) -> None:
+        place = (*asked[:5], bool(asked.namespace), bool(asked.name), dry_run, code)
+        found = self._of.get(place)
+        if found is None:
+            verb, *labels = _labels(asked)
+            values = (verb, "All" if dry_run else "", *labels)
+            counter = self._metrics.counter(REQUESTS, *values, str(code))
+            found = self._of[place] = (counter, self._metrics.histogram(DURATION, *values))
+        found[0].inc()
+        found[1].observe(seconds)
+
+    def watching(self, asked: Attributes, change: int) -> None:
+        """change: 1 for a watch that has begun, -1 for one that is over."""
+        self._metrics.gauge(LONG_RUNNING, *_labels(asked)).inc(change)
+        if change < 0:
+            verb, *labels = _labels(asked)
+            self._metrics.counter(REQUESTS, verb, "", *labels, "200").inc()
+
+    def count_objects(self, read: Callable[[], Iterable[tuple[str, str, int]]]) -> None:
+        """read: returns (group, resource, how many)."""
+
+        def readings() -> Iterator[Reading]:
+            for group, resource, count in read():
+                yield OBJECTS, (group, resource), float(count)
+
+        self._metrics.add_source(readings)
+
+    def text(self) -> bytes:
+        return "".join(_lines(self._metrics)).encode()
+
+
+@lru_cache(maxsize=4096)
+def _labels_of(verb: str, group: str, version: str, resource: str, subresource: str, scope: str) -> tuple[str, ...]:
+    return _VERBS.get(verb, verb.upper()), group, version, resource, subresource, scope, _COMPONENT
+
+
+def _labels(asked: Attributes) -> tuple[str, ...]:
+    """By the names in _OF_A_REQUEST."""
+    if not asked.is_resource:
+        return _labels_of(
+            asked.verb,
+            "",
+            "",
+            "",
+            "",
+            "",
+        )
+    if asked.name or asked.verb == "create":
+        scope = "resource"
+    else:
+        scope = "namespace" if asked.namespace else "cluster"
+    return _labels_of(asked.verb, asked.group, asked.version, asked.resource, asked.subresource, scope)
+
+
+# --- Prometheus' text
+
+
+def _lines(metrics: Metrics) -> Iterator[str]:
+    for family, all_series in metrics.collect():
+        yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
+        for values, series in all_series:
+            labels = [f'{name}="{_escaped(value)}"' for name, value in zip(family.labels, values, strict=True)]
+            yield from _samples(family, labels, series)
+
+
+def _samples(family: Family, labels: list[str], series: Series) -> Iterator[str]:
+    if isinstance(series, Counter | Gauge):
+        yield f"{family.name}{{{','.join(labels)}}} {series.value:.15g}\n"
+        return
+    bounds = [*(f"{bound:g}" for bound in series.bounds), "+Inf"]
+    counts = list(accumulate(series.counts))
+    for bound, count in zip(bounds, counts, strict=True):
+        within = f'le="{bound}"'
+        yield f"{family.name}_bucket{{{','.join([*labels, within])}}} {count}\n"
+    yield f"{family.name}_sum{{{','.join(labels)}}} {series.sum:.9g}\n"
+    yield f"{family.name}_count{{{','.join(labels)}}} {counts[-1]}\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,182 @@
+"""What the server says of itself, beside its resources: discovery, versions, health, OpenAPI v3, keys, metrics.
+
+Source: apiserver pkg/server/routes, pkg/server/handler.go, pkg/endpoints/discovery/aggregated/etag.go;
+pkg/routes/openidmetadata.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import orjson
+
+from runtime.apiserver.core.account_tokens import ISSUER
+from runtime.apiserver.http.connection import HttpRequest
+from runtime.apiserver.http.discovery import aggregated_discovery, discovery, groups_of
+from runtime.apiserver.http.health import Health
+from runtime.apiserver.http.metrics import CONTENT_TYPE as METRICS_TYPE
+from runtime.apiserver.http.metrics import RequestMetrics
+from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, PROTOBUF, negotiate
+from runtime.apiserver.schema.openapi import OpenApi
+from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
+from runtime.apiserver.server import ApiServer
+from runtime.client.api import Response
+from runtime.process.version import Version
+
+TEXT = "text/plain; charset=utf-8"
+FOR_AN_HOUR = b"public, max-age=3600"
+CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+NOT_FOUND = Response(status=404, body=b"404 page not found\n", content_type=TEXT)
+
+_HEALTH = ("healthz", "livez", "readyz")
+
+
+class Page(NamedTuple):
+    """lines: more of the head. cache: what it says of caches; b"" for what all responses say."""
+
+    response: Response
+    lines: bytes = b""
+    cache: bytes = b""
+
+
+class Pages:
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        version: Version,
+        openapi: OpenApi,
+        encoder: ProtobufEncoder,
+        metrics: RequestMetrics,
+        checks: Mapping[str, Callable[[], str]],
+        checks_of_readiness: Mapping[str, Callable[[], str]],
+    ) -> None:
+        """checks: see Health. checks_of_readiness: those that count for it alone."""
+        self._api, self._version, self._openapi = api, version, openapi
+        self._encoder, self._metrics = encoder, metrics
+        self._health = Health(checks)
+        self._readiness = Health({**checks, **checks_of_readiness})
+
+    def page(self, request: HttpRequest, path: str) -> Page:
+        """path: unescaped, without a slash at its end. Raises StatusError."""
+        name, _, rest = path[1:].partition("/")
+        if name in _HEALTH:
+            return Page(self._health_page(request, name, rest))
+        match path:
+            case "" | "/index.html":
+                return Page(_json({"paths": sorted({*self._paths()})}))
+            case "/version":
+                return Page(_json(self._version_info()))
+            case "/metrics":
+                return Page(Response(status=200, body=self._metrics.text(), content_type=METRICS_TYPE))
+            case "/openapi/v3":
+                return Page(_json(self._openapi.index()))
+            case "/api" | "/apis":
+                return self._discovery(request, path)
+        if path.startswith("/openapi/v3/"):
+            document = self._openapi.document(path.removeprefix("/openapi/v3/"))
+            if document is not None:
+                return Page(Response(status=200, body=document, content_type=JSON))
+        elif path.startswith(("/api/", "/apis/")):
+            return self._discovery(request, path)
+        elif path in (CONFIGURATION, KEYS):
+            return self._about_tokens(request, path)
+        return Page(NOT_FOUND)
+
+    def _health_page(self, request: HttpRequest, name: str, check: str) -> Response:
+        query = parse_qsl(request.target.partition(b"?")[2].decode(errors="replace"), keep_blank_values=True)
+        exclude = [value for key, value in query if key == "exclude"]
+        verbose = any(key == "verbose" for key, _ in query)
+        health = self._readiness if name == "readyz" else self._health
+        status, text = health.report(name, only=check, verbose=verbose, exclude=exclude)
+        return Response(status=status, body=text.encode(), content_type=TEXT)
+
+    def _paths(self) -> Iterator[str]:
+        yield from ("/api", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
+        for group, versions in groups_of(self._api.registry).items():
+            root = f"/apis/{group}" if group else "/api"
+            yield from (root, *(f"{root}/{version}" for version in versions))
+        for name in _HEALTH:
+            checks = self._readiness if name == "readyz" else self._health
+            yield from (f"/{name}", *(f"/{name}/{check}" for check in checks.names))
+        if self._api.public_keys():
+            yield from (CONFIGURATION, KEYS)
+
+    # --- discovery
+
+    def _discovery(self, request: HttpRequest, path: str) -> Page:
+        form = negotiate(_header(request, b"accept"), OF_DISCOVERY)
+        if form.kind:
+            document = aggregated_discovery(self._api.registry, path)
+            if document is not None:
+                type_ = f"{form.media_type};g=apidiscovery.k8s.io;v={form.version};as={form.kind}"
+                return self._aggregated(request, document, type_, is_protobuf=form.media_type == PROTOBUF)
+        plain = discovery(self._api.registry, path, address=_header(request, b"host"))
+        if plain is None:
+            return Page(NOT_FOUND)
+        if form.media_type == PROTOBUF:
+            return Page(Response(status=200, body=self._encoder.encode(plain), content_type=PROTOBUF))
+        return Page(_json(plain))
+
+    def _aggregated(self, request: HttpRequest, document: Mapping[str, Any], type_: str, *, is_protobuf: bool) -> Page:
+        raw = orjson.dumps(document)
+        etag = f'"{hashlib.sha512(raw).hexdigest().upper()}"'
+        lines, cache = b"Etag: %b\r\nVary: Accept\r\n" % etag.encode(), b"public"
+        if _header(request, b"if-none-match") == etag:
+            return Page(Response(status=304, content_type=type_), lines, cache)
+        body = self._encoder.encode(document) if is_protobuf else raw
+        return Page(Response(status=200, body=body, content_type=type_), lines, cache)
+
+    # --- tokens of service accounts
+
+    def _about_tokens(self, request: HttpRequest, path: str) -> Page:
+        keys = self._api.public_keys()
+        if not keys:
+            return Page(NOT_FOUND)
+        if path == KEYS:
+            response = Response(status=200, body=orjson.dumps({"keys": keys}), content_type="application/jwk-set+json")
+        else:
+            response = _json(_configuration(_header(request, b"host"), keys))
+        return Page(response, cache=FOR_AN_HOUR)
+
+    def _version_info(self) -> dict[str, str]:
+        """All fields that clients require; those of a Go build are as in one that was given no facts."""
+        version = self._version
+        return {
+            "major": version.major,
+            "minor": version.minor,
+            "emulationMajor": version.major,
+            "emulationMinor": version.minor,
+            "minCompatibilityMajor": version.major,
+            "minCompatibilityMinor": str(int(version.minor) - 1),
+            "gitVersion": version.git_version,
+            "gitCommit": "unknown",
+            "gitTreeState": "archive",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "none",
+            "compiler": platform.python_implementation().lower(),
+            "platform": version.platform,
+        }
+
+
+def _configuration(address: str, keys: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """The provider's configuration (OpenID Connect Discovery), as far as others need it to check tokens."""
+    return {
+        "issuer": ISSUER,
+        "jwks_uri": f"https://{address}{KEYS}",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": sorted({key["alg"] for key in keys}),
+    }
+
+
+def _header(request: HttpRequest, name: bytes) -> str:
+    return request.headers.get(name, b"").decode(errors="replace")
+
+
+def _json(document: Mapping[str, Any]) -> Response:
+    return Response(status=200, body=orjson.dumps(document), content_type=JSON)
