@@ -121,12 +121,16 @@ def admission_environment(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """problem: why it cannot be used, program is None then. type: dyn where it is not known."""
+    """problem: why it cannot be used, program is None then. type: dyn where it is not known.
+
+    is_internal: the problem came up after the expression was found to be valid, which upstream takes for its own fault.
+    """
 
     text: str
     program: Program | None
     type: Type
     problem: str | None = None
+    is_internal: bool = False
 
     @staticmethod
     def compiled(text: str, environment: Environment, wanted: Sequence[Type]) -> Expression:
@@ -136,7 +140,7 @@ class Expression:
             return Expression(text=text, program=None, type=types.DYN, problem=f"compilation failed: {error}")
         except ProgramError as error:
             problem = f"program instantiation failed: {error}"
-            return Expression(text=text, program=None, type=types.DYN, problem=problem)
+            return Expression(text=text, program=None, type=types.DYN, problem=problem, is_internal=True)
         if wanted and kind not in wanted:
             words = f"must evaluate to {wanted[0]} but got {_named(kind)}"
             if len(wanted) > 1:

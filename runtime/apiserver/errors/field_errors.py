@@ -21,6 +21,7 @@ _WORDS = {
     "FieldValueNotFound": "Not found",
     "FieldValueTooMany": "Too many",
     "FieldValueTypeInvalid": "Invalid value",
+    "InternalError": "Internal error",
 }
 OMITTED: Any = object()
 """As a value: one that is too large to be shown."""

@@ -89,7 +89,71 @@ def valid(*expressions: Any) -> list[dict[str, Any]]:
 TRUE = valid("true")
 SELECTOR = {"matchLabels": {"a b": "c"}}
 
+WRONG = [
+    "['a', object.metadata.name] == []",
+    "{'a': 1, 'b': object.data.n} == {}",
+    "'%d'.format(['a']) == ''",
+    "'%s %s'.format(['a']) == ''",
+    "'%s'.format(['a', 'b']) == ''",
+    "[1].existsOne(x, x == 1)",
+    "duration(5) == duration('5ns')",
+    "timestamp('2024-01-01t00:00:00z') == timestamp('2024-01-01T00:00:00Z')",
+    "'a'.matches('\\\\C')",
+    "int('x') == 1",
+    "'a'.find('(') == ''",
+    "matches('a', '(')",
+    "object[null] == 1",
+    "for() == 1",
+    "string{} == ''",
+    "request.nope == 1",
+    "request.namespace.x == 1",
+    "authorizer.path('/healthz') == 1",
+    "quantity('1').a == 1",
+    "object.`a` == 1",
+    "type(quantity('1')) == kubernetes.Quantity",
+    "object.metadata.name",
+    "1" + " + 1" * 251 + " == 1",
+]
+VALUES = [
+    "has(object.data.n.x)",
+    "has(object.metadata.name.x)",
+    "object.?data.n.x.hasValue()",
+    "'%s has %d: %f %e'.format([object.metadata.name, 1, 1234.5, 1.5])",
+    "object.data.n in ['1', '2']",
+    "dyn(9223372036854775807) == dyn(9223372036854775807.0)",
+    "['1.5Gi', '1000m', '1k', '0.5k'].map(q, quantity(q).isInteger())",
+    "['mailto:a@b', 'http:', '*', 'http://h#%zz', '1a:b'].map(u, isURL(u))",
+    "timestamp('2020-02-29T12:00:00Z').getHours('+25:00')",
+    "'hello'.indexOf('l', 9)",
+    "'hello hello'.findAll('h*')",
+    "(object.data.n == '1' ? object : oldObject).metadata.name",
+    "[dyn(1), dyn(2.5)].max()",
+    "request.operation + request.kind.kind",
+    "namespaceObject.metadata.name == request.namespace",
+    "type(object) == map && type(request.dryRun) == bool",
+    "semver('v1.2', true).minor()",
+    "optional.ofNonZeroValue(timestamp('0001-01-01T00:00:00Z')).hasValue()",
+    "object.data.transformMap(k, v, v + '!')",
+]
+FAILING = [
+    "object.data.n.x == 1",
+    "object.data.n + 1 == 2",
+    "object.data.n.size().trim() == ''",
+    "object.metadata.labels.x == ''",
+    "object.data.all(k, object.data[k] < 1)",
+    "object.data.n.all(c, true)",
+    "int(object.data.n + 'x') == 1",
+    "duration(object.metadata.name) == duration('1s')",
+]
+SHOWN = {"expression": "false", "messageExpression": f"'%s'.format([[{', '.join(f'dyn({each})' for each in VALUES)}]])"}
+
 SCENARIOS: dict[str, list[Step]] = {
+    "expressions that cannot be used": [policy(validations=valid(*WRONG))],
+    "expressions have values": [policy(validations=[SHOWN]), binding(), config("a", DENIED, n="1")],
+    **{
+        f"an expression fails: {text}": [policy(validations=valid(text)), binding(), config("a", DENIED, n="1")]
+        for text in FAILING
+    },
     "validating policies are written": [
         policy(validations=TRUE),
         policy(validations=TRUE),

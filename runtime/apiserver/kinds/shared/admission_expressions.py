@@ -15,6 +15,7 @@ from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid
 from runtime.apiserver.kinds.shared.names import label_key
 
 if TYPE_CHECKING:
+    from runtime.cel.admission import Expression
     from runtime.cel.declarations import Environment
     from runtime.cel.types import Type
 
@@ -53,9 +54,17 @@ def expression_errors(
     """shown: in the place of the text."""
     from runtime.cel.admission import Expression
 
-    problem = Expression.compiled(text, environment, wanted).problem
-    if problem is not None:
-        yield invalid(path, text if shown is None else shown, problem)
+    compiled = Expression.compiled(text, environment, wanted)
+    yield from _problem(compiled, path, text if shown is None else shown)
+
+
+def _problem(compiled: Expression, path: str, shown: str) -> Iterator[FieldError]:
+    if compiled.problem is None:
+        return
+    if compiled.is_internal:
+        yield FieldError("InternalError", path, None, compiled.problem)
+    else:
+        yield invalid(path, shown, compiled.problem)
 
 
 def variables_errors(
@@ -77,5 +86,4 @@ def variables_errors(
         environment = admission_environment(params=params, authorizer=True, variables=types)
         compiled = Expression.compiled(text, environment, ANY)
         types[name] = compiled.type
-        if compiled.problem is not None:
-            yield invalid(f"{at}.expression", text, compiled.problem)
+        yield from _problem(compiled, f"{at}.expression", text)
