@@ -21,9 +21,10 @@ from runtime.cel.attributes import Fields
 from runtime.cel.declarations import Environment
 from runtime.cel.dynamic_structs import DynamicStructs
 from runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
+from runtime.cel.frame import LIMIT
 from runtime.cel.language import base_environment, compiled_program, mutation_environment
 from runtime.cel.libraries.authorization import Ask, Attributes, Authorizer, ResourceCheck
-from runtime.cel.program import LIMIT, Program
+from runtime.cel.program import Program
 from runtime.cel.types import Type
 from runtime.cel.values import Value
 

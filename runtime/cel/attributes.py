@@ -9,11 +9,11 @@ Source: cel-go interpreter/attributes.go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from protocols.late_methods import dataclass
 from runtime.cel import values
 from runtime.cel.errors import EvaluationError, no_such_key
+from runtime.cel.frame import Closure, Frame
 from runtime.cel.values import NOTHING, Optional, Uint, Value
 
 KEYS = frozenset({str, int, Uint, float, bool})
@@ -33,7 +33,7 @@ class Step:
     """key: a constant, if it is not computed. tests: only whether there is something."""
 
     key: Value = None
-    computed: Callable[[Any], Value] | None = None
+    computed: Closure | None = None
     optional: bool = False
     tests: bool = False
 
@@ -44,7 +44,7 @@ def usable_key(key: Value) -> Value:
     raise EvaluationError(f"invalid qualifier type: {values.in_go(key)}")
 
 
-def resolver(base: Callable[[Any], Value], steps: list[Step]) -> Callable[[Any], Value]:
+def resolver(base: Closure, steps: list[Step]) -> Closure:
     """Walks the steps from what base makes of a frame. Each costs 1, an optional one only if it finds something."""
     if not steps:
         return base
@@ -53,16 +53,16 @@ def resolver(base: Callable[[Any], Value], steps: list[Step]) -> Callable[[Any],
     if len(steps) == 1 and not steps[0].optional and not steps[0].tests:
         return _by_key(base, steps[0])
 
-    def walk(frame: Any) -> Value:
+    def walk(frame: Frame) -> Value:
         return _walk(base(frame), steps, frame)
 
     return walk
 
 
-def _by_names(base: Callable[[Any], Value], names: list[str]) -> Callable[[Any], Value]:
+def _by_names(base: Closure, names: list[str]) -> Closure:
     steps = [Step(name) for name in names]
 
-    def walk(frame: Any) -> Value:
+    def walk(frame: Frame) -> Value:
         value = base(frame)
         if type(value) is Optional:
             return _walk(value, steps, frame)
@@ -79,11 +79,11 @@ def _by_names(base: Callable[[Any], Value], names: list[str]) -> Callable[[Any],
     return walk
 
 
-def _by_key(base: Callable[[Any], Value], step: Step) -> Callable[[Any], Value]:
+def _by_key(base: Closure, step: Step) -> Closure:
     steps = [step]
     constant, computed = step.key, step.computed
 
-    def walk(frame: Any) -> Value:
+    def walk(frame: Frame) -> Value:
         value = base(frame)
         if type(value) is Optional:
             return _walk(value, steps, frame)
@@ -93,7 +93,7 @@ def _by_key(base: Callable[[Any], Value], step: Step) -> Callable[[Any], Value]:
     return walk
 
 
-def _walk(value: Value, steps: list[Step], frame: Any) -> Value:
+def _walk(value: Value, steps: list[Step], frame: Frame) -> Value:
     optional = type(value) is Optional
     if optional:
         if not value.present:

@@ -5,8 +5,7 @@ Source: cel-go interpreter (planner.go, interpretable.go, runtimecost.go) and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from protocols.late_methods import dataclass
 from protocols.patterns import PatternError, compiled
@@ -14,7 +13,11 @@ from runtime.cel import effort, values
 from runtime.cel.actual_costs import call_cost
 from runtime.cel.attributes import Step, resolver, usable_key
 from runtime.cel.declarations import Environment, Function, Overload, accepts
+from runtime.cel.dispatch import SEARCHES, dispatch, mismatch
 from runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, EvaluationError, ProgramError
+from runtime.cel.folds import exactly_one, mapped, mapped_entries, quantifier
+from runtime.cel.frame import LIMIT, LIST_COST, MAP_COST, STRUCT_COST, Closure, Frame
+from runtime.cel.logic import alternative, conditional, junction, not_strictly_false
 from runtime.cel.recursion import room
 from runtime.cel.syntax import (
     ACCUMULATOR,
@@ -32,44 +35,13 @@ from runtime.cel.syntax import (
 from runtime.cel.values import Optional, TypeValue, Value
 from runtime.cel.walking import nodes
 
-LIMIT = 1_000_000  # what one evaluation may cost
 CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 SCALARS = frozenset({bool, int, values.Uint, float, str})
-SEARCHES = frozenset({"matches", "find", "findAll"})
-MOST_MADE = 20_000_000
 GROWING = frozenset(
     {"_+_", "replace", "split", "join", "format", "substring", "lowerAscii", "upperAscii", "findAll", "bytes"}
     | {"string", "strings.quote", "lists.range", "slice", "reverse", "flatten", "distinct", "sort"}
     | {"@sortByAssociatedKeys"}
 )
-LIST_COST, MAP_COST, STRUCT_COST = 10, 30, 40
-
-
-class Frame:
-    """One evaluation. names: variables, those of comprehensions among them; limit: the most that it may cost.
-
-    made: elements and characters that were made on the way. Upstream counts them nowhere.
-    """
-
-    __slots__ = ("cost", "limit", "made", "names")
-
-    def __init__(self, names: dict[str, Value], limit: int) -> None:
-        self.names = names
-        self.cost = self.made = 0
-        self.limit = limit
-
-    def grow(self, size: int) -> None:
-        self.made += size
-        if self.made > MOST_MADE:
-            raise CostExceededError
-
-    def charge(self, cost: int) -> None:
-        self.cost += cost
-        if self.cost > self.limit:
-            raise CostExceededError
-
-
-Closure = Callable[[Frame], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +135,7 @@ class _Planner:
             case Call(function="_?_:_"):
                 condition, then, otherwise = node.arguments
                 branches = (self._resolved(then), self._resolved(otherwise))
-                return _Attribute(_conditional(self.plan(condition), *branches), (), charge=0)
+                return _Attribute(conditional(self.plan(condition), *branches), (), charge=0)
         return self.plan(node)
 
     def _extensible(self, node: Node) -> _Attribute:
@@ -200,13 +172,13 @@ class _Planner:
         closures = [self.plan(each) for each in operands]
         match node.function:
             case "_&&_":
-                return _junction(closures, decisive=False)
+                return junction(closures, decisive=False)
             case "_||_":
-                return _junction(closures, decisive=True)
+                return junction(closures, decisive=True)
             case "or" | "orValue" if node.overloads[0].startswith("optional_"):
-                return _alternative(*closures, unwrap=node.function == "orValue")
+                return alternative(*closures, unwrap=node.function == "orValue")
             case "@not_strictly_false":
-                return _not_strictly_false(closures[0])
+                return not_strictly_false(closures[0])
             case "@in" if node.overloads == ("in_list",) and closures[1] in self._constants:
                 known = self._membership(closures[0], self._constants[closures[1]])
                 if known is not None:
@@ -261,7 +233,7 @@ class _Planner:
 
         def dispatched(frame: Frame) -> Value:
             arguments = [each(frame) for each in closures]
-            overload = _dispatch(name, candidates, arguments)
+            overload = dispatch(name, candidates, arguments)
             try:
                 result = overload.implementation(*arguments)
             except TypeError:  # the first element of a list is of a type that another is not of
@@ -344,15 +316,15 @@ class _Planner:
         match node.macro:
             case "all" | "exists":
                 assert predicate is not None
-                return _quantifier(elements, first, second, predicate, decisive=node.macro == "exists")
+                return quantifier(elements, first, second, predicate, decisive=node.macro == "exists")
             case "exists_one":
                 assert predicate is not None
-                return _exactly_one(elements, first, second, predicate)
+                return exactly_one(elements, first, second, predicate)
         assert transform is not None
         if node.macro == "map":
             constant = transform in self._constants
-            return _mapped(elements, first, second, predicate, transform, constant=constant)
-        return _mapped_entries(elements, first, second, predicate, transform, keyed=node.macro == "transform_map")
+            return mapped(elements, first, second, predicate, transform, constant=constant)
+        return mapped_entries(elements, first, second, predicate, transform, keyed=node.macro == "transform_map")
 
     def _bind(self, node: Comprehension) -> Closure:
         initial = self.plan(node.initial)
@@ -392,7 +364,7 @@ def _exact_call(name: str, overload: Overload, closures: list[Closure]) -> Closu
     def exact(frame: Frame) -> Value:
         arguments = [each(frame) for each in closures]
         if None in arguments and not all(map(accepts, overload.parameters, arguments)):  # of a nullable value
-            raise EvaluationError(_mismatch(name, arguments))
+            raise EvaluationError(mismatch(name, arguments))
         result = implementation(*arguments)
         frame.charge(call_cost(name, identity, arguments, result))
         return result
@@ -410,48 +382,6 @@ def _growing(call: Closure) -> Closure:
         return result
 
     return growing
-
-
-def _dispatch(name: str, candidates: list[Overload], arguments: list[Value]) -> Overload:
-    if name in ("sort", "@sortByAssociatedKeys") and isinstance(arguments[0], list):
-        return candidates[0]  # which looks at all elements
-    for overload in candidates:
-        if len(overload.parameters) == len(arguments) and all(map(accepts, overload.parameters, arguments)):
-            return overload
-    raise EvaluationError(_mismatch(name, arguments))
-
-
-NUMBERS = frozenset(values.NUMBERS)
-_TIMES = frozenset({values.Duration, values.Timestamp})
-_ORDERED = NUMBERS | _TIMES | {bool, str, bytes}
-_LISTS = frozenset({list, values.SetList, values.MapList})
-OPERANDS: dict[str, frozenset[type]] = {
-    "_+_": NUMBERS | _TIMES | _LISTS | {str, bytes},
-    "_-_": NUMBERS | _TIMES,
-    "_*_": NUMBERS,
-    "_/_": NUMBERS,
-    "_%_": frozenset({int, values.Uint}),
-    "-_": frozenset({bool, int, float}),
-    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _ORDERED),
-    **dict.fromkeys(("!_", "@in", "contains", "startsWith", "endsWith"), frozenset()),
-    "size": frozenset(),
-    "matches": frozenset(),
-    "sort": _LISTS,
-}
-"""Functions that cel-go looks up by what their first operand can do, and of which types it can; others by signature."""
-NAMELESS = frozenset({"!_", "@in", "contains", "startsWith", "endsWith"})
-RECEIVERS = _TIMES | {str}  # which are asked themselves, whatever they can do
-
-
-def _mismatch(name: str, arguments: list[Value]) -> str:
-    operands = OPERANDS.get(name)
-    if name in SEARCHES and type(arguments[1]) is str:
-        return NO_SUCH_OVERLOAD
-    if operands is None:
-        return f"{NO_SUCH_OVERLOAD}: {name}({', '.join(map(values.type_name, arguments))})"
-    if name in NAMELESS or type(arguments[0]) in operands | RECEIVERS:
-        return NO_SUCH_OVERLOAD
-    return f"{NO_SUCH_OVERLOAD}: {name}"
 
 
 def _same_numbers(value: Value) -> Iterator[tuple[type, Value]]:
@@ -493,168 +423,3 @@ def _as_optional(value: Value) -> Optional:
     if type(value) is not Optional:
         raise EvaluationError(f"cannot initialize optional entry from non-optional value {value}")
     return value
-
-
-def _junction(closures: list[Closure], *, decisive: bool) -> Closure:
-    """Logical or (decisive: True) and and: one decisive operand decides, whatever is wrong with the others."""
-
-    def junction(frame: Frame) -> Value:
-        failed: EvaluationError | None = None
-        for each in closures:
-            try:
-                value = each(frame)
-            except EvaluationError as error:
-                failed = failed or error
-                continue
-            if value is decisive:
-                return decisive
-            if type(value) is not bool:
-                failed = failed or EvaluationError(NO_SUCH_OVERLOAD)
-        if failed is not None:
-            raise failed
-        return not decisive
-
-    return junction
-
-
-def _conditional(condition: Closure, then: Closure, otherwise: Closure) -> Closure:
-    def conditional(frame: Frame) -> Value:
-        value = condition(frame)
-        if value is True:
-            return then(frame)
-        if value is False:
-            return otherwise(frame)
-        raise EvaluationError(NO_SUCH_OVERLOAD)
-
-    return conditional
-
-
-def _alternative(optional: Closure, otherwise: Closure, *, unwrap: bool) -> Closure:
-    def alternative(frame: Frame) -> Value:
-        value = optional(frame)
-        if type(value) is not Optional:
-            return value
-        if value.present:
-            return value.value if unwrap else value
-        return otherwise(frame)
-
-    return alternative
-
-
-def _not_strictly_false(closure: Closure) -> Closure:
-    def not_false(frame: Frame) -> Value:
-        try:
-            return closure(frame) is not False
-        except EvaluationError:
-            return True
-
-    return not_false
-
-
-def _iterated(value: Value, *, pairs: bool) -> Any:
-    if type(value) is dict:
-        return list(value.items()) if pairs else list(value)
-    if isinstance(value, list):
-        return enumerate(value) if pairs else value
-    name = values.in_go(value)
-    text = f"unsupported comprehension range type: {name}" if pairs else f"got '{name}', expected iterable type"
-    raise EvaluationError(text)
-
-
-def _set(names: dict[str, Value], first: str, second: str | None, element: Value) -> None:
-    if second is None:
-        names[first] = element
-    else:
-        names[first], names[second] = element
-
-
-def _quantifier(elements: Closure, first: str, second: str | None, predicate: Closure, *, decisive: bool) -> Closure:
-    condition_cost = 3 if decisive else 2  # accumulator read and tested, for exists negated as well
-
-    def quantified(frame: Frame) -> Value:
-        names = frame.names
-        failed: EvaluationError | None = None
-        count = 0
-        iterated = elements(frame)
-        for element in _iterated(iterated, pairs=second is not None):
-            count += 1
-            frame.charge(condition_cost + 1)
-            _set(names, first, second, element)
-            try:
-                value = predicate(frame)
-            except EvaluationError as error:
-                failed = failed or error
-                continue
-            if value is decisive:
-                frame.cost += 1 if count == len(iterated) else condition_cost + 1
-                return decisive
-            if type(value) is not bool:
-                failed = failed or EvaluationError(NO_SUCH_OVERLOAD)
-        frame.charge(1)
-        if failed is not None:
-            raise failed
-        return not decisive
-
-    return quantified
-
-
-def _holds(value: Value) -> bool:
-    if type(value) is not bool:
-        raise EvaluationError(NO_SUCH_OVERLOAD)
-    return value
-
-
-def _exactly_one(elements: Closure, first: str, second: str | None, predicate: Closure) -> Closure:
-    def exactly_one(frame: Frame) -> Value:
-        count = 0
-        for element in _iterated(elements(frame), pairs=second is not None):
-            _set(frame.names, first, second, element)
-            if _holds(predicate(frame)):
-                frame.charge(2)
-                count += 1
-        frame.charge(2)
-        return count == 1
-
-    return exactly_one
-
-
-def _mapped(
-    elements: Closure, first: str, second: str | None, predicate: Closure | None, transform: Closure, *, constant: bool
-) -> Closure:
-    """constant: the transformed value is one, and so is the list of it that is appended."""
-    cost = 2 if constant else 2 + LIST_COST
-
-    def mapped(frame: Frame) -> Value:
-        made = []
-        for element in _iterated(elements(frame), pairs=second is not None):
-            _set(frame.names, first, second, element)
-            if predicate is None or _holds(predicate(frame)):
-                frame.charge(cost)
-                made.append(transform(frame))
-        frame.charge(1)
-        return made
-
-    return mapped
-
-
-def _mapped_entries(
-    elements: Closure, first: str, second: str | None, predicate: Closure | None, transform: Closure, *, keyed: bool
-) -> Closure:
-    def mapped(frame: Frame) -> Value:
-        made: dict[Value, Value] = {}
-        for element in _iterated(elements(frame), pairs=True):
-            _set(frame.names, first, second, element)
-            if predicate is not None and not _holds(predicate(frame)):
-                continue
-            frame.charge(3 if keyed else 2)
-            value = transform(frame)
-            if not keyed and type(value) is not dict:
-                raise EvaluationError(f"no such overload: cel.@mapInsert(map, {values.type_name(value)})")
-            for key, each in [(frame.names[first], value)] if keyed else list(value.items()):
-                if values.lookup(made, key)[0]:
-                    raise EvaluationError(f"insert failed: key {values.shown(key)} already exists")
-                made[key] = each
-        frame.charge(1)
-        return made
-
-    return mapped

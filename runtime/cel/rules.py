@@ -14,7 +14,7 @@ from runtime.cel.declarations import Environment
 from runtime.cel.declared import LARGEST_REQUEST, Declared
 from runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
 from runtime.cel.language import base_environment, checked, cost_range
-from runtime.cel.program import LIMIT, Program
+from runtime.cel.program import Program
 from runtime.cel.types import BOOL, STRING, Type
 from runtime.cel.values import NOTHING, Optional, Value
 
@@ -114,6 +114,3 @@ def _expression(
         return None, 0, f"program instantiation failed: {error}"
     cost: Range = cost_range(tree, kind.size_of)
     return program, cost.most, None
-
-
-__all__ = ["ABSENT", "LIMIT", "Rule", "compile_rules"]

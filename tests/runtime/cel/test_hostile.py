@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.cel import effort, program, types
+from runtime.cel import effort, frame, types
 from runtime.cel.errors import CompileError, CostExceededError, ProgramError
 from runtime.cel.language import base_environment, compiled_program
 
@@ -12,7 +12,7 @@ from runtime.cel.language import base_environment, compiled_program
 @pytest.fixture(autouse=True)
 def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effort, "MOST", 20_000)
-    monkeypatch.setattr(program, "MOST_MADE", 400_000)
+    monkeypatch.setattr(frame, "MOST_MADE", 400_000)
 
 
 def evaluated(expression: str) -> object:
