@@ -39,7 +39,16 @@ from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.routing import is_set
-from runtime.apiserver.schema.field_sets import Tree, common, field_set, minus, united, with_named_members, without
+from runtime.apiserver.schema.field_sets import (
+    Tree,
+    common,
+    field_set,
+    in_order,
+    minus,
+    united,
+    with_named_members,
+    without,
+)
 from runtime.apiserver.schema.merge_types import MergeType
 from runtime.apiserver.schema.typed_errors import typed_errors
 from runtime.apiserver.schema.typed_merge import merge, removed
@@ -82,7 +91,7 @@ def apply(cluster: Cluster, call: Call, live: Mapping[str, Any], body: Mapping[s
         if conflicts:
             raise conflict(conflicts)
     after = _after(comparisons, entries, mine)
-    if fields := stripped(fields):
+    if fields := in_order(stripped(fields)):
         time: str | None = now
         if mine.subresource == SCALE:
             time = None  # as in field_managers

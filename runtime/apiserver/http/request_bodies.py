@@ -43,12 +43,23 @@ def _from_protobuf(body: bytes, protobuf: ProtobufDecoder) -> bytes:
 def is_yaml(method: str, media_type: str, body: bytes) -> bool:
     """Whether converting the body takes its time. Most clients send JSON as YAML, which it is."""
     declared = media_type == (PatchType.APPLY if method == "PATCH" else YAML)
-    return declared and body.lstrip()[:1] != b"{"
+    return declared and not _is_json(body)
+
+
+def _is_json(body: bytes) -> bool:
+    """What only looks so may be YAML: a comma before the end of a map, for one."""
+    if body.lstrip()[:1] != b"{":
+        return False
+    try:
+        orjson.loads(body)
+    except ValueError:
+        return False
+    return True
 
 
 def _from_yaml(body: bytes) -> JsonBody:
-    if body.lstrip()[:1] == b"{":
-        return JsonBody(body)  # broken JSON is refused where it is decoded
+    if _is_json(body):
+        return JsonBody(body)
     try:
         return yaml_to_json(body)
     except ValueError as err:

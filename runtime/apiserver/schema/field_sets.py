@@ -93,6 +93,11 @@ def has_path(fields: Tree, path: Sequence[str]) -> bool:
     return has(fields, path[-1])
 
 
+def in_order(fields: Tree) -> Tree:
+    """As upstream writes it."""
+    return {step: in_order(fields[step]) for step in sorted(fields)}
+
+
 def minus(one: Tree, other: Tree) -> Tree:
     """The members of one that are not of the other."""
     return _minus(one, other) if one and other else one

@@ -104,6 +104,7 @@ def test_a_list_that_selects_content_converts_before_it_selects(rig: Rig) -> Non
         rig.make(name, host=host)
     found = rig.api.send("GET", V2, fieldSelector="spec.hostPort=x:", limit="1")
     assert found.names == ["a"]
+    assert [len(request["objects"]) for _, request in rig.hook.heard] == [3, 1]  # to select, and to show
     assert "remainingItemCount" not in found.meta
     assert rig.api.send("GET", V2, fieldSelector="spec.hostPort=x:").names == ["a", "c"]
 

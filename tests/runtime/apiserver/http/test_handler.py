@@ -282,6 +282,19 @@ def test_keys_that_are_applied_twice_are_found_by_their_lines(body: bytes) -> No
     run(scenario)
 
 
+def test_what_is_applied_may_be_yaml_that_looks_like_json() -> None:
+    async def scenario(served: Served) -> None:
+        body = b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"b": "", "a": "c",},},}'
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        await served.create("a")
+        applied = await served.ask("PATCH", f"{PODS}/a?fieldManager=me", data=body, headers=headers)
+        assert (applied.status, applied.json["metadata"]["labels"]) == (200, {"a": "c", "b": ""})
+        (mine,) = [one for one in applied.json["metadata"]["managedFields"] if one["manager"] == "me"]
+        assert list(mine["fieldsV1"]["f:metadata"]["f:labels"]) == ["f:a", "f:b"]  # in the order of their names
+
+    run(scenario)
+
+
 def test_keys_that_yaml_has_twice_are_found_by_their_lines() -> None:
     async def scenario(served: Served) -> None:
         body = b"kind: Pod\napiVersion: v1\nspek: 1\nkind: Pod\n"
