@@ -139,6 +139,7 @@ def test_a_start_brings_along_nothing_that_it_does_not_need() -> None:
         "prometheus_client",
         "cryptography",
         "aiohttp",
+        "yaml",
     }
     assert idle & imported == set()
 
