@@ -25,6 +25,7 @@ _SCALARS: Mapping[str, Mapping[str, str]] = {
     "double": {"type": "number", "format": "double"},
 }
 LIST_META = f"{META}.ListMeta"
+_ANY_KIND = "io.k8s.api.core.v1.ConfigMap"
 _OF_TYPES = {"mapType": "x-kubernetes-map-type", "unions": "x-kubernetes-unions"}
 
 
@@ -51,7 +52,7 @@ def schemas_of(
             elif definition.schema is None:
                 schemas[foreign_name(kind)] = _foreign_schema(kind)
             elif kind is own:
-                schemas[foreign_name(kind)] = _custom_schema(kind, definition.schema)
+                schemas[foreign_name(kind)] = _custom_schema(kind, definition.schema, descriptions)
             elif kind["kind"] == definition.list_kind:
                 schemas[foreign_name(kind)] = _custom_list_schema(kind, foreign_name(own))
     parts = {OBJECT_META, LIST_META} if any(definition.schema is not None for definition in definitions) else set()
@@ -71,11 +72,21 @@ def _foreign_schema(kind: Mapping[str, str]) -> dict[str, Any]:
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, GROUP_VERSION_KIND: [dict(kind)]}
 
 
-def _custom_schema(kind: Mapping[str, str], schema: Mapping[str, Any]) -> dict[str, Any]:
+def of_every_object(metadata: Mapping[str, Any], descriptions: Descriptions) -> dict[str, dict[str, Any]]:
+    """The fields that every object has, in the words that any kind has for them. metadata: its schema."""
+    words = descriptions.of(_ANY_KIND)
+    fields = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata}
+    return {
+        name: {**schema, **({"description": text} if (text := words.of_field(name)) else {})}
+        for name, schema in fields.items()
+    }
+
+
+def _custom_schema(kind: Mapping[str, str], schema: Mapping[str, Any], descriptions: Descriptions) -> dict[str, Any]:
     """That of the CustomResourceDefinition, with what every object has."""
     given = schema.get("properties") or {}
-    shown = {name: given.get(name) or {"type": "string"} for name in ("apiVersion", "kind")}
-    properties = {**shown, "metadata": {"allOf": [reference(OBJECT_META)], "default": {}}, **_without_meta(given)}
+    own = of_every_object({"allOf": [reference(OBJECT_META)], "default": {}}, descriptions)
+    properties = {**own, **_without_meta(given)}
     return {**schema, "type": "object", "properties": properties, GROUP_VERSION_KIND: [dict(kind)]}
 
 

@@ -17,6 +17,7 @@ from runtime.apiserver.schema.openapi_schemas import (
     PREFIX,
     foreign_name,
     kind_of,
+    of_every_object,
     schema_of,
     schemas_of,
 )
@@ -61,7 +62,7 @@ def schemas(
         shown[name] = {**words, **({"description": description} if description else {})}
     for definition in definitions:
         if definition.schema is not None:
-            shown[foreign_name(kind_of(definition))] = _custom_kind(definition, definition.schema)
+            shown[foreign_name(kind_of(definition))] = _custom_kind(definition, definition.schema, descriptions)
     return shown
 
 
@@ -95,14 +96,15 @@ def _built_in(schema: Any) -> Any:
     return schema
 
 
-def _custom_kind(definition: ResourceDefinition, schema: Mapping[str, Any]) -> dict[str, Any]:
+def _custom_kind(
+    definition: ResourceDefinition, schema: Mapping[str, Any], descriptions: Descriptions
+) -> dict[str, Any]:
     kind = {GROUP_VERSION_KIND: [kind_of(definition)]}
     if schema.get(_PRESERVE):
         return {"type": "object", **kind}  # a client that knew some fields would refuse all others
     shown = custom_schema(schema)
-    given = shown.get("properties", {})
-    own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": reference(OBJECT_META)}
-    return {**shown, "properties": {**given, **own}, **kind}
+    own = of_every_object(reference(OBJECT_META), descriptions)
+    return {**shown, "properties": {**shown.get("properties", {}), **own}, **kind}
 
 
 def custom_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

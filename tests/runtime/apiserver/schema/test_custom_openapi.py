@@ -42,6 +42,8 @@ def test_a_custom_kind_is_explained(things: Api) -> None:
     schemas = document["components"]["schemas"]
     shown = schemas["com.example.v1.Thing"]
     assert shown["properties"]["spec"] == PROPERTIES["spec"]
+    assert shown["properties"]["apiVersion"]["description"].startswith("APIVersion defines")
+    assert shown["properties"]["metadata"]["description"].startswith("Standard object's metadata")
     assert shown["x-kubernetes-group-version-kind"] == [{"group": "example.com", "version": "v1", "kind": "Thing"}]
     assert "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" in schemas
     assert schemas["com.example.v1.ThingList"]["properties"]["items"]["items"] == {
