@@ -136,10 +136,9 @@ def _default_volume(volume: Object) -> None:
     if claim is not None:
         claim.setdefault("metadata", {})
         claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-    for kind, values in _OF_SOURCES.items():
-        if kind in volume:
-            for name, value in values.items():
-                _fill(volume[kind], name, value)
+    for kind in volume.keys() & _OF_SOURCES.keys():
+        for name, value in _OF_SOURCES[kind].items():
+            _fill(volume[kind], name, value)
     if "image" in volume and not volume["image"].get("pullPolicy"):
         volume["image"]["pullPolicy"] = pull_policy(volume["image"].get("reference") or "")
 

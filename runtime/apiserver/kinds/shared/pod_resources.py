@@ -27,6 +27,7 @@ from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
 from runtime.apiserver.kinds.shared.resource_amounts import wrong_container_name, wrong_name
 from runtime.apiserver.schema.inner_forms import inner_form
 
+_PLAIN = ("cpu", "memory")  # most of what is asked for, by containers and by pods
 _OF_PODS = ("cpu", "hugepages-", "memory")
 
 Part = Mapping[str, Any]
@@ -69,6 +70,10 @@ def wrong_resources(
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
+            if name in _PLAIN:
+                if amount[0] == "-" and parse_quantity(amount) < 0:
+                    yield invalid(f"{field}.{part}[{name}]", amount, NOT_NEGATIVE)
+                continue
             at = f"{field}.{part}[{name}]"
             yield from name_problems(name, at)
             if parse_quantity(amount) < 0:
@@ -78,13 +83,13 @@ def wrong_resources(
             if is_huge_pages(name) and not _is_divisible(name, amount):
                 yield invalid(at, amount, f"{amount} is not positive integer multiple of {name}")
     for name, amount in requests.items():
-        if not _may_be_overcommitted(name) and limits.get(name) != amount:
+        if name not in _PLAIN and not _may_be_overcommitted(name) and limits.get(name) != amount:
             yield _no_overcommit(name, amount, limits.get(name), field)
-        elif name in limits and parse_quantity(amount) > parse_quantity(limits[name]):
+        elif name in limits and amount != limits[name] and parse_quantity(amount) > parse_quantity(limits[name]):
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
             yield invalid(f"{field}.requests", amount, detail)
     named = requests.keys() | limits.keys()
-    if any(map(is_huge_pages, named)) and not named & {"cpu", "memory"}:
+    if named.isdisjoint(("cpu", "memory")) and any(map(is_huge_pages, named)):
         yield forbidden(field, "HugePages require cpu or memory")
     if resources.get("claims"):
         yield from _wrong_references(resources["claims"], f"{field}.claims", claims)

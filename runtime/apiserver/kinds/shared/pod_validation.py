@@ -88,9 +88,11 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
     if not containers:
         errors.append(required(f"{field}.containers"))
     names: set[str] = set()
+    secured = False
     for part, listed in (("containers", containers), ("initContainers", init)):
         for i, container in enumerate(listed):
             at = f"{field}.{part}[{i}]"
+            secured = secured or "securityContext" in container
             _validate_container(container, spec, volumes, names, at, errors)
             image = container.get("image") or ""
             if image != image.strip():
@@ -138,7 +140,8 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
         errors += wrong_on_windows(spec, field) if spec["os"].get("name") == "windows" else wrong_on_linux(spec, field)
     if "hostnameOverride" in spec:
         errors += wrong_hostname(spec, f"{field}.hostnameOverride")
-    errors += wrong_host_processes(spec, field)
+    if secured or "windowsOptions" in spec["securityContext"]:
+        errors += wrong_host_processes(spec, field)
     return errors
 
 
@@ -227,7 +230,7 @@ def _validate_container(
         _validate_mounts(container, volumes, f"{field}.volumeMounts", errors)
     _one_of(container, "imagePullPolicy", _PULL_POLICIES, field, errors)
     if container["resources"]:
-        claims = [one.get("name") or "" for one in spec.get("resourceClaims") or ()]
+        claims = [one.get("name") or "" for one in spec["resourceClaims"]] if "resourceClaims" in spec else ()
         errors += wrong_resources(container["resources"], f"{field}.resources", claims)
     if "resizePolicy" in container:
         errors += _wrong_resize_policies(container["resizePolicy"], f"{field}.resizePolicy", spec)

@@ -39,6 +39,7 @@ _REQUIRED, _PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for wor
 _OF_BYTES = ("memory", "ephemeral-storage")
 _NO_SELECTOR = "labelSelector: a null labelSelector results in matching no pod"
 # Fields of which there is nothing to say are passed over at once: a pod is written often.
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _PLACES = ("nodeSelector", "affinity", "topologySpreadConstraints")
 _LISTS = ("hostAliases", "imagePullSecrets", "overhead", "dnsConfig")
 
@@ -74,10 +75,15 @@ def _warnings(obj: Object, at: str) -> Iterator[str]:
         yield f"{at}spec.terminationGracePeriodSeconds: {detail}"
     if "affinity" in spec:
         yield from _of_pod_terms(spec["affinity"], f"{at}spec.affinity")
+    if not spec.keys().isdisjoint(("dnsConfig", "hostAliases")):
+        yield from _of_addresses(spec, f"{at}spec")
+
+
+def _of_addresses(spec: Part, field: str) -> Iterator[str]:
     for i, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
-        yield from of_address(server, f"{at}spec.dnsConfig.nameservers[{i}]")
+        yield from of_address(server, f"{field}.dnsConfig.nameservers[{i}]")
     for i, alias in enumerate(spec.get("hostAliases") or ()):
-        yield from of_address(alias.get("ip") or "", f"{at}spec.hostAliases[{i}].ip")
+        yield from of_address(alias.get("ip") or "", f"{field}.hostAliases[{i}].ip")
 
 
 def _of_places(spec: Part, field: str) -> Iterator[str]:
@@ -135,19 +141,24 @@ def _of_containers(spec: Part, annotations: Part, at: str) -> Iterator[str]:
     of_ports: list[str] = []
     of_names: list[str] = []
     of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")
-    for part in ("initContainers", "containers", "ephemeralContainers"):
-        for i, container in enumerate(spec.get(part) or ()):
-            field = f"{at}spec.{part}[{i}]"
+    for part in _CONTAINER_LISTS:
+        if part not in spec:
+            continue
+        for i, container in enumerate(spec[part] or ()):
             if annotations:
                 yield from _of_profiles(container, annotations, of_pod, at)
             if container["resources"]:
                 for kind in ("limits", "requests"):
-                    yield from of_bytes(container["resources"].get(kind), _OF_BYTES, f"{field}.resources.{kind}")
-            if len(container.get("env") or ()) > 1:
-                yield from _of_variables(container["env"], f"{field}.env")
-            for j, port in enumerate(container.get("ports") or ()):
-                of_ports += _of_port(port, f"{field}.ports[{j}]", ports)
-                of_names += _of_port_name(port.get("name"), f"{field}.ports[{j}]", names)
+                    amounts = container["resources"].get(kind)
+                    if amounts and not amounts.keys().isdisjoint(_OF_BYTES):
+                        yield from of_bytes(amounts, _OF_BYTES, f"{at}spec.{part}[{i}].resources.{kind}")
+            if "env" in container and len(container["env"]) > 1:
+                yield from _of_variables(container["env"], f"{at}spec.{part}[{i}].env")
+            if "ports" in container:
+                for j, port in enumerate(container["ports"]):
+                    field = f"{at}spec.{part}[{i}].ports[{j}]"
+                    of_ports += _of_port(port, field, ports)
+                    of_names += _of_port_name(port.get("name"), field, names)
     yield from of_ports
     yield from of_names
 
