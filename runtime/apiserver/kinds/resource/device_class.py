@@ -6,10 +6,25 @@ Source: kubernetes pkg/registry/resource/deviceclass/strategy.go, pkg/printers/i
 
 from __future__ import annotations
 
+from protocols.objects import Object
+from protocols.quota.names import is_extended
+from runtime.apiserver.errors.field_errors import FieldError, invalid
 from runtime.apiserver.kinds.shared.cells import NAME_AND_AGE
+from runtime.apiserver.kinds.shared.device_claims import wrong_configurations, wrong_selectors
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(class_: Object) -> list[FieldError]:
+    spec = class_["spec"]
+    errors = [*wrong_selectors(spec.get("selectors") or (), "spec.selectors")]
+    errors += wrong_configurations(spec.get("config") or (), "spec.config")
+    name = spec.get("extendedResourceName")
+    if name is not None and not ("/" in name and is_extended(name)):
+        errors.append(invalid("spec.extendedResourceName", name, "must be a valid extended resource name"))
+    return errors
+
 
 RESOURCE = ResourceDefinition(
     group="resource.k8s.io",
@@ -20,6 +35,7 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
+        validate=validate,
         return_deleted_object=True,
     ),
     printer=NAME_AND_AGE,

@@ -1,19 +1,101 @@
 """ResourceClaims.
 
-Source: kubernetes pkg/registry/resource/resourceclaim/strategy.go, pkg/printers/internalversion/printers.go
-(printResourceClaim) (v1.36).
+Source: kubernetes pkg/registry/resource/resourceclaim/strategy.go, pkg/apis/resource/validation/validation.go,
+pkg/printers/internalversion/printers.go (printResourceClaim) (v1.36).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from protocols.objects import Object, is_deleting
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.device_claims import (
+    Requests,
+    requests_of,
+    set_claim_defaults,
+    wrong_claim,
+    wrong_configuration,
+    wrong_pool,
+    wrong_reference,
+    wrong_references,
+)
+from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.persistent_volume_sources import wrong_driver_name
+from runtime.apiserver.kinds.shared.scheduling_rules import wrong_node_selector
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.schema.inner_forms import inner_form
+
+_MOST_CONSUMERS = 256
+
+
+def set_defaults(claim: Object) -> None:
+    set_claim_defaults(claim["spec"])
+
+
+def validate_create(claim: Object) -> list[FieldError]:
+    return list(wrong_claim(claim["spec"], "spec"))
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    if new["spec"] == old["spec"]:
+        return []
+    return [invalid("spec", inner_form(new["spec"], "resource.ResourceClaimSpec"), IMMUTABLE)]
+
+
+def validate_status_update(new: Object, old: Object) -> list[FieldError]:
+    return list(_wrong_status(new, old))
+
+
+def _wrong_status(new: Object, old: Object) -> Iterator[FieldError]:
+    """What was allocated stays so; consumers of a claim that is deleted only leave."""
+    status, before = new.get("status") or {}, old.get("status") or {}
+    allocation, consumers = status.get("allocation"), status.get("reservedFor") or []
+    at = "status.reservedFor"
+    if len(consumers) > _MOST_CONSUMERS:
+        yield FieldError("FieldValueTooMany", at, len(consumers), f"must have at most {_MOST_CONSUMERS} items")
+    seen: set[str] = set()
+    for i, one in enumerate(consumers):
+        yield from (required(f"{at}[{i}].{name}") for name in ("resource", "name", "uid") if not one.get(name))
+        if one.get("uid") in seen:
+            yield duplicate(f"{at}[{i}]", one.get("uid"))
+        seen.add(one.get("uid") or "")
+    if consumers and allocation is None:
+        yield forbidden(at, "may not be specified when `allocated` is not set")
+    elif is_deleting(new) and any(one not in (before.get("reservedFor") or ()) for one in consumers):
+        detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        yield forbidden(at, detail)
+    if allocation is None:
+        return
+    if before.get("allocation") is None:
+        yield from _wrong_allocation(allocation, "status.allocation", requests_of(new["spec"].get("devices") or {}))
+    elif allocation != before["allocation"]:
+        yield invalid("status.allocation", inner_form(allocation, "resource.AllocationResult"), IMMUTABLE)
+
+
+def _wrong_allocation(allocation: Mapping[str, Any], field: str, names: Requests) -> Iterator[FieldError]:
+    devices = allocation.get("devices") or {}
+    for i, result in enumerate(devices.get("results") or ()):
+        at, device = f"{field}.devices.results[{i}]", result.get("device") or ""
+        yield from wrong_reference(result.get("request") or "", f"{at}.request", names)
+        yield from wrong_driver_name(result.get("driver") or "", f"{at}.driver")
+        yield from wrong_pool(result.get("pool") or "", f"{at}.pool")
+        yield from (invalid(f"{at}.device", device, text) for text in dns_label(device))
+    for i, config in enumerate(devices.get("config") or ()):
+        at, source = f"{field}.devices.config[{i}]", config.get("source") or ""
+        if not source:
+            yield required(f"{at}.source")
+        elif source not in ("FromClaim", "FromClass"):
+            yield not_supported(f"{at}.source", source, ("FromClaim", "FromClass"))
+        yield from wrong_references(config.get("requests") or (), f"{at}.requests", names)
+        yield from wrong_configuration(config, at)
+    if allocation.get("nodeSelector") is not None:
+        yield from wrong_node_selector(allocation["nodeSelector"], f"{field}.nodeSelector")
 
 
 def cells(claim: Object, now: float) -> list[Any]:
@@ -35,7 +117,11 @@ RESOURCE = ResourceDefinition(
     subresources=("status",),
     strategy=Strategy(
         validate_name=dns_subdomain,
+        set_defaults=set_defaults,
+        validate_create=validate_create,
+        validate_update=validate_update,
         has_status=True,
+        validate_status_update=validate_status_update,
         return_deleted_object=True,
     ),
     printer=Printer(

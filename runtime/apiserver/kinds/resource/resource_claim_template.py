@@ -6,10 +6,36 @@ Source: kubernetes pkg/registry/resource/resourceclaimtemplate/strategy.go, pkg/
 
 from __future__ import annotations
 
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid
 from runtime.apiserver.kinds.shared.cells import NAME_AND_AGE
+from runtime.apiserver.kinds.shared.device_claims import set_claim_defaults, wrong_claim
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE, validate_annotations, validate_labels
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.schema.inner_forms import inner_form
+
+
+def set_defaults(template: Object) -> None:
+    spec = template["spec"]
+    spec.setdefault("metadata", {})
+    set_claim_defaults(spec.setdefault("spec", {}))
+
+
+def validate_create(template: Object) -> list[FieldError]:
+    spec = template["spec"]
+    meta, at = spec["metadata"], "spec.metadata"
+    errors = validate_annotations(meta.get("annotations") or {}, f"{at}.annotations")
+    errors += validate_labels(meta.get("labels") or {}, f"{at}.labels")
+    return errors + list(wrong_claim(spec["spec"], "spec.spec"))
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    if new["spec"] == old["spec"]:
+        return []
+    return [invalid("spec", inner_form(new["spec"], "resource.ResourceClaimTemplateSpec"), IMMUTABLE)]
+
 
 RESOURCE = ResourceDefinition(
     group="resource.k8s.io",
@@ -18,6 +44,9 @@ RESOURCE = ResourceDefinition(
     kind="ResourceClaimTemplate",
     strategy=Strategy(
         validate_name=dns_subdomain,
+        set_defaults=set_defaults,
+        validate_create=validate_create,
+        validate_update=validate_update,
         return_deleted_object=True,
     ),
     printer=NAME_AND_AGE,

@@ -1,19 +1,221 @@
 """ResourceSlices.
 
-Source: kubernetes pkg/registry/resource/resourceslice/strategy.go, pkg/printers/internalversion/printers.go
-(printResourceSlice) (v1.36).
+Source: kubernetes pkg/registry/resource/resourceslice/strategy.go, pkg/apis/resource/validation/validation.go,
+pkg/printers/internalversion/printers.go (printResourceSlice) (v1.36). Counters, binding conditions and policies of
+capacity are not looked into.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import (
+    FieldError,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.device_claims import wrong_domain, wrong_identifier, wrong_pool
+from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key, label_value
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.persistent_volume_sources import wrong_driver_name
+from runtime.apiserver.kinds.shared.scheduling_rules import wrong_node_selector
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+Part = Mapping[str, Any]
+
+_MOST_DEVICES, _MOST_ADVANCED, _MOST_FACTS, _MOST_TAINTS = 128, 64, 32, 16
+_LONGEST_TEXT = 64
+_EFFECTS = ("NoExecute", "NoSchedule", "None")
+_PLACES = ("nodeName", "nodeSelector", "allNodes")
+# The values that an attribute may have → as upstream's inner type calls them.
+_VALUES = {
+    "int": "IntValue",
+    "bool": "BoolValue",
+    "string": "StringValue",
+    "version": "VersionValue",
+    "ints": "IntValues",
+    "bools": "BoolValues",
+    "strings": "StringValues",
+    "versions": "VersionValues",
+}
+_LISTS = ("ints", "bools", "strings", "versions")
+_NUMBER, _WORD = "(0|[1-9][0-9]*)", "[0-9A-Za-z-]+"
+_semver = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_WORD}(\.{_WORD})*)?(\+{_WORD}(\.{_WORD})*)?")
+
+
+def set_defaults(slice_: Object) -> None:
+    """A taint counts from when it was added: of one that does not say it, from when its slice was."""
+    for device in slice_["spec"].get("devices") or ():
+        for taint in device.get("taints") or ():
+            taint.setdefault("timeAdded", slice_["metadata"].get("creationTimestamp"))
+
+
+def validate(slice_: Object) -> list[FieldError]:
+    return list(_wrong_spec(slice_["spec"], "spec"))
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    now, before = new["spec"], old["spec"]
+    errors: list[FieldError] = []
+    if (name := part(now, "pool").get("name")) != part(before, "pool").get("name"):
+        errors.append(invalid("spec.pool.name", name, IMMUTABLE))
+    return errors + [
+        invalid(f"spec.{field}", now.get(field), IMMUTABLE)
+        for field in ("driver", "nodeName")
+        if now.get(field) != before.get(field)
+    ]
+
+
+def warn(slice_: Object, _old: Object | None) -> Iterator[str]:
+    driver = slice_["spec"].get("driver") or ""
+    if driver != driver.lower():
+        yield f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters'
+
+
+def _wrong_spec(spec: Part, field: str) -> Iterator[FieldError]:
+    yield from wrong_driver_name(spec.get("driver") or "", f"{field}.driver")
+    yield from _wrong_pool(part(spec, "pool"), f"{field}.pool")
+    yield from _wrong_nodes(spec, field)
+    devices, at = spec.get("devices") or (), f"{field}.devices"
+    if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
+        yield invalid(field, "", "only one of `sharedCounters` or `devices` is allowed")
+    advanced = any(device.get("taints") or device.get("consumesCounters") or _has_lists(device) for device in devices)
+    most = _MOST_ADVANCED if advanced else _MOST_DEVICES
+    if len(devices) > most:
+        yield too_many(at, len(devices), most)
+    seen: set[str] = set()
+    for i, device in enumerate(devices[:most]):
+        name = device.get("name") or ""
+        yield from _wrong_device(device, f"{at}[{i}]", each=bool(spec.get("perDeviceNodeSelection")))
+        if name in seen:
+            yield duplicate(f"{at}[{i}]", name)
+        seen.add(name)
+
+
+def _has_lists(device: Part) -> bool:
+    return any(name in one for one in (device.get("attributes") or {}).values() for name in _LISTS)
+
+
+def _wrong_pool(pool: Part, field: str) -> Iterator[FieldError]:
+    yield from wrong_pool(pool.get("name") or "", f"{field}.name")
+    count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
+    if count <= 0:
+        yield invalid(f"{field}.resourceSliceCount", count, "must be greater than zero")
+    if generation < 0:
+        yield invalid(f"{field}.generation", generation, "must be greater than or equal to zero")
+
+
+def _wrong_nodes(spec: Part, field: str) -> Iterator[FieldError]:
+    """Where its devices can be used: said once."""
+    node, selector = spec.get("nodeName"), spec.get("nodeSelector")
+    said = []
+    if node is not None:
+        if node:
+            said.append("`nodeName`")
+            yield from (invalid(f"{field}.nodeName", node, text) for text in dns_subdomain(node))
+        else:
+            yield invalid(f"{field}.nodeName", node, "must be either unset or set to a non-empty string")
+    if selector is not None:
+        said.append("`nodeSelector`")
+        yield from wrong_node_selector(selector, f"{field}.nodeSelector")
+        terms = selector.get("nodeSelectorTerms") or []
+        if len(terms) != 1:
+            detail = "must have exactly one node selector term"
+            yield invalid(f"{field}.nodeSelector.nodeSelectorTerms", terms, detail)
+    for name in ("allNodes", "perDeviceNodeSelection"):
+        if spec.get(name):
+            said.append(f"`{name}`")
+        elif spec.get(name) is not None:
+            yield invalid(f"{field}.{name}", False, "must be either unset or set to true")
+    one_of = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+    if not said:
+        yield required(field, one_of)
+    elif len(said) > 1:
+        yield invalid(field, f"{{{', '.join(said)}}}", f"{one_of}, but multiple fields are set")
+
+
+def _wrong_device(device: Part, field: str, *, each: bool) -> Iterator[FieldError]:
+    """each: the devices say for themselves where they can be used."""
+    name, attributes, capacity = device.get("name") or "", device.get("attributes") or {}, device.get("capacity") or {}
+    yield from (invalid(f"{field}.name", name, text) for text in dns_label(name))
+    if len(attributes) + len(capacity) > _MOST_FACTS:
+        detail = f"the total number of attributes and capacities must not exceed {_MOST_FACTS}"
+        yield invalid(field, len(attributes) + len(capacity), detail)
+    for part_, facts in (("attributes", attributes), ("capacity", capacity)):
+        for key in facts:
+            yield from _wrong_key(key, f"{field}.{part_}")
+    for key, value in attributes.items():
+        yield from _wrong_attribute(value, f"{field}.attributes[{key}]")
+    taints = device.get("taints") or ()
+    if len(taints) > _MOST_TAINTS:
+        yield too_many(f"{field}.taints", len(taints), _MOST_TAINTS)
+    for i, taint in enumerate(taints):
+        yield from _wrong_taint(taint, f"{field}.taints[{i}]")
+    places = [f"`{name}`" for name in _PLACES if device.get(name)]
+    if not each and any(device.get(name) is not None for name in _PLACES):
+        detail = (
+            "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true "
+            "in the ResourceSlice spec"
+        )
+        yield invalid(field, None, detail)
+    elif each and len(places) != 1:
+        detail = (
+            "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set "
+            "to true in the ResourceSlice spec"
+        )
+        yield invalid(field, f"{{{', '.join(places)}}}", detail) if places else required(field, detail)
+
+
+def _wrong_key(key: str, field: str) -> Iterator[FieldError]:
+    domain, slash, id_ = key.rpartition("/")
+    if not key:
+        yield required(field, "name required")
+        return
+    if slash:
+        yield from wrong_domain(domain, field)
+    yield from wrong_identifier(id_, field)
+
+
+def _wrong_attribute(attribute: Part, field: str) -> Iterator[FieldError]:
+    text, version = attribute.get("string"), attribute.get("version")
+    if text is not None and len(text.encode()) > _LONGEST_TEXT:
+        yield too_long(f"{field}.string", _LONGEST_TEXT)
+    if version is not None:
+        if not _semver.fullmatch(version):
+            yield invalid(f"{field}.version", version, "must be a string compatible with semver.org spec 2.0.0")
+        if len(version.encode()) > _LONGEST_TEXT:
+            yield too_long(f"{field}.version", _LONGEST_TEXT)
+    given = [name for name in _VALUES if attribute.get(name) is not None]
+    yield from (
+        invalid(f"{field}.{name}", [], "must not be empty if specified")
+        for name in _LISTS
+        if attribute.get(name) is not None and not attribute[name]
+    )
+    if not given:
+        yield invalid(field, "", "exactly one value must be specified")
+    elif len(given) > 1:
+        shown = {inner: attribute.get(name) for name, inner in _VALUES.items()}
+        yield invalid(field, shown, "exactly one value must be specified")
+
+
+def _wrong_taint(taint: Part, field: str) -> Iterator[FieldError]:
+    key, value, effect = (taint.get(name) or "" for name in ("key", "value", "effect"))
+    yield from (invalid(f"{field}.key", key, text) for text in label_key(key))
+    yield from (invalid(f"{field}.value", value, text) for text in label_value(value))
+    if not effect:
+        yield required(f"{field}.effect")
+    elif effect not in _EFFECTS:
+        yield not_supported(f"{field}.effect", effect, _EFFECTS)
 
 
 def cells(resource_slice: Object, now: float) -> list[Any]:
@@ -36,6 +238,10 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
+        set_defaults=set_defaults,
+        validate=validate,
+        validate_update=validate_update,
+        warn=warn,
         return_deleted_object=True,
     ),
     printer=Printer(

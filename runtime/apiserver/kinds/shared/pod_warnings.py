@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.kinds.shared.pod_preparation import APPARMOR
-from runtime.apiserver.kinds.shared.warnings import NODE_LABELS, of_address, of_bytes, of_claim_spec, of_node_term
+from runtime.apiserver.kinds.shared.warnings import (
+    FRACTIONS,
+    NODE_LABELS,
+    of_address,
+    of_bytes,
+    of_claim_spec,
+    of_node_term,
+)
 
 _ANNOTATIONS = {
     "scheduler.alpha.kubernetes.io/critical-pod": (
@@ -150,7 +157,7 @@ def _of_containers(spec: Part, annotations: Part, at: str) -> Iterator[str]:
             if container["resources"]:
                 for kind in ("limits", "requests"):
                     amounts = container["resources"].get(kind)
-                    if amounts and not amounts.keys().isdisjoint(_OF_BYTES):
+                    if amounts and any(amounts.get(name, "")[-1:] in FRACTIONS for name in _OF_BYTES):
                         yield from of_bytes(amounts, _OF_BYTES, f"{at}spec.{part}[{i}].resources.{kind}")
             if "env" in container and len(container["env"]) > 1:
                 yield from _of_variables(container["env"], f"{at}spec.{part}[{i}].env")

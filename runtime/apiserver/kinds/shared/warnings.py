@@ -25,7 +25,7 @@ NODE_LABELS = {
     "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
 }
 
-_FRACTIONS = ("m", "u", "n")  # what the canonical form of a broken number ends in
+FRACTIONS = ("m", "u", "n")  # what the canonical form of a broken number ends in
 
 Part = Mapping[str, Any]
 
@@ -73,7 +73,7 @@ def of_bytes(amounts: Part | None, names: tuple[str, ...], field: str) -> Iterat
     """Of thousandths of a byte."""
     for name in names:
         amount = (amounts or {}).get(name) or ""
-        if amount[-1:] in _FRACTIONS and milli_value(amount) % 1000:
+        if amount[-1:] in FRACTIONS and milli_value(amount) % 1000:
             yield f'{field}[{name}]: fractional byte value "{amount}" is invalid, must be an integer'
 
 
