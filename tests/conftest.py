@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,6 +14,10 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from actors.simulation import SimulatedCluster
+
+# To compile the tests with their rewritten assertions takes longer than to collect them: it is done once, and kept
+# even where PYTHONDONTWRITEBYTECODE says otherwise. Processes that tests start go by that still.
+sys.dont_write_bytecode = False
 
 SIMULATED = "tests/faults/"
 

@@ -9,9 +9,11 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from actors.simulation.campaign.runs import run
+from actors.simulation.campaign.setting import Setting
 from tests.faults.mutants.catalogue import MUTANTS
 from tests.faults.mutants.mutant import Mutant
 
@@ -33,30 +35,33 @@ class Search:
         return next(iter(self.found), None)
 
 
+@cache
+def sound_end(setting: Setting, scenario: int) -> dict[str, Any]:
+    """What the system comes to that has no bug and meets no faults. Mutants of one setting share it."""
+    sound = run(scenario, (), setting=setting)
+    assert not sound.violations, f"{setting.name}: the sound system violates {sound.violations}"
+    return sound.end
+
+
 class Hunt:
     """Looks for one mutant. Its runs have to come to what the sound system comes to without faults."""
 
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant
-        self._ends: dict[int, dict[str, Any]] = {}  # of the sound system, by scenario
 
     def search(self, seeds: Iterable[int], *, most: int | None = None) -> Search:
         """Until it was found in so many seeds, or in all of them."""
         result = Search(0, {}, 0.0)
         for seed in seeds:
-            scenario = self._mutant.setting.number(seed)
-            if scenario not in self._ends:
-                sound = run(scenario, (), setting=self._mutant.setting)
-                assert not sound.violations, f"{self._mutant.name}: the sound system violates {sound.violations}"
-                self._ends[scenario] = sound.end
+            setting = self._mutant.setting
             began = time.process_time()
             with self._mutant.mutation():
-                ran = run(seed, setting=self._mutant.setting)
+                ran = run(seed, setting=setting)
             result.spent += time.process_time() - began
             result.seeds += 1
             if ran.violations:
                 result.found[seed] = str(ran.violations[0])
-            elif ran.end != self._ends[scenario]:
+            elif ran.end != sound_end(setting, setting.number(seed)):
                 result.found[seed] = "the end is not the same as without faults"
             if most is not None and len(result.found) >= most:
                 break

@@ -320,7 +320,7 @@ def test_every_mistake_is_one_line_with_file_and_field(
         ("!!python/object:os.system {}", ":1:1: not YAML: could not determine a constructor"),
         ("- a\n- b\n", "expected a mapping, got a list"),
         ("just text", "expected a mapping, got a string"),
-        ("[" * 1500, "not YAML: "),
+        ("[" * 1100, "not YAML: "),
     ],
 )
 def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str | None, says: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from protocols.codec import encode
 from protocols.messages.commands import Create, Delete, Submit
 from protocols.objects import decode_object, encode_object
 from protocols.resources import DEPLOYMENTS, PODS
+from runtime.logs.standard_log import quiet_log
 from runtime.simulation.clock import VirtualClock
 from runtime.system.journal import JournalError, JournalWriter, Run, read_journal
 from runtime.system.journal_table import described, keys_in
@@ -39,11 +41,11 @@ DEPLOYMENT = {
 }
 
 
-@pytest.fixture
-def journal(tmp_path: Path, make_cluster: Callable[..., SimulatedCluster]) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a rollout, during which the ReplicaSet controller crashes."""
-    path = tmp_path / "journal"
-    cluster = make_cluster(seed=3)
+    path = tmp_path_factory.mktemp("recorded") / "journal"
+    cluster = SimulatedCluster(seed=3, log=quiet_log())
     writers: list[JournalWriter] = []
 
     def record(name: str, system: ControllerSystem) -> None:
@@ -73,6 +75,12 @@ def journal(tmp_path: Path, make_cluster: Callable[..., SimulatedCluster]) -> Pa
     assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list(PODS)} == {"nginx:2"}
     writers[0].close()
     return path
+
+
+@pytest.fixture
+def journal(tmp_path: Path, recorded: Path) -> Path:
+    """A copy of it, which a test may change."""
+    return Path(shutil.copytree(recorded.parent, tmp_path, dirs_exist_ok=True)) / recorded.name
 
 
 def again(journal: Path, actor: str, log: Any, specs: tuple[ControllerSpec, ...] = BUILT_IN, **more: Any) -> Replay:
