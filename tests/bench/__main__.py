@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.bench import counts
@@ -20,6 +20,8 @@ from tests.bench.nodes import simulated_nodes
 from tests.bench.processes import embedded_cluster, has_assets, our_manager, real_cluster, real_manager
 from tests.bench.report import Report
 from tests.bench.scenes import SCENES
+from tests.bench.server_requests import requests
+from tests.bench.server_sizes import sizes
 from tests.bench.simulator import simulated_seconds
 
 CLUSTERS = {"embedded": embedded_cluster, "kube-apiserver": real_cluster}
@@ -32,8 +34,16 @@ def simulator(report: Report) -> None:
         report.add("simulator", what, seconds_per_simulated_second=cost)
 
 
+# Benchmarks that take no manager: name → how it is carried out, with the rounds and what listens for noise.
+WITHOUT_MANAGERS: dict[str, Callable[[Report, int, Callable[[], None]], None]] = {
+    "simulator": lambda report, _rounds, _listen: simulator(report),
+    "requests": requests,
+    "server-sizes": sizes,
+}
+
+
 def parsed() -> argparse.Namespace:
-    benches = ", ".join([*BENCHES, "simulator"])
+    benches = ", ".join([*BENCHES, *WITHOUT_MANAGERS])
     parser = argparse.ArgumentParser(prog="run-bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {benches}; all of these if none, or counts")
     parser.add_argument("--rounds", type=int, default=3)
@@ -62,7 +72,7 @@ def parsed() -> argparse.Namespace:
             parser.error(f"no such scene: {', '.join(sorted(unknown))}; there are {', '.join(SCENES)}")
     elif arguments.accept is not None or arguments.where or arguments.instructions:
         parser.error("--accept, --where and --instructions go with `run-bench counts`")
-    elif unknown := set(arguments.names) - {*BENCHES, "simulator"}:
+    elif unknown := set(arguments.names) - {*BENCHES, *WITHOUT_MANAGERS}:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     return arguments
 
@@ -77,8 +87,8 @@ def measured(names: Sequence[str], rounds: int, noise: Noise, *, on: Sequence[st
         print("KUBEBUILDER_ASSETS is not set: no comparison with the real manager.", file=sys.stderr)
     noise.listen()
     for name in names:
-        if name == "simulator":
-            simulator(report)
+        if name in WITHOUT_MANAGERS:
+            WITHOUT_MANAGERS[name](report, rounds, noise.listen)
             noise.listen()
             continue
         for where in on:
@@ -100,7 +110,7 @@ def main() -> int:
     if arguments.names == ["counts"]:
         return counts.run(reason=arguments.accept, where=arguments.where, exact=arguments.instructions)
     noise, about = Noise(), circumstances()
-    names = arguments.names or [*BENCHES, "simulator"]
+    names = arguments.names or [*BENCHES, *WITHOUT_MANAGERS]
     report = measured(names, arguments.rounds, noise, on=arguments.on or [*CLUSTERS])
     heard = noise.as_json()
     print(

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from actors.app.connection import connect
+from protocols.admission_plugins import NEED_CONTROLLERS, SERVICE_ACCOUNT
 from runtime.apiserver.process.launch import launch
 from runtime.client.api import JSON, Request, Response
 from runtime.client.loading import load_config
@@ -45,6 +46,10 @@ class Cluster:
     def cpu(self) -> float:
         """Seconds of CPU that its processes have used so far."""
         return sum(cpu_of(pid) for pid in self.pids)
+
+    def resident(self) -> float:
+        """MB of the server, without its etcd."""
+        return resident_of(self.pids[0])
 
 
 class Hand:
@@ -106,10 +111,7 @@ class Process:
 
     def resident(self) -> float:
         """MB."""
-        for line in Path(f"/proc/{self._popen.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        return 0.0
+        return resident_of(self.pid)
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -121,6 +123,14 @@ def cpu_of(pid: int) -> float:
     """Seconds of CPU that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident_of(pid: int) -> float:
+    """MB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
 
 
 def our_manager(cluster: Cluster, directory: Path, *flags: str, controllers: str = CONTROLLERS) -> Process:
@@ -179,10 +189,10 @@ def scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def embedded_cluster() -> Iterator[Cluster]:
-    """Ours, on disk, without nodes; nothing stands in for controllers."""
+def embedded_cluster(*, disabled: Sequence[str] = tuple(NEED_CONTROLLERS)) -> Iterator[Cluster]:
+    """Ours, on disk, without nodes; nothing stands in for controllers. disabled: admission plugins."""
     with scratch() as directory:
-        server = launch(directory, collect_garbage=False, empty_namespaces=False)
+        server = launch(directory, collect_garbage=False, empty_namespaces=False, disable_plugins=disabled)
         try:
             yield Cluster("embedded", server.kubeconfig, (server.child.pid,))
         finally:
@@ -190,8 +200,10 @@ def embedded_cluster() -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def real_cluster(*, audited: Path | None = None) -> Iterator[Cluster]:
-    """etcd and kube-apiserver on loopback, without nodes. audited: a directory for its audit log, see writes.py."""
+def real_cluster(*, audited: Path | None = None, disabled: Sequence[str] = (SERVICE_ACCOUNT,)) -> Iterator[Cluster]:
+    """etcd and kube-apiserver on loopback, without nodes. audited: a directory for its audit log, see writes.py.
+    disabled: admission plugins.
+    """
     with scratch() as directory:
         etcd_port, peer_port, port = _free_ports(3)
         key = directory / "sa.key"
@@ -220,7 +232,7 @@ def real_cluster(*, audited: Path | None = None) -> Iterator[Cluster]:
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={public}",
                 f"--service-account-signing-key-file={key}",
-                "--disable-admission-plugins=ServiceAccount",
+                f"--disable-admission-plugins={','.join(disabled)}",
                 "--service-cluster-ip-range=10.0.0.0/24",
                 "--endpoint-reconciler-type=none",
                 "--max-requests-inflight=4000",

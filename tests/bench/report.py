@@ -10,14 +10,16 @@ from typing import Any
 
 @dataclass(slots=True)
 class Report:
-    """Figures by benchmark, who was measured, and what of it."""
+    """Figures by benchmark, who was measured, and what of it. quiet: they are not printed as they come."""
 
+    quiet: bool = False
     figures: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
 
     def add(self, bench: str, who: str, **figures: float) -> None:
         for what, value in figures.items():
             self.figures.setdefault((bench, who, what), []).append(round(value, 4))
-            print(f"  {bench}: {who}: {what} {value:.4g}", file=sys.stderr, flush=True)
+            if not self.quiet:
+                print(f"  {bench}: {who}: {what} {value:.4g}", file=sys.stderr, flush=True)
 
     def table(self) -> str:
         lines = [f"{'benchmark':34} {'who':28} {'figure':24} {'median':>10} {'least':>10} {'most':>10}"]
