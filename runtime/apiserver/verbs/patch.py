@@ -151,9 +151,10 @@ def _settled(cluster: Cluster, call: Call, patched: Object) -> Object:
 
 def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
     definition = call.definition
-    made = settle_patched(cluster, definition, server_side_apply(cluster, call, {}, body))
-    made["metadata"].setdefault("name", call.route.name)
-    obj = _settled(cluster, call, made)
+    obj = settle_patched(cluster, definition, server_side_apply(cluster, call, {}, body))
+    obj["metadata"].setdefault("name", call.route.name)
+    metadata.settle_namespace(call.route, obj)
+    metadata.check_name(call.route, obj)
     uid = obj["metadata"].get("uid")
     if uid:
         because = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
