@@ -347,7 +347,7 @@ def test_no_bytes_raise_anything_but_a_decode_error(frame: bytes) -> None:
 WIRE_LEAF = st.one_of(
     st.sampled_from(sorted(EXPECTED_TAGS)), st.integers(-5, 300), st.text(max_size=3), st.binary(max_size=3), st.none()
 )
-WIRE_VALUES = st.recursive(WIRE_LEAF, lambda inner: st.lists(inner, max_size=8), max_leaves=30)
+WIRE_VALUES = st.recursive(WIRE_LEAF, lambda inner: st.lists(inner, max_size=4), max_leaves=10)
 
 
 @given(st.sampled_from(sorted(EXPECTED_TAGS)), st.lists(WIRE_VALUES, max_size=12))

@@ -67,7 +67,10 @@ def test_all_items_come_once_in_their_order_however_the_body_is_cut(body: bytes,
     assert is_list(body)
 
 
-@given(items=st.lists(st.fixed_dictionaries({"metadata": st.recursive(st.text(), st.lists)})), size=st.integers(1, 99))
+NESTED = st.recursive(st.text(), lambda inner: st.lists(inner, max_size=3), max_leaves=6)
+
+
+@given(items=st.lists(st.fixed_dictionaries({"metadata": NESTED}), max_size=6), size=st.integers(1, 99))
 def test_any_text_may_stand_in_items(items: list[Any], size: int) -> None:
     assert read(typed(items), size)[0] == items
 
