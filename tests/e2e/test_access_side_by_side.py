@@ -108,6 +108,36 @@ def paramref(name: str) -> dict[str, Any]:
     return {"spec": {"paramRef": {"name": name}}}
 
 
+_CLAIM = "/apis/resource.k8s.io/v1/namespaces/side/resourceclaim"
+CLAIMS, TEMPLATES = f"{_CLAIM}s", f"{_CLAIM}templates"
+SAYING = rule("associated-node:patch", "resourceclaims/driver", "resource.k8s.io", "d.example.com")
+ADMIN_LABEL = "resource.kubernetes.io/admin-access"
+DRIVER, ON_NODE = (
+    "system:serviceaccount:side:driver",
+    (("Impersonate-Extra-authentication.kubernetes.io%2fnode-name", "n1"),),
+)
+_TERM = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+_DEVICE = {"driver": "d.example.com", "pool": "p", "device": "x"}
+ALLOCATED = {
+    "allocation": {
+        "devices": {"results": [{"request": "r", **_DEVICE}]},
+        "nodeSelector": {"nodeSelectorTerms": [_TERM]},
+    }
+}
+_READY = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+DEVICE = {**_DEVICE, "data": {"a": "b"}, "conditions": [_READY]}
+USED = {"resource": "pods", "name": "p", "uid": "u"}
+
+
+def devices(name: str, *, admin: bool = False) -> dict[str, Any]:
+    exactly = {"deviceClassName": "c.example.com", "allocationMode": "All", **({"adminAccess": True} if admin else {})}
+    return {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+
+
+def template(name: str, claim: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"spec": claim["spec"]}}
+
+
 STEPS = [
     Step("POST", f"{CORE}/namespaces", {"metadata": {"name": "side"}}, user=""),
     Step("GET", f"{NAMESPACE}/pods"),
@@ -229,6 +259,24 @@ STEPS = [
     Step("DELETE", f"{JUDGING}/side-p", user=""),
     Step("DELETE", f"{JUDGING}/side-q", user=""),
     Step("DELETE", f"{JUDGED}/side-b", user=""),
+    # Devices.
+    Step("POST", CLAIMS, devices("admin", admin=True), user=""),
+    Step("POST", TEMPLATES, template("t", devices("t", admin=True)), user=""),
+    Step("PATCH", NAMESPACE, {"metadata": {"labels": {ADMIN_LABEL: "true"}}}, type=MERGE, user=""),
+    Step("POST", CLAIMS, devices("admin", admin=True), user=""),
+    Step("POST", CLAIMS, devices("plain"), user=""),
+    Step("POST", ROLES, role("claims", rule("update patch", "resourceclaims/status", "resource.k8s.io")), user=""),
+    Step("POST", BINDINGS, binding("claims", "claims", "Role", "jane"), user=""),
+    Step("POST", BINDINGS, binding("claims-2", "claims", "Role", DRIVER), user=""),
+    Step("PATCH", f"{CLAIMS}/plain/status", {"status": ALLOCATED}, type=MERGE),
+    Step("PATCH", f"{CLAIMS}/plain/status", {"status": ALLOCATED}, type=MERGE, user=""),
+    Step("PATCH", f"{CLAIMS}/plain/status", {"status": {"devices": [DEVICE]}}, type=MERGE),
+    Step("PATCH", f"{CLAIMS}/plain/status", {"status": {"devices": [DEVICE]}}, type=MERGE, user=DRIVER, more=ON_NODE),
+    Step("POST", ROLES, role("says", SAYING), user=""),
+    Step("POST", BINDINGS, binding("says", "says", "Role", "jane", DRIVER), user=""),
+    Step("PATCH", f"{CLAIMS}/plain/status", {"status": {"devices": [DEVICE]}}, type=MERGE),
+    Step("PATCH", f"{CLAIMS}/plain/status", {"status": {"devices": [DEVICE]}}, type=MERGE, user=DRIVER, more=ON_NODE),
+    Step("PATCH", f"{CLAIMS}/plain/status", {"status": {"reservedFor": [USED]}}, type=MERGE, user=DRIVER),
     # What is noted.
     Step(
         "POST",

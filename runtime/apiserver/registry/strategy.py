@@ -67,6 +67,10 @@ def _permit_all(_among: Granting, _new: Object, _old: Object | None, _user: User
     return []
 
 
+def _permit_all_status(_among: Granting, _new: Object, _old: Object, _user: User, _verb: str) -> list[FieldError]:
+    return []
+
+
 def _accept(_obj: Object) -> list[FieldError]:
     return []
 
@@ -153,7 +157,8 @@ class Strategy:
     empty_status: fields that a status always has, with their zero values: those without omitempty.
     status_update_keeps: metadata fields that an update of the status takes from the stored object.
     prepare_for_status_update: changes a new status in place.
-    validate_status_update: everything that is wrong with a change of the status.
+    validate_status_update: everything that is wrong with a change of the status. permit_status: as permit, with the
+    verb of the request.
 
     Other subresources
     subresource_updates: of subresources whose body is the object, by name; of the status too, where it is here.
@@ -202,6 +207,7 @@ class Strategy:
     status_update_keeps: tuple[str, ...] = ()
     prepare_for_status_update: Callable[[Object, Object], None] = _keep_new
     validate_status_update: Callable[[Object, Object], list[FieldError]] = _accept_update
+    permit_status: Callable[[Granting, Object, Object, User, str], list[FieldError]] = _permit_all_status
 
     subresource_updates: Mapping[str, SubresourceUpdate] = field(default_factory=dict)
 

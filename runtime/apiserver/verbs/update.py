@@ -79,6 +79,8 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
         if not applied:
             record_update(cluster, call, new, old)
         errors += strategy.validate_status_update(new, old)
+        verb = "patch" if call.request.method == "PATCH" else "update"
+        errors = errors or strategy.permit_status(cluster, new, old, call.user, verb)
     else:
         _keep_status(definition, new, old, finalizing=call.route.subresource == "finalize")
         strategy.set_defaults(new)

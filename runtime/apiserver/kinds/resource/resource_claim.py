@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object, is_deleting
+from protocols.objects import Object, is_deleting, namespace_of
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
+from runtime.apiserver.kinds.shared.device_access import permit_requests, permit_status
 from runtime.apiserver.kinds.shared.device_claims import (
     Requests,
     requests_of,
@@ -28,7 +29,8 @@ from runtime.apiserver.kinds.shared.persistent_volume_sources import wrong_drive
 from runtime.apiserver.kinds.shared.scheduling_rules import wrong_node_selector
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.strategy import Granting, Strategy
+from runtime.apiserver.registry.users import User
 from runtime.apiserver.schema.inner_forms import inner_form
 
 _MOST_CONSUMERS = 256
@@ -40,6 +42,10 @@ def set_defaults(claim: Object) -> None:
 
 def validate_create(claim: Object) -> list[FieldError]:
     return list(wrong_claim(claim["spec"], "spec"))
+
+
+def permit(among: Granting, new: Object, old: Object | None, _user: User) -> list[FieldError]:
+    return permit_requests(among, new["spec"], namespace_of(new)) if old is None else []
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
@@ -119,9 +125,11 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         set_defaults=set_defaults,
         validate_create=validate_create,
+        permit=permit,
         validate_update=validate_update,
         has_status=True,
         validate_status_update=validate_status_update,
+        permit_status=permit_status,
         return_deleted_object=True,
     ),
     printer=Printer(

@@ -6,14 +6,16 @@ Source: kubernetes pkg/registry/resource/resourceclaimtemplate/strategy.go, pkg/
 
 from __future__ import annotations
 
-from protocols.objects import Object
+from protocols.objects import Object, namespace_of
 from runtime.apiserver.errors.field_errors import FieldError, invalid
 from runtime.apiserver.kinds.shared.cells import NAME_AND_AGE
+from runtime.apiserver.kinds.shared.device_access import permit_requests
 from runtime.apiserver.kinds.shared.device_claims import set_claim_defaults, wrong_claim
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE, validate_annotations, validate_labels
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.strategy import Granting, Strategy
+from runtime.apiserver.registry.users import User
 from runtime.apiserver.schema.inner_forms import inner_form
 
 
@@ -31,6 +33,10 @@ def validate_create(template: Object) -> list[FieldError]:
     return errors + list(wrong_claim(spec["spec"], "spec.spec"))
 
 
+def permit(among: Granting, new: Object, old: Object | None, _user: User) -> list[FieldError]:
+    return permit_requests(among, new["spec"]["spec"], namespace_of(new)) if old is None else []
+
+
 def validate_update(new: Object, old: Object) -> list[FieldError]:
     if new["spec"] == old["spec"]:
         return []
@@ -46,6 +52,7 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         set_defaults=set_defaults,
         validate_create=validate_create,
+        permit=permit,
         validate_update=validate_update,
         return_deleted_object=True,
     ),
