@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import orjson
 
+from protocols.objects import metadata
 from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder, envelope
 
 MOST = 32 * 1024 * 1024  # bytes kept
@@ -36,15 +37,16 @@ class Encodings:
         """raw: an object as JSON. Raises UnknownType."""
         found = self._kept.get(raw)
         if found is None:
-            found = self._encode(raw)
-            self._kept[raw] = found
-            self._size += len(raw) + len(found.message)
-            while self._size > self._most:
-                oldest = next(iter(self._kept))
-                self._size -= len(oldest) + len(self._kept.pop(oldest).message)
+            obj = orjson.loads(raw)
+            api_version, kind = obj.get("apiVersion", ""), obj["kind"]
+            found = Encoded(api_version, kind, self.encoder.message(obj, api_version, kind))
+            if metadata(obj).get("resourceVersion"):  # else it is only answered, and nobody asks for the same again
+                self._keep(raw, found)
         return found
 
-    def _encode(self, raw: bytes) -> Encoded:
-        obj = orjson.loads(raw)
-        api_version, kind = obj.get("apiVersion", ""), obj["kind"]
-        return Encoded(api_version, kind, self.encoder.message(obj, api_version, kind))
+    def _keep(self, raw: bytes, found: Encoded) -> None:
+        self._kept[raw] = found
+        self._size += len(raw) + len(found.message)
+        while self._size > self._most:
+            oldest = next(iter(self._kept))
+            self._size -= len(oldest) + len(self._kept.pop(oldest).message)

@@ -138,7 +138,8 @@ class ApiHttp:
         self._encodings = Encodings(ProtobufEncoder(types))
         self._shapes = built_in_shapes()
         self._impersonation = Impersonation(api.decide)
-        openapi, release = OpenApi(api.registry, types, installed_descriptions()), f"{version.major}.{version.minor}"
+        openapi = OpenApi(api.registry, types, installed_descriptions(), build=version.git_version)
+        release = f"{version.major}.{version.minor}"
         self._openapi_v2 = OpenApiV2(openapi, release, failed=self._refuse)
         self._metrics = RequestMetrics()
         self._metrics.count_objects(api.object_counts)

@@ -28,7 +28,7 @@ from runtime.client.api import Response
 from runtime.process.version import Version
 
 TEXT = "text/plain; charset=utf-8"
-FOR_AN_HOUR = b"public, max-age=3600"
+FOR_AN_HOUR, FOR_EVER = b"public, max-age=3600", b"public, immutable"
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 NOT_FOUND = Response(status=404, body=b"404 page not found\n", content_type=TEXT)
 
@@ -78,17 +78,15 @@ class Pages:
             case "/api" | "/apis":
                 return self._discovery(request, path)
         if path.startswith("/openapi/v3/"):
-            document = self._openapi.document(path.removeprefix("/openapi/v3/"))
-            if document is not None:
-                return Page(Response(status=200, body=document, content_type=JSON))
-        elif path.startswith(("/api/", "/apis/")):
+            return self._openapi_v3(request, path.removeprefix("/openapi/v3/"))
+        if path.startswith(("/api/", "/apis/")):
             return self._discovery(request, path)
-        elif path in (CONFIGURATION, KEYS):
+        if path in (CONFIGURATION, KEYS):
             return self._about_tokens(request, path)
         return Page(NOT_FOUND)
 
     def _health_page(self, request: HttpRequest, name: str, check: str) -> Response:
-        query = parse_qsl(request.target.partition(b"?")[2].decode(errors="replace"), keep_blank_values=True)
+        query = _query(request)
         exclude = [value for key, value in query if key == "exclude"]
         verbose = any(key == "verbose" for key, _ in query)
         health = self._readiness if name == "readyz" else self._health
@@ -105,6 +103,25 @@ class Pages:
             yield from (f"/{name}", *(f"/{name}/{check}" for check in checks.names))
         if self._api.public_keys():
             yield from (CONFIGURATION, KEYS)
+
+    def _openapi_v3(self, request: HttpRequest, place: str) -> Page:
+        """Who names the document's hash, as the index does, may keep it for ever; an old hash leads to the new one.
+
+        Source: kube-openapi pkg/handler3/handler.go (v1.36).
+        """
+        found = self._openapi.document(place)
+        if found is None:
+            return Page(NOT_FOUND)
+        version, document = found
+        asked = dict(_query(request)).get("hash", "")
+        if asked and asked != version:
+            location = b"Location: /openapi/v3/%b?hash=%b\r\n" % (place.encode(), version.encode())
+            return Page(Response(status=301, content_type=TEXT), location)
+        lines = b'Etag: "%b"\r\nVary: Accept\r\n' % version.encode()
+        cache = FOR_EVER if asked else b""
+        if _header(request, b"if-none-match").strip('"') == version:
+            return Page(Response(status=304, content_type=JSON), lines, cache)
+        return Page(Response(status=200, body=document, content_type=JSON), lines, cache)
 
     # --- discovery
 
@@ -172,6 +189,11 @@ def _configuration(address: str, keys: Sequence[Mapping[str, str]]) -> dict[str,
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": sorted({key["alg"] for key in keys}),
     }
+
+
+def _query(request: HttpRequest) -> list[tuple[str, str]]:
+    """All of it, also what is there several times."""
+    return parse_qsl(request.target.partition(b"?")[2].decode(errors="replace"), keep_blank_values=True)
 
 
 def _header(request: HttpRequest, name: bytes) -> str:

@@ -47,7 +47,7 @@ class Representation:
         if self._is_protobuf and not self._form.kind:
             if isinstance(response, ListResponse):
                 return self._encoded_list(response)
-            return self._encodings.encoder.encode(orjson.loads(response.body))
+            return self._encodings.of(response.body).in_envelope()
         shown = self._shown(orjson.loads(response.body))
         return self._encodings.encoder.encode(shown) if self._is_protobuf else orjson.dumps(shown)
 

@@ -35,7 +35,9 @@ _LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "reso
 class OpenApi:
     """The documents, made once for as long as the same resources are served."""
 
-    def __init__(self, registry: Registry, types: ApiTypes, descriptions: Descriptions) -> None:
+    def __init__(self, registry: Registry, types: ApiTypes, descriptions: Descriptions, *, build: str = "") -> None:
+        """build: of the program that makes them; another one may make others of the same resources."""
+        self._build = build
         self._registry, self._types, self._descriptions = registry, types, descriptions
         self._documents: dict[str, tuple[str, bytes]] = {}
         self._hashes: dict[int, tuple[Mapping[str, Any], str]] = {}  # of custom kinds' schemas, by their identity
@@ -49,8 +51,8 @@ class OpenApi:
             }
         }
 
-    def document(self, path: str) -> bytes | None:
-        """path: "api/v1", "apis/apps/v1". None where nothing is served."""
+    def document(self, path: str) -> tuple[str, bytes] | None:
+        """Its hash, and the document. path: "api/v1", "apis/apps/v1". None where nothing is served."""
         definitions = self._group_versions().get(path)
         if definitions is None:
             return None
@@ -64,7 +66,7 @@ class OpenApi:
                 "components": {"schemas": schemas_of(definitions, self._types, self._descriptions)},
             }
             kept = self._documents[path] = (version, orjson.dumps(document))
-        return kept[1]
+        return kept
 
     def everything(self) -> tuple[str, Callable[[str], Document]]:
         """A hash that changes with anything that is served, and what makes the document of version 2 of what is served
@@ -87,7 +89,7 @@ class OpenApi:
             )
             for one in definitions
         )
-        return hashlib.sha256(orjson.dumps(rows)).hexdigest()[:32]
+        return hashlib.sha256(orjson.dumps([self._build, rows])).hexdigest()[:32]
 
     def _schema_hash(self, schema: Mapping[str, Any] | None) -> str:
         if schema is None:

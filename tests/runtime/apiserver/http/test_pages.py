@@ -68,6 +68,23 @@ def test_the_paths_that_there_are_and_others() -> None:
     run(scenario)
 
 
+def test_who_names_the_hash_of_a_document_may_keep_it_for_ever() -> None:
+    async def scenario(served: Served) -> None:
+        path = (await served.get("/openapi/v3")).json["paths"]["apis/apps/v1"]["serverRelativeURL"]
+        named = await served.get(path)
+        assert named.headers["Cache-Control"] == "public, immutable"
+        assert "io.k8s.api.apps.v1.Deployment" in named.json["components"]["schemas"]
+        etag = named.headers["Etag"]
+        plain = await served.get("/openapi/v3/apis/apps/v1")
+        assert (plain.headers["Etag"], plain.headers["Cache-Control"]) == (etag, "no-cache, private")
+        known = await served.get("/openapi/v3/apis/apps/v1", headers={"If-None-Match": etag})
+        assert (known.status, known.raw) == (304, b"")
+        old = await served.get("/openapi/v3/apis/apps/v1?hash=old", allow_redirects=False)
+        assert (old.status, old.headers["Location"]) == (301, path)
+
+    run(scenario)
+
+
 def decoded(text: str) -> int:
     return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), "big")
 

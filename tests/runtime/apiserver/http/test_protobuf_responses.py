@@ -141,8 +141,9 @@ def test_an_object_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_encoded_first_is_forgotten_first() -> None:
     encodings = Encodings(ProtobufEncoder(built_in_types()), most=700)
+    meta = b'{"name":"%d","resourceVersion":"1"}'
     raws = [
-        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%d"},"data":{"a":"%b"}}' % (i, b"x" * 80)
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":%b,"data":{"a":"%b"}}' % (meta % i, b"x" * 80)
         for i in range(3)
     ]
     first = encodings.of(raws[0])
@@ -151,3 +152,9 @@ def test_what_was_encoded_first_is_forgotten_first() -> None:
         encodings.of(raw)
     assert encodings.of(raws[0]) is not first
     assert encodings.of(raws[0]) == first
+
+
+def test_what_is_only_answered_is_not_kept() -> None:
+    encodings = Encodings(ProtobufEncoder(built_in_types()))
+    token = b'{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","metadata":{},"status":{"token":"secret"}}'
+    assert encodings.of(token) is not encodings.of(token)

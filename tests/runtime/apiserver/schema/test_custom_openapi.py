@@ -38,7 +38,9 @@ def things(api: Api) -> Api:
 def test_a_custom_kind_is_explained(things: Api) -> None:
     openapi = OpenApi(things.server.registry, built_in_types(), installed_descriptions())
     before = openapi.index()
-    document = orjson.loads(openapi.document("apis/example.com/v1") or b"")
+    made = openapi.document("apis/example.com/v1")
+    assert made is not None
+    document = orjson.loads(made[1])
     schemas = document["components"]["schemas"]
     shown = schemas["com.example.v1.Thing"]
     assert shown["properties"]["spec"] == PROPERTIES["spec"]

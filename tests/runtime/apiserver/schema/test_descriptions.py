@@ -29,7 +29,8 @@ def test_a_type_without_a_description_has_empty_texts() -> None:
 def test_without_the_library_types_are_served_without_descriptions(tmp_path: Path) -> None:
     pods = ResourceDefinition(plural="pods", kind="Pod")
     for directory in (None, tmp_path):
-        document = OpenApi(Registry([pods]), built_in_types(), Descriptions(directory)).document("api/v1")
-        assert document is not None
+        made = OpenApi(Registry([pods]), built_in_types(), Descriptions(directory)).document("api/v1")
+        assert made is not None
+        document = made[1]
         assert b'"io.k8s.api.core.v1.PodSpec":{"type":"object","properties"' in document
         assert b'"description":"PodSpec' not in document
