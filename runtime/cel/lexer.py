@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from protocols.late_methods import dataclass
-from runtime.cel.errors import CompileError, Issue
+from runtime.cel.errors import Issue
 
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
 _TOKEN = re.compile(
@@ -44,31 +44,46 @@ class Token:
         return "<EOF>" if self.kind == "end" else self.text
 
 
-def tokens(expression: str) -> list[Token]:
+def tokens(expression: str) -> tuple[list[Token], list[Issue]]:
+    """And what is none of the language: it is left out, as what is around it may have further mistakes."""
     found: list[Token] = []
     issues: list[Issue] = []
     at = 0
     while at < len(expression):
         match = _TOKEN.match(expression, at)
         if match is None:
-            issues.append(Issue(at, f"Syntax error: token recognition error at: '{_unreadable(expression, at)}'"))
-            at += len(_unreadable(expression, at))
+            unreadable = _unreadable(expression, at)
+            issues.append(Issue(at, f"Syntax error: token recognition error at: '{unreadable}'"))
+            at += len(unreadable)
             continue
         kind, text = str(match.lastgroup), match.group()
         if kind != "space":
             found.append(Token(text if kind == "op" or text in KEYWORDS else kind, text, at))
         at = match.end()
-    if issues:
-        raise CompileError(expression, issues)
     found.append(Token("end", "", len(expression)))
-    return found
+    return found, issues
 
 
 def _unreadable(expression: str, at: int) -> str:
-    """What the lexer gives up on: an unclosed string to the end of its line, else one character."""
-    if expression[at] in "\"'":
-        return re.split(r"[\n\r]", expression[at:])[0]
-    return expression[at]
+    """What the lexer gives up on: all that could have been the beginning of a token, and the character after it."""
+    match expression[at]:
+        case '"' | "'":
+            end = _STRING_PREFIX.match(expression, at + 1)
+        case "`":
+            end = re.compile(r"[a-zA-Z0-9_.\-/ ]*").match(expression, at + 1)
+        case "=" | "&" | "|":
+            return expression[at : at + 2]
+        case _:
+            return expression[at]
+    assert end is not None
+    return expression[at : end.end() + 1]
+
+
+_HEX = "[0-9a-fA-F]"
+_STRING_PREFIX = re.compile(
+    rf"(?:{_ESCAPE}|[^\\\n\r])*(?:\\(?:[xX]{_HEX}?|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-3][0-7]?)?)?"
+)
+"""Of a string that is not closed, or has an escape that is none."""
 
 
 def unescaped(text: str) -> str | bytes:

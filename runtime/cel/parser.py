@@ -1,6 +1,7 @@
 """From an expression to its tree.
 
-Source: cel-go parser/parser.go, parser/gen/CEL.g4. Of several errors of syntax the first is reported.
+Source: cel-go parser/parser.go, parser/gen/CEL.g4. Of several errors of syntax the first is reported, beside
+what is no token.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ RESERVED = frozenset(
 RELATIONS = {"==": "_==_", "!=": "_!=_", "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "in": "@in"}
 ADDITIVE = {"+": "_+_", "-": "_-_"}
 MULTIPLICATIVE = {"*": "_*_", "/": "_/_", "%": "_%_"}
+CLOSING = frozenset(")]}")
+STARTS = frozenset({"[", "{", "(", ".", "-", "!", "true", "false", "null", "float", "int", "uint", "string", "ident"})
 LEVELS = (RELATIONS, ADDITIVE, MULTIPLICATIVE)
 EXPECTED = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
@@ -65,7 +68,13 @@ def parse(expression: str) -> Tree:
     if len(expression) > LONGEST_EXPRESSION:
         text = f"expression code point size exceeds limit: size: {len(expression)}, limit {LONGEST_EXPRESSION}"
         raise CompileError(expression, [Issue(NOWHERE, text)])
-    root = _Parser(expression).whole()
+    found, unreadable = tokens(expression)
+    try:
+        root = _Parser(expression, found).whole()
+    except CompileError as error:
+        raise CompileError(expression, unreadable + error.issues) from None
+    if unreadable:
+        raise CompileError(expression, unreadable)
     if _depth(root) > DEEPEST:
         raise CompileError(expression, [Issue(NOWHERE, "max recursion depth exceeded")])
     return Tree(expression, root)
@@ -88,10 +97,11 @@ def _depth(root: Node) -> int:
 
 
 class _Parser:
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str, found: list[Token]) -> None:
         self._expression = expression
-        self._tokens = tokens(expression)
+        self._tokens = found
         self._next = 0
+        self._open = 0  # brackets
         self._depths = [0] * (2 + len(LEVELS))  # of whole expressions, and of operators' operands by their level
 
     def whole(self) -> Node:
@@ -122,8 +132,17 @@ class _Parser:
     def _expect(self, kind: str, expecting: str = "") -> Token:
         token = self._peek()
         if token.kind != kind:
-            raise self._error(token, f"mismatched input '{token.shown}' expecting {expecting or repr(kind)}")
+            raise self._error(token, self._mistaken(token, kind, expecting or repr(kind)))
         return self._take()
+
+    def _mistaken(self, token: Token, kind: str, expecting: str) -> str:
+        """One token too many or too few is named as such, if what follows fits then."""
+        if token.kind != "end" and self._tokens[self._next + 1].kind == kind:
+            return f"extraneous input '{token.shown}' expecting {expecting}"
+        closed = token.kind == "end" and expecting == repr(kind) and kind in CLOSING and self._open == 1
+        if closed or (kind == ":" and token.kind in STARTS):
+            return f"missing '{kind}' at '{token.shown}'"
+        return f"mismatched input '{token.shown}' expecting {expecting}"
 
     def _conditional(self) -> Node:
         self._enter(-1)
@@ -192,9 +211,7 @@ class _Parser:
         while True:
             if (dot := self._taken(".")) is not None:
                 optional = self._taken("?") is not None
-                if self._peek().kind == "escaped":
-                    raise self._refused(self._peek().at, "unsupported syntax: '`'")
-                name = self._expect("ident", "IDENTIFIER").text
+                name = self._field_name(optional=optional)
                 opening = self._taken("(") if not optional else None
                 if opening is None:
                     node = Select(at=dot.at, operand=node, field=name, optional=optional)
@@ -202,22 +219,40 @@ class _Parser:
                     node = self._call(opening.at, name, node, self._list_of(")"))
             elif (bracket := self._taken("[")) is not None:
                 function = "_[?_]" if self._taken("?") is not None else "_[_]"
+                self._open += 1
                 key = self._conditional()
                 self._expect("]")
+                self._open -= 1
                 node = Call(at=bracket.at, function=function, target=None, arguments=[node, key])
             elif self._peek().kind == "{" and (type_name := qualified(node)) is not None:
                 node = self._struct(type_name)
             else:
                 return node
 
+    def _field_name(self, *, optional: bool) -> str:
+        token = self._peek()
+        if token.kind == "escaped":
+            raise self._refused(token.at, "unsupported syntax: '`'")
+        if token.kind == "ident":
+            return self._take().text
+        if optional:
+            mismatch = f"Syntax error: mismatched input '{token.shown}' expecting {{IDENTIFIER, ESC_IDENTIFIER}}"
+            issues = [Issue(token.at, mismatch), Issue(token.at, "unsupported ident kind")]
+            raise CompileError(self._expression, issues)
+        if token.kind in ("true", "false", "null"):
+            raise self._error(token, f"mismatched input '{token.text}' expecting IDENTIFIER")
+        raise self._error(token, f"no viable alternative at input '.{token.text}'")
+
     def _list_of(self, closing: str) -> list[Node]:
         elements: list[Node] = []
         if self._taken(closing) is not None:
             return elements
+        self._open += 1
         while True:
             elements.append(self._conditional())
             if self._taken(",") is None:
-                self._expect(closing, f"{{'{closing}', ','}}" if closing != ")" else "')'")
+                self._expect(closing)
+                self._open -= 1
                 return elements
 
     def _call(self, at: int, name: str, target: Node | None, arguments: list[Node]) -> Node:
@@ -237,14 +272,19 @@ class _Parser:
             case "." if self._peek().kind == "ident":
                 return self._named(self._peek(), "." + self._take().text)
             case "(":
+                self._open += 1
                 node = self._conditional()
                 self._expect(")")
+                self._open -= 1
                 return node
             case "[":
                 return self._list(token.at)
             case "{":
                 return MapLiteral(at=token.at, entries=self._entries())
-        raise self._error(token, f"mismatched input '{token.shown}' expecting {EXPECTED}")
+        too_many = token.kind != "end" and self._peek().kind in STARTS
+        raise self._error(
+            token, f"{'extraneous' if too_many else 'mismatched'} input '{token.shown}' expecting {EXPECTED}"
+        )
 
     def _named(self, token: Token, name: str) -> Node:
         if token.text in RESERVED:
@@ -285,14 +325,21 @@ class _Parser:
         elements: list[Node] = []
         optionals: set[int] = set()
         self._lone_comma("]")
+        self._open += 1
         while self._peek().kind != "]":
             if self._taken("?") is not None:
                 optionals.add(len(elements))
             elements.append(self._conditional())
-            if self._taken(",") is None:
+            if self._taken(",") is None or self._peek().kind in ("end", ","):
                 break
-        self._expect("]", "{']', ','}")
+        self._close("]")
         return ListLiteral(at=at, elements=elements, optionals=frozenset(optionals))
+
+    def _close(self, closing: str) -> None:
+        after_comma = self._tokens[self._next - 1].kind == ","
+        lacking = after_comma or self._peek().kind == ","
+        self._expect(closing, repr(closing) if lacking else f"{{'{closing}', ','}}")
+        self._open -= 1
 
     def _lone_comma(self, closing: str) -> None:
         """[,] is a list, an empty one."""
@@ -302,28 +349,30 @@ class _Parser:
     def _entries(self) -> list[Entry]:
         entries: list[Entry] = []
         self._lone_comma("}")
+        self._open += 1
         while self._peek().kind != "}":
             optional = self._taken("?") is not None
             key = self._conditional()
             self._expect(":")
             entries.append(Entry(key=key, value=self._conditional(), optional=optional))
-            if self._taken(",") is None:
+            if self._taken(",") is None or self._peek().kind in ("end", ","):
                 break
-        self._expect("}", "{'}', ','}")
+        self._close("}")
         return entries
 
     def _struct(self, name: str) -> Node:
         at = self._take().at
         fields: list[FieldEntry] = []
         self._lone_comma("}")
+        self._open += 1
         while self._peek().kind != "}":
             optional = self._taken("?") is not None
             field = self._expect("ident", "IDENTIFIER")
             colon = self._expect(":")
             fields.append(FieldEntry(at=colon.at, name=field.text, value=self._conditional(), optional=optional))
-            if self._taken(",") is None:
+            if self._taken(",") is None or self._peek().kind in ("end", ","):
                 break
-        self._expect("}", "{'}', ','}")
+        self._close("}")
         return StructLiteral(at=at, type_name=name, fields=fields)
 
 

@@ -1,8 +1,8 @@
 """What Kubernetes says of 1,300 expressions: their problems, types, values, errors, estimated and actual costs.
 
 answers.json was recorded with recorder.go against the libraries of Kubernetes 1.36. `costs`: the least and the most
-that is estimated, and what it was. Variables are those below; sizes of s, l, ls, m and y are estimated as at most 20, those
-of what is in them as at most 10.
+that is estimated, and what it was. Variables are those below; sizes of s, l, ls, m and y are estimated as at most 20,
+those of what is in them as at most 10.
 """
 
 from __future__ import annotations
