@@ -32,8 +32,9 @@ class CustomResources:
     def __init__(self, cluster: Cluster, cache: WatchCache, asking: Asking) -> None:
         """asking: whom objects ask that are converted."""
         self._cluster, self._cache, self._asking = cluster, cache, asking
-        self._served: dict[str, list[ResourceDefinition]] = {}  # by the name of the CustomResourceDefinition
-        self._specs: dict[str, Object] = {}  # of those that are served
+        # By the name of the CustomResourceDefinition, which is also what its objects are stored under.
+        self._served: dict[str, list[ResourceDefinition]] = {}
+        self._specs: dict[str, Object] = {}  # of those whose names are accepted
         self._terminating: dict[str, str] = {}  # what objects of those that are being deleted are stored under → name
         self._serve_all()
 
@@ -127,13 +128,13 @@ class CustomResources:
     def _withdraw(self, name: str) -> None:
         state = self._cluster.state
         served = self._served.pop(name, [])
-        self._specs.pop(name, None)
         state.when_durable(self._ending_watches(served))
-        for one in served:
-            self._terminating.pop(one.storage, None)
-            if one.is_stored:
-                for key, record in list(state.collection(one.storage).records.items()):
-                    state.remove(one.storage, key, decode_object(record.raw))
+        self._terminating.pop(name, None)
+        if self._specs.pop(name, None) is not None:  # else the objects are of another resource of this name
+            for key, record in list(
+                state.collection(name).records.items()
+            ):  # where no version was served, or meanwhile
+                state.remove(name, key, decode_object(record.raw))
         self._remove(served)
 
     def _ending_watches(self, definitions: list[ResourceDefinition]) -> Callable[[], None]:

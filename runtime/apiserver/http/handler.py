@@ -30,6 +30,7 @@ from runtime.apiserver.core.field_managers import agent_prefix
 from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
+from runtime.apiserver.errors.go_durations import duration_problem
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
@@ -239,6 +240,7 @@ class ApiHttp:
         target = _target(request.target)
         try:
             self._let_in(request, target)
+            _check_timeout(target.query)
             if target.is_resource:
                 self._resource(request, target)
             elif target.path == SNAPSHOT_PATH:
@@ -539,6 +541,13 @@ def _is_resource(path: str) -> bool:
     if path.startswith("/apis/"):
         return path.count("/", 0, -1) >= 4
     return path.startswith("/api/") and path.count("/", 0, -1) >= 3
+
+
+def _check_timeout(query: Mapping[str, str]) -> None:
+    """Of requests that end by themselves; nothing here takes as long as one may say. Raises StatusError (400)."""
+    timeout = query.get("timeout")
+    if timeout and not is_watch(query) and (problem := duration_problem(timeout)):
+        raise status_errors.bad_request(f"invalid timeout specified in the request URL - {problem}")
 
 
 def _deprecation_of(path: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from runtime.apiserver.errors.go_durations import duration_problem
+
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 # lowest, highest, names with their numbers
@@ -21,10 +23,8 @@ _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
 )
 _DESCRIPTORS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _EVERY = "@every "
-_UNITS = ("ns", "us", "µs", "μs", "ms", "s", "m", "h")
 _LARGEST = 2**63 - 1
 _zone_part = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
-_piece = re.compile(r"(?P<number>[0-9]*\.?[0-9]*)(?P<unit>[^0-9.]*)")
 
 
 class _ScheduleError(ValueError):
@@ -111,29 +111,9 @@ def _parse_descriptor(text: str) -> None:
         return
     if not text.startswith(_EVERY):
         raise _ScheduleError(f"unrecognized descriptor: {text}")
-    problem = _duration_problem(text.removeprefix(_EVERY))
+    problem = duration_problem(text.removeprefix(_EVERY))
     if problem:
         raise _ScheduleError(f"failed to parse duration {text}: {problem}")
-
-
-def _duration_problem(text: str) -> str:
-    """Source: Go's time.ParseDuration."""
-    rest = text[1:] if text[:1] in ("+", "-") else text
-    if rest == "0":
-        return ""
-    if not rest:
-        return f'time: invalid duration "{text}"'
-    while rest:
-        found = _piece.match(rest)
-        assert found is not None
-        if found["number"] in ("", "."):
-            return f'time: invalid duration "{text}"'
-        if not found["unit"]:
-            return f'time: missing unit in duration "{text}"'
-        if found["unit"] not in _UNITS:
-            return f'time: unknown unit "{found["unit"]}" in duration "{text}"'
-        rest = rest[found.end() :]
-    return ""
 
 
 def time_zone_problems(zone: str) -> list[str]:

@@ -93,6 +93,16 @@ def test_with_its_definition_its_objects_are_deleted_and_their_watches_end(thing
     assert things.send("GET", THINGS).names == []
 
 
+def test_with_a_definition_of_which_nothing_is_served_its_objects_are_deleted(things: Api) -> None:
+    things.send("POST", THINGS, thing())
+    version = {"name": "v1", "served": False, "storage": True, "schema": SCHEMA}
+    things.patch("customresourcedefinitions", "things.example.com", {"spec": {"versions": [version]}})
+    assert things.send("GET", THINGS).status == 404
+    assert things.delete("customresourcedefinitions", "things.example.com").status == 200
+    things.create("customresourcedefinitions", crd())
+    assert things.send("GET", THINGS).names == []
+
+
 def test_a_definition_stays_until_the_finalizers_of_its_objects_are_gone(things: Api) -> None:
     things.send("POST", THINGS, thing(metadata={"name": "held", "finalizers": ["example.com/hold"]}))
     things.send("POST", THINGS, thing(metadata={"name": "free"}))

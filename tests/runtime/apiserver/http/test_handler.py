@@ -282,6 +282,21 @@ def test_keys_that_are_applied_twice_are_found_by_their_lines(body: bytes) -> No
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    "timeout, status",
+    [("10s", 200), ("1.5h", 200), ("", 200), ("10", 400), ("invalid", 400), ("10x", 400), ("x&watch=1", 200)],
+)
+def test_a_timeout_is_a_duration(timeout: str, status: int) -> None:
+    async def scenario(served: Served) -> None:
+        async with served.session.get(f"{served.url}{PODS}?timeout={timeout}&timeoutSeconds=1") as answer:
+            assert answer.status == status
+            if status == 400:
+                message = (await answer.json())["message"]
+                assert message.startswith("invalid timeout specified in the request URL - time: ")
+
+    run(scenario)
+
+
 def test_what_is_applied_may_be_yaml_that_looks_like_json() -> None:
     async def scenario(served: Served) -> None:
         body = b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"b": "", "a": "c",},},}'

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -140,3 +141,13 @@ def test_another_build_has_other_hashes() -> None:
     registry = Registry([DEPLOYMENTS])
     first, other = (OpenApi(registry, built_in_types(), installed_descriptions(), build=build) for build in ("1", "2"))
     assert first.index() != other.index()
+
+
+def test_a_custom_kind_says_what_the_fields_of_every_object_are_for() -> None:
+    widgets = replace(WIDGETS, schema={"type": "object", "properties": {"spec": {"type": "object"}}})
+    properties = schema(document(openapi_of(widgets), "apis/example.com/v1"), "com.example.v1.Widget")["properties"]
+    described = {name: one.get("description", "") for name, one in properties.items()}
+    assert described["apiVersion"].startswith("APIVersion defines")
+    assert described["kind"].startswith("Kind is a string")
+    assert described["metadata"].startswith("Standard object's metadata")
+    assert described["spec"] == ""
