@@ -56,6 +56,7 @@ RELATIONS = {"==": "_==_", "!=": "_!=_", "<": "_<_", "<=": "_<=_", ">": "_>_", "
 ADDITIVE = {"+": "_+_", "-": "_-_"}
 MULTIPLICATIVE = {"*": "_*_", "/": "_/_", "%": "_%_"}
 CLOSING = frozenset(")]}")
+NUMBERS = frozenset({"int", "float"})
 STARTS = frozenset({"[", "{", "(", ".", "-", "!", "true", "false", "null", "float", "int", "uint", "string", "ident"})
 LEVELS = (RELATIONS, ADDITIVE, MULTIPLICATIVE)
 EXPECTED = (
@@ -194,17 +195,33 @@ class _Parser:
         token = self._peek()
         if token.kind not in ("!", "-"):
             return self._member()
-        signs = 0
+        signs, sign = 0, token
         while self._peek().kind == token.kind:
             following = self._tokens[self._next + 1].kind
-            if token.kind == "-" and signs == 0 and following in ("int", "float"):
+            if token.kind == "-" and signs == 0 and following in NUMBERS:
                 return self._member()
-            self._take()
+            sign = self._take()
             signs += 1
+        if token.kind == "!" and self._peek().kind == "-" and self._tokens[self._next + 1].kind not in NUMBERS:
+            sign = self._take()
+        if sign.kind != token.kind or (sign.kind == "-" and self._peek().kind not in STARTS - {"-", "!"}):
+            raise self._unsigned(sign)
         operand = self._member()
         if signs % 2 == 0:
             return operand
         return Call(at=token.at, function="!_" if token.kind == "!" else "-_", target=None, arguments=[operand])
+
+    def _unsigned(self, minus: Token) -> CompileError:
+        """What stands after a minus can have none there."""
+        token = self._peek()
+        if token.kind in ("true", "false", "null"):
+            return self._error(token, f"mismatched input '{token.text}' expecting IDENTIFIER")
+        through = self._expression[minus.at : token.at + len(token.text)].rstrip()
+        error = self._error(token, f"no viable alternative at input '{through}'")
+        if token.kind == "end":
+            mismatch = Issue(token.at, f"Syntax error: mismatched input '<EOF>' expecting {EXPECTED}")
+            return CompileError(self._expression, [*error.issues, mismatch])
+        return error
 
     def _member(self) -> Node:
         node = self._primary()
