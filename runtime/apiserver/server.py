@@ -426,7 +426,10 @@ class ApiServer:
             response = self._carry_out(cluster, call)
         except StatusError as err:
             response = err.response()
-        return replace(response, warnings=tuple(warnings)) if warnings else response
+        annotations = None if remarks is None else remarks.annotations
+        if not warnings and not annotations:
+            return response
+        return replace(response, warnings=tuple(warnings), annotations=annotations)
 
     def _react(self) -> None:
         """Run the reactions to this request's changes, and to the changes that they make, as part of its commit."""

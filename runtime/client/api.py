@@ -53,8 +53,8 @@ class Request:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
     """The response. status 0: there was none, and error says why; then the request may have been carried out all the
-    same, unless sent is False. retry_after: seconds, from the header; 0 where there was none. warnings: of the embedded
-    server, for people.
+    same, unless sent is False. retry_after: seconds, from the header; 0 where there was none. warnings, for
+    people, and annotations, for the audit log, are of the embedded server.
     """
 
     status: int
@@ -64,6 +64,7 @@ class Response:
     error: str = ""
     sent: bool = True
     warnings: tuple[str, ...] = ()
+    annotations: Mapping[str, str] | None = None
 
 
 class Stream(Protocol):

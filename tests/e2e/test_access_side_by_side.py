@@ -134,6 +134,11 @@ def devices(name: str, *, admin: bool = False) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
 
 
+def pod(name: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "nginx"}], "serviceAccountName": "a", "serviceAccount": "a"}
+    return {"metadata": {"name": name}, "spec": {**spec, "automountServiceAccountToken": False}}
+
+
 def template(name: str, claim: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"spec": claim["spec"]}}
 
@@ -208,6 +213,12 @@ STEPS = [
     Step("POST", ROLES, role("r3", rule("get delete", "pods secrets")), user="jim"),
     Step("POST", BINDINGS, binding("b4", "cluster-admin", "ClusterRole", "joe"), user="jim"),
     Step("PATCH", f"{BINDINGS}/b", {"roleRef": {"name": "other"}}, type=MERGE, user=""),
+    Step("POST", ROLES, role("escalates", rule("escalate", "roles", GROUP, "r9")), user=""),
+    Step("POST", BINDINGS, binding("escalates", "escalates", "Role", "jane"), user=""),
+    Step("POST", ROLES, role("r9", rule("delete", "secrets"))),
+    Step("PUT", f"{ROLES}/r8", role("r8", rule("delete", "secrets"))),
+    Step("PUT", f"{ROLES}/r9", role("r9", rule("delete", "secrets"))),
+    Step("PATCH", f"{ROLES}/r9", role("r9", rule("delete", "pods")), type=MERGE),
     # A creation by another verb.
     Step("POST", ROLES, role("writes", rule("update patch", "leases", "coordination.k8s.io")), user=""),
     Step("POST", BINDINGS, binding("writes", "writes", "Role", "jane"), user=""),
@@ -259,6 +270,9 @@ STEPS = [
     Step("DELETE", f"{JUDGING}/side-p", user=""),
     Step("DELETE", f"{JUDGING}/side-q", user=""),
     Step("DELETE", f"{JUDGED}/side-b", user=""),
+    # Pods, which are held to nothing here.
+    Step("POST", f"{NAMESPACE}/pods", pod("p"), user=""),
+    Step("PATCH", f"{NAMESPACE}/pods/p", {"metadata": {"labels": {"a": "b"}}}, type=MERGE, user=""),
     # Devices.
     Step("POST", CLAIMS, devices("admin", admin=True), user=""),
     Step("POST", TEMPLATES, template("t", devices("t", admin=True)), user=""),

@@ -79,8 +79,9 @@ class Cluster:
         """Now, as objects carry it: RFC 3339, whole seconds."""
         return format_time(self.clock.now())
 
-    def access(self) -> AccessControl:
-        return AccessControl(self.authenticate, self.authorize, self.resolver)
+    def access(self, name: str = "") -> AccessControl:
+        """name: of the object in the request's path."""
+        return AccessControl(self.authenticate, self.authorize, self.resolver, name)
 
     def plural_of(self, api_version: str, kind: str) -> str:
         """See registry.strategy.Granting."""

@@ -130,6 +130,8 @@ class Entry:
         is_said = response.body.startswith(_STATUS) or self._extent.level == REQUEST_RESPONSE
         found = _decoded(response.body) if response.status >= 400 or is_said else None
         self._more["responseStatus"] = _status(response, found)
+        if response.annotations:
+            self._annotations = dict(sorted({**response.annotations, **self._annotations}.items()))
         if found is not None and self._extent.level == REQUEST_RESPONSE:
             self._more["responseObject"] = self._shown(found)
         if self._is_long:

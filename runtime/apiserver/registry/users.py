@@ -104,11 +104,12 @@ EVERYTHING = EverythingIsAllowed()
 
 
 class AccessControl(NamedTuple):
-    """Who somebody is, and what they may do."""
+    """Who somebody is, and what they may do. name: of the object in the request's path."""
 
     authenticate: Authenticate
     authorize: Authorize
     resolver: RuleResolver = EVERYTHING
+    name: str = ""
 
 
 class StaticTokens:

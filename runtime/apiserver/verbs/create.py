@@ -65,7 +65,7 @@ def create_object(
     obj = chain.admit_create(cluster, definition, obj, call)
     meta = obj["metadata"]
     if strategy.confirm is not None:
-        strategy.confirm(obj, None, requester, cluster.access())
+        strategy.confirm(obj, None, requester, cluster.access("" if call is None else call.route.name))
     if generated:  # as late as that: what these plugins refuse has no name yet
         meta["name"] = _generated_name(cluster, definition, meta)
     meta.setdefault("name", "")  # refused below, together with what else is wrong

@@ -57,7 +57,7 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
     definition, strategy = call.definition, call.definition.strategy
     new = chain.admit_update(cluster, call, new, old)
     if strategy.confirm is not None:
-        strategy.confirm(new, old, call.user, cluster.access())
+        strategy.confirm(new, old, call.user, cluster.access(call.route.name))
     _check_version(definition, call.key, record, new)
     metadata.carry_over(new, old)
     errors = validate_metadata(definition, new["metadata"])

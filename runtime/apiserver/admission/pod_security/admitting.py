@@ -25,7 +25,7 @@ from runtime.apiserver.admission.pod_security.levels import (
 )
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import aggregate
+from runtime.apiserver.errors.field_errors import FieldError, aggregate
 from runtime.apiserver.registry.admission_settings import BY_DEFAULT, PodSecuritySettings
 
 NAMESPACES, PODS = "namespaces", "pods"
@@ -62,13 +62,15 @@ def check(cluster: Cluster, call: Call, obj: Object, old: Object | None = None) 
     record = cluster.state.get(NAMESPACES, namespace)
     if record is None:
         return
-    defaults = _defaults(settings)
-    if defaults.allows_all and not any(label.startswith(PREFIX) for label in record.labels):
-        return
-    policy, errors = policy_of(record.labels, defaults)
+    defaults, errors = _defaults(settings), list[FieldError]()
+    policy = defaults
+    if any(label.startswith(PREFIX) for label in record.labels):
+        policy, errors = policy_of(record.labels, defaults)
     if errors:
         call.annotate(f"{PREFIX}error", f"Failed to parse policy: {aggregate(errors)}")
     elif policy.allows_all:
+        if storage == PODS:
+            call.annotate(f"{PREFIX}enforce-policy", str(policy.enforce))
         return
     if storage == PODS and old is not None and _images(obj) == _images(old):
         return

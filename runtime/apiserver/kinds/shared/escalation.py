@@ -30,7 +30,7 @@ def confirm_role(new: Object, old: Object | None, user: User, access: AccessCont
         "verb": "escalate",
         "resource": plural,
         "namespace": namespace,
-        "name": "" if old is None else name_of(old),
+        "name": access.name,
     }
     if _may(access, user, asked) or only_for_deletion(new, old):
         return

@@ -115,6 +115,20 @@ def test_a_status_that_says_what_was_done_is_noted_at_every_level() -> None:
     assert (status["status"], status["details"]["kind"], status["code"]) == ("Success", "secrets", 200)
 
 
+def test_what_admission_says_of_a_request_is_noted() -> None:
+    noted = Noted({"level": "Metadata"})
+
+    async def scenario(served: Served) -> None:
+        await served.create("a")
+
+    noted.during(scenario)
+    assert noted.events[-1]["annotations"] == {
+        "authorization.k8s.io/decision": "allow",
+        "authorization.k8s.io/reason": "",
+        "pod-security.kubernetes.io/enforce-policy": "privileged:latest",
+    }
+
+
 def test_managed_fields_are_left_out_where_the_policy_says_so() -> None:
     noted = Noted({"level": "RequestResponse"}, omitManagedFields=True)
 
