@@ -103,8 +103,9 @@ def _walk(value: Value, steps: list[Step], frame: Frame) -> Value:
         key = step.key if step.computed is None else usable_key(step.computed(frame))
         optional = optional or step.optional
         if step.tests:
-            frame.cost += 1
-            return found(value, key)[0]
+            present = found(value, key)[0]
+            frame.cost += present or not optional
+            return present
         if not optional:
             frame.cost += 1
             value = reached(value, key)

@@ -121,6 +121,9 @@ def _transformer(macro: str, count: int, *, filters: bool, only_filters: bool = 
 
 def _sort_by(at: int, target: Node, arguments: list[Node]) -> Node:
     """elements.sortBy(e, key): the elements are bound to a name, and sorted by what e.map(e, key) makes of them."""
+    if not isinstance(target, (ListLiteral, Ident, Comprehension, Call, Select)):
+        allowed = "a list, identifier, comprehension, call or select expression"
+        raise MacroError(target.at, f"sortBy can only be applied to {allowed}")
     bound = "@__sortBy_input__"
 
     def elements() -> Node:

@@ -227,6 +227,10 @@ def test_an_evaluation_fails_with_this_text(expression: str, text: str) -> None:
         ("has(self)", "1:5: invalid argument to has() macro"),
         ("[1].all(1, true)", "1:9: argument must be a simple name"),
         ("[1].map(1, true)", "1:9: argument is not an identifier"),
+        (
+            "{}.sortBy(x, x)",
+            "1:1: sortBy can only be applied to a list, identifier, comprehension, call or select expression",
+        ),
         ("true.all(x, x)", f"1:1: expression of type 'bool' cannot be range of a comprehension {RANGES}"),
         ("duration('x')", "1:10: invalid duration argument"),
         ("timestamp('x')", "1:11: invalid timestamp argument"),
