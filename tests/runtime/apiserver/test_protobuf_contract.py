@@ -88,6 +88,6 @@ def test_the_recorded_bytes_are_those_of_kube_apiserver(tmp_path_factory: pytest
 
         encoder = ProtobufEncoder(built_in_types())
         found = dict(protobuf_contract.answers(ask, TABLES))
-    assert found.keys() == RECORDED.keys()
+    assert found.keys() >= RECORDED.keys()  # the tables grow
     for name, (shown, raw) in found.items():
         assert shown is None or encoded(encoder, shown) == raw, name
