@@ -70,14 +70,22 @@ def pruned(value: Any) -> Any:
     return [pruned(inner) for inner in value] if isinstance(value, list) else value
 
 
+def backwards(value: Any) -> Any:
+    """The same; but for raw JSON, which is written as it is."""
+    if value in (VALUES["raw"], VALUES["any"]):
+        return value
+    if isinstance(value, dict):
+        return {name: backwards(inner) for name, inner in reversed(value.items())}
+    return [backwards(inner) for inner in value] if isinstance(value, list) else value
+
+
 def test_all_fields_of_all_kinds_come_back(encoder: ProtobufEncoder, decoder: ProtobufDecoder) -> None:
     for place, name in TYPES.kinds.items():
         api_version, _, kind = place.rpartition("/")
         obj = {"apiVersion": api_version, "kind": kind, **whole(TYPES, name, 5)}
         encoded = encoder.encode(obj)
         assert pruned(decoder.decode(encoded)) == pruned(obj), place
-        backwards = dict(reversed(obj.items()))
-        assert encoder.encode(backwards) == encoded, place  # by number, whatever comes first
+        assert encoder.encode(backwards(obj)) == encoded, place  # by number and by key, whatever comes first
 
 
 def lists() -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...]]]:
