@@ -76,9 +76,10 @@ def parse(expression: str) -> Tree:
         raise CompileError(expression, unreadable + error.issues) from None
     if unreadable:
         raise CompileError(expression, unreadable)
-    if _depth(root) > DEEPEST:
+    depth = _depth(root)
+    if depth > DEEPEST:
         raise CompileError(expression, [Issue(NOWHERE, "max recursion depth exceeded")])
-    return Tree(expression, root)
+    return Tree(expression, root, depth)
 
 
 def _whole(digits: str) -> int:

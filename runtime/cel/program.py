@@ -35,6 +35,7 @@ from runtime.cel.syntax import (
 from runtime.cel.values import Optional, TypeValue, Value
 from runtime.cel.walking import nodes
 
+SHALLOW = 30  # levels that are evaluated without more room on the stack
 CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 SCALARS = frozenset({bool, int, values.Uint, float, str})
 GROWING = frozenset(
@@ -66,11 +67,12 @@ class _Attribute:
 class Program:
     """A compiled expression. references: the declared variables that it reads."""
 
-    __slots__ = ("_closure", "expression", "references")
+    __slots__ = ("_closure", "_is_deep", "expression", "references")
 
     def __init__(self, tree: Tree, environment: Environment) -> None:
         self.expression = tree.expression
         self.references = frozenset(tree.references)
+        self._is_deep = tree.depth > SHALLOW
         with room():
             self._closure = _Planner(environment).plan(tree.root)
 
@@ -78,12 +80,17 @@ class Program:
         """The value, and what it cost. Raises EvaluationError, CostExceededError; their `cost` says what it was."""
         frame = Frame(dict(variables), limit)
         effort.begin()
+        try:
+            return self._value(frame), frame.cost
+        except (EvaluationError, CostExceededError) as error:
+            error.cost = frame.cost
+            raise
+
+    def _value(self, frame: Frame) -> Value:
+        if not self._is_deep:
+            return self._closure(frame)
         with room():
-            try:
-                return self._closure(frame), frame.cost
-            except (EvaluationError, CostExceededError) as error:
-                error.cost = frame.cost
-                raise
+            return self._closure(frame)
 
 
 class _Planner:

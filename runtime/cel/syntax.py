@@ -109,6 +109,9 @@ class Comprehension(Node):
 
 @dataclass(slots=True, eq=False)
 class Tree:
+    """depth: levels of nodes, as the expression is written."""
+
     expression: str
     root: Node
+    depth: int
     references: set[str] = field(default_factory=set)  # variables that it reads
