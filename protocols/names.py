@@ -34,6 +34,11 @@ def _regex_error(rule: str, pattern: str, *examples: str) -> str:
     return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
+def _too_many_bytes(most: int) -> str:
+    """Of labels: what is of names is counted in characters."""
+    return f"must be no more than {most} bytes"
+
+
 def too_many_characters(most: int) -> str:
     return f"must be no more than {most} characters"
 
@@ -116,7 +121,7 @@ def _label_key_problems(value: str) -> list[str]:
     if not name:
         problems.append("name part must be non-empty")
     elif len(name) > 63:
-        problems.append(f"name part {too_many_characters(63)}")
+        problems.append(f"name part {_too_many_bytes(63)}")
     if not _key.fullmatch(name):
         problems.append(f"name part {_label_key_rule()}")
     return problems
@@ -127,7 +132,7 @@ def _label_key_rule() -> str:
 
 
 def label_value(value: str) -> list[str]:
-    problems = [too_many_characters(63)] if len(value) > 63 else []
+    problems = [_too_many_bytes(63)] if len(value) > 63 else []
     if value and not _key.fullmatch(value):
         problems.append(_regex_error(_VALUE_RULE, f"({_KEY})?", "MyValue", "my_value", "12345"))
     return problems

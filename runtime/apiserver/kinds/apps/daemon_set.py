@@ -12,6 +12,7 @@ from typing import Any
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import age_cell, label_cell, name_cell, part, selector_cell
+from runtime.apiserver.kinds.shared.conditions import fill_times
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
 from runtime.apiserver.kinds.shared.pod_warnings import warnings_of_template
@@ -59,6 +60,7 @@ def prepare_for_update(_among: Allocating, new: Object, old: Object) -> None:
 
 def prepare_for_status_update(new: Object, old: Object) -> None:
     _set_template_generation(new, _template_generation(old))
+    fill_times(new, "lastTransitionTime")
 
 
 def _template_generation(daemonset: Object) -> int:

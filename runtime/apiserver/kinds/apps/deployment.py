@@ -12,6 +12,7 @@ from protocols.objects import Object
 from protocols.selectors import label_selector_of
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
+from runtime.apiserver.kinds.shared.conditions import fill_times
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
 from runtime.apiserver.kinds.shared.workloads import (
@@ -75,6 +76,10 @@ def _validate_strategy(strategy: Object) -> list[FieldError]:
     return errors + at_most_all(unavailable, f"{field}.maxUnavailable")
 
 
+def prepare_for_status_update(new: Object, _old: Object) -> None:
+    fill_times(new, "lastTransitionTime", "lastUpdateTime")
+
+
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
     status = new.get("status") or {}
     counts = (
@@ -125,6 +130,7 @@ RESOURCE = ResourceDefinition(
         validate_update=validate_selector_update,
         warn=warn_of_template,
         has_status=True,
+        prepare_for_status_update=prepare_for_status_update,
         status_update_keeps=("labels",),
         validate_status_update=validate_status_update,
     ),

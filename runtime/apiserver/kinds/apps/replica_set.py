@@ -11,6 +11,7 @@ from typing import Any
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.shared.cells import part, selector_cell
+from runtime.apiserver.kinds.shared.conditions import fill_times
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import not_negative
 from runtime.apiserver.kinds.shared.selectable_fields import count_at
@@ -40,6 +41,10 @@ def validate(replicaset: Object) -> list[FieldError]:
     return errors + validate_selected_template(spec, owner="ReplicaSet", empty="deployment")
 
 
+def prepare_for_status_update(new: Object, _old: Object) -> None:
+    fill_times(new, "lastTransitionTime")
+
+
 def cells(obj: Object, now: float) -> list[Any]:
     return [*replica_cells(obj, now), selector_cell(part(obj, "spec").get("selector"))]
 
@@ -60,6 +65,7 @@ RESOURCE = ResourceDefinition(
         validate_update=validate_selector_update,
         warn=warn_of_template,
         has_status=True,
+        prepare_for_status_update=prepare_for_status_update,
         empty_status={"replicas": 0},
         validate_status_update=validate_replicas_status,
         selectable_fields={"status.replicas": count_at("status.replicas")},

@@ -13,6 +13,7 @@ from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
 from runtime.apiserver.kinds.shared.claim_specs import wrong_claim_spec
+from runtime.apiserver.kinds.shared.conditions import fill_times
 from runtime.apiserver.kinds.shared.names import dns_label
 from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
 from runtime.apiserver.kinds.shared.pod_warnings import warnings_of_template
@@ -132,6 +133,10 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     return [forbidden("spec", detail)]
 
 
+def prepare_for_status_update(new: Object, _old: Object) -> None:
+    fill_times(new, "lastTransitionTime")
+
+
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
     status = new.get("status") or {}
     counts = (*_REPLICAS, "observedGeneration", "collisionCount")
@@ -189,6 +194,7 @@ RESOURCE = ResourceDefinition(
         validate_update=validate_update,
         warn=warn,
         has_status=True,
+        prepare_for_status_update=prepare_for_status_update,
         empty_status={"replicas": 0, "availableReplicas": 0},
         validate_status_update=validate_status_update,
     ),

@@ -344,7 +344,10 @@ def set_defaults(autoscaler: Object) -> None:
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
         spec["metrics"] = [v2.cpu_utilization(v2.DEFAULT_UTILIZATION)]
-    v2.set_behavior_defaults(spec)
+
+
+def canonicalize(autoscaler: Object) -> None:
+    v2.set_behavior_defaults(autoscaler["spec"])
 
 
 def cells(autoscaler: Object, now: float) -> list[Any]:
@@ -363,6 +366,6 @@ RESOURCE = replace(
     version="v1",
     to_storage=to_storage,
     from_storage=from_storage,
-    strategy=replace(v2.RESOURCE.strategy, set_defaults=set_defaults),
+    strategy=replace(v2.RESOURCE.strategy, set_defaults=set_defaults, canonicalize=canonicalize),
     printer=v2.RESOURCE.printer._replace(cells=cells),
 )

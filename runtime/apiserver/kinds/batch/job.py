@@ -13,6 +13,7 @@ from protocols.objects import Object, is_deleting
 from protocols.times import human_duration, parse_time
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.shared.cells import age_cell, is_true, name_cell, part, selector_cell
+from runtime.apiserver.kinds.shared.conditions import fill_times
 from runtime.apiserver.kinds.shared.job_status import wrong_job_status
 from runtime.apiserver.kinds.shared.job_validation import INDEXED, validate_job_spec
 from runtime.apiserver.kinds.shared.job_warnings import warnings_of_job
@@ -79,8 +80,15 @@ def generate_selector(job: Object) -> None:
         labels.setdefault(key, value)  # another one is refused below
         labels.setdefault(f"batch.kubernetes.io/{key}", value)
     spec.setdefault("selector", {}).setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = uid
-    if not job["metadata"].get("labels"):
-        job["metadata"]["labels"] = dict(labels)
+
+
+def canonicalize(job: Object) -> None:
+    """A Job without labels gets those of its template as it is stored."""
+    set_defaults(job)
+
+
+def prepare_for_status_update(new: Object, _old: Object) -> None:
+    fill_times(new, "lastProbeTime", "lastTransitionTime")
 
 
 def validate(job: Object) -> list[FieldError]:
@@ -140,8 +148,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     errors += _wrong_completions(spec, before)
     if spec.get("selector") != before.get("selector"):
         errors.append(invalid("spec.selector", _sorted_selector(spec.get("selector") or {}), IMMUTABLE))
-    if _template_without_directions(spec, before) != before["template"]:
-        errors.append(invalid(TEMPLATE, inner_form(spec["template"], "core.PodTemplateSpec"), IMMUTABLE))
+    errors += _wrong_template(spec, before)
     for name, type_ in _IMMUTABLE.items():
         if spec.get(name) != before.get(name):
             errors.append(invalid(f"spec.{name}", inner_form(spec.get(name), type_), IMMUTABLE))
@@ -160,17 +167,29 @@ def _wrong_completions(spec: Object, before: Object) -> list[FieldError]:
     return [invalid("spec.completions", now, "can only be modified in tandem with spec.parallelism")]
 
 
-def _template_without_directions(spec: Object, before: Object) -> Object:
-    """The new template, with the old directions of where its pods go if the Job is suspended and may change them."""
-    template: Object = spec["template"]
+def _wrong_template(spec: Object, before: Object) -> list[FieldError]:
+    """The template is immutable; but a suspended Job may say otherwise where its pods go, and what they ask for."""
+    template, old = spec["template"], before["template"]
     if not before.get("suspend"):
-        return template
-    kept, old = dict(template["spec"]), before["template"]["spec"]
-    for name in ("nodeSelector", "tolerations", "schedulingGates", "affinity", "containers", "initContainers"):
-        kept.pop(name, None)
-        if name in old:
-            kept[name] = old[name]
-    return {**template, "metadata": before["template"]["metadata"], "spec": kept}
+        same = template == old
+        return [] if same else [invalid(TEMPLATE, inner_form(template, "core.PodTemplateSpec"), IMMUTABLE)]
+    wanted = dict(old["spec"])
+    for name in ("nodeSelector", "tolerations", "schedulingGates", "affinity"):
+        wanted.pop(name, None)
+        if name in template["spec"]:
+            wanted[name] = template["spec"][name]
+    for name in ("containers", "initContainers"):
+        if name in wanted:
+            wanted[name] = _with_resources(wanted[name], template["spec"].get(name) or [])
+    if template["spec"] == wanted:
+        return []
+    return [invalid(f"{TEMPLATE}.spec", inner_form(template["spec"], "core.PodSpec"), IMMUTABLE)]
+
+
+def _with_resources(old: list[Object], new: list[Object]) -> list[Object]:
+    if [one.get("name") for one in old] != [one.get("name") for one in new]:
+        return old
+    return [{**one, "resources": other["resources"]} for one, other in zip(old, new, strict=True)]
 
 
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
@@ -241,6 +260,8 @@ RESOURCE = ResourceDefinition(
         has_generation=True,
         set_defaults=set_defaults,
         prepare_for_create=generate_selector,
+        canonicalize=canonicalize,
+        prepare_for_status_update=prepare_for_status_update,
         validate=validate,
         validate_create=validate_create,
         validate_update=validate_update,

@@ -6,7 +6,6 @@ pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from protocols.objects import Object, labels_of
 from protocols.quantities import parse_quantity
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import NONE, UNKNOWN, age_cell, condition, first_of, items, name_cell, part
+from runtime.apiserver.kinds.shared.ip_addresses import validate_cidr
 from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key, label_value
 from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
 from runtime.apiserver.kinds.shared.pod_validation import TAINT_EFFECTS
@@ -54,9 +54,8 @@ def set_defaults(node: Object) -> None:
 
 def validate(node: Object) -> list[FieldError]:
     errors = [*_wrong_taints(node), *_wrong_amounts(node.get("status") or {})]
-    detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
     ranges = node["spec"].get("podCIDRs") or []
-    wrong = [invalid(f"spec.podCIDRs[{i}]", cidr, detail) for i, cidr in enumerate(ranges) if not _is_cidr(cidr)]
+    wrong = [error for i, cidr in enumerate(ranges) for error in validate_cidr(cidr, f"spec.podCIDRs[{i}]")]
     if not wrong and len(ranges) > 1 and (len(ranges) > 2 or len({":" in cidr for cidr in ranges}) < 2):
         wrong.append(invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family"))
     return errors + wrong
@@ -86,14 +85,6 @@ def _wrong_taints(node: Object) -> list[FieldError]:
             errors.append(duplicate(field, shown)._replace(detail="taints must be unique by key and effect pair"))
         seen.add((key, effect))
     return errors
-
-
-def _is_cidr(text: str) -> bool:
-    try:
-        ipaddress.ip_interface(text)
-    except ValueError:
-        return False
-    return "/" in text
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:

@@ -16,6 +16,7 @@ from protocols.quota.names import is_native
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, or_unset, part
 from runtime.apiserver.kinds.shared.claim_specs import wrong_claim_spec
+from runtime.apiserver.kinds.shared.conditions import fill_times
 from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.volumes import CLASS_ANNOTATION, access_modes, class_of, phase_of, set_pending
@@ -127,6 +128,10 @@ def _without_nones(spec: Object) -> Object:
     return {name: value for name, value in spec.items() if value is not None}
 
 
+def prepare_for_status_update(new: Object, _old: Object) -> None:
+    fill_times(new, "lastProbeTime", "lastTransitionTime")
+
+
 def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
     return list(_wrong_status(new.get("status") or {}, "status"))
 
@@ -196,6 +201,7 @@ RESOURCE = ResourceDefinition(
         validate_update=validate_update,
         validate_status_update=validate_status_update,
         has_status=True,
+        prepare_for_status_update=prepare_for_status_update,
         return_deleted_object=True,
     ),
     printer=Printer(

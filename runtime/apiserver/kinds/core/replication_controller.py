@@ -12,6 +12,7 @@ from protocols.objects import Object
 from protocols.selectors import LabelSelector, map_selector
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.shared.cells import label_cell, part
+from runtime.apiserver.kinds.shared.conditions import fill_times
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.numbers import not_negative
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
@@ -62,6 +63,10 @@ def validate(controller: Object) -> list[FieldError]:
     return errors + validate_template(spec["template"], "ReplicationController")
 
 
+def prepare_for_status_update(new: Object, _old: Object) -> None:
+    fill_times(new, "lastTransitionTime")
+
+
 def cells(obj: Object, now: float) -> list[Any]:
     return [*replica_cells(obj, now), label_cell(part(obj, "spec").get("selector"))]
 
@@ -85,6 +90,7 @@ RESOURCE = ResourceDefinition(
         validate=validate,
         warn=warn_of_template,
         has_status=True,
+        prepare_for_status_update=prepare_for_status_update,
         empty_status={"replicas": 0},
         validate_status_update=validate_replicas_status,
         default_garbage_collection_policy=GarbageCollectionPolicy.ORPHAN_DEPENDENTS,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required, too_long
 from runtime.apiserver.kinds.shared.names import label_key
 
@@ -20,6 +21,13 @@ _REASON_RULE = (
 )
 _reason = re.compile(_REASON)
 _LONGEST_REASON, _LONGEST_MESSAGE = 1024, 32 * 1024
+
+
+def fill_times(obj: Object, *names: str) -> None:
+    """Of conditions in the status: times that upstream's encoder never leaves out."""
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        for name in names:
+            condition.setdefault(name, None)
 
 
 def validate_conditions(conditions: Iterable[Mapping[str, Any]] | None, field: str) -> list[FieldError]:
