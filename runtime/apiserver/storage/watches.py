@@ -30,6 +30,7 @@ BOOKMARK_BEFORE_END = 2.0  # seconds
 HISTORY = 20_000  # changes kept of each resource
 HISTORY_BYTES = 64 * 1024 * 1024  # of them, of each resource
 HISTORY_AGE = 300.0  # seconds; as etcd is compacted every five minutes
+MOST_DUE = 2_000  # changes that wait for a watch to be converted; its client lists again then
 AGE_EVERY = 5.0  # seconds between two looks at how old the histories are
 
 _OPEN = {type_: b'{"type":"' + type_.encode() + b'","object":' for type_ in (ADDED, MODIFIED, DELETED)}
@@ -215,11 +216,13 @@ class Watch:
             self._take(map(self._shown, fresh))
         elif fresh and self._live:
             self._due += [one.change for one in fresh if self._is_in_sight(one.change.key)]
+            if len(self._due) > MOST_DUE:
+                self.fail(status_errors.expired("the conversion of this watch's objects takes too long"))
             self._convert_next()
 
     def _convert_next(self) -> None:
         """One batch after the other, so that their order stays."""
-        if self._converting or not self._due or not self._begun or self._convert_later is None:
+        if self._converting or not self._due or not self._begun or not self._live or self._convert_later is None:
             return
         changes, self._due, self._converting = self._due, [], True
         # What was before a change is converted too: it may have been selected.

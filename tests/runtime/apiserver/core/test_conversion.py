@@ -10,6 +10,7 @@ import pytest
 
 from protocols.objects import Object
 from runtime.apiserver.core.questions import Answer, Post, Question
+from runtime.apiserver.storage import watches
 from runtime.apiserver.storage.watches import Watch
 from runtime.client.api import Request
 from tests.runtime.apiserver.conftest import Api, Listener
@@ -171,6 +172,18 @@ def test_a_watch_ends_when_its_events_cannot_be_converted(rig: Rig) -> None:
     assert watch.events[0]["type"] == "ERROR"
     assert watch.events[0]["object"]["message"].endswith('Kind=Thing failed: Post "x": EOF')
     assert watch.ended is not None
+
+
+def test_a_watch_whose_webhook_never_answers_ends(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "MOST_DUE", 2)
+    watch = rig.watch()
+    for name in "abc":
+        rig.make(name)
+    assert watch.ended is None
+    rig.make("d")
+    assert (watch.events[0]["type"], watch.events[0]["object"]["code"]) == ("ERROR", 410)
+    rig.later.answer()
+    assert len(watch.events) == 1
 
 
 def test_a_watch_that_has_ended_is_told_nothing_more(rig: Rig) -> None:
