@@ -67,8 +67,14 @@ def _end(at: float, key: str, by: str) -> Action:
         if cluster.get(JOBS, key) is None:
             return False
         now = format_time(cluster.clock.now())
-        ended = {"type": by, "status": "True", "lastProbeTime": now, "lastTransitionTime": now}
-        cluster.merge(JOBS, key, {"status": {"conditions": [ended]}}, subresource="status")
+        before = "SuccessCriteriaMet" if by == "Complete" else "FailureTarget"
+        conditions = [
+            {"type": type_, "status": "True", "lastProbeTime": now, "lastTransitionTime": now} for type_ in (before, by)
+        ]
+        status: Object = {"startTime": now, "conditions": conditions}
+        if by == "Complete":
+            status["completionTime"] = now
+        cluster.merge(JOBS, key, {"status": status}, subresource="status")
         return True
 
     return Action(at, f"Job {key}: {by}", do)
