@@ -53,7 +53,8 @@ _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_OPERATORS = ("Equal", "Exists", "Lt", "Gt")  # the last two are behind a feature gate that is off
+# The last two are behind a feature gate of kube-apiserver's that is off: the manager's can be tried all the same.
+_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 # What an ephemeral container cannot have, in the order of the Go type.
 _NOT_EPHEMERAL = (
     *("ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules"),
@@ -359,9 +360,8 @@ def validate_toleration(toleration: Object, field: str, errors: list[FieldError]
     elif operator == "Exists":
         if value:
             errors.append(invalid(f"{field}.operator", value, "value must be empty when `operator` is 'Exists'"))
-    else:
-        known = _OPERATORS if operator in _OPERATORS else _OPERATORS[:2]
-        errors.append(not_supported(f"{field}.operator", operator, known))
+    elif operator not in _OPERATORS:
+        errors.append(not_supported(f"{field}.operator", operator, _OPERATORS[:2]))
     if effect and effect not in TAINT_EFFECTS:
         errors.append(not_supported(f"{field}.effect", effect, TAINT_EFFECTS))
 
