@@ -20,7 +20,6 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.trials.certificates.pod_request_cleaner import request
 from actors.simulation.trials.identity.trust_bundle_publisher import BUNDLES
 from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
-from runtime.apiserver.kinds.shared import pod_validation
 from runtime.client.config import ClientConfig, Pem, with_fixed_authority
 from runtime.client.credentials import ANONYMOUS, FixedCredential
 from tests.actors.controllers.nodes.objects import set_taints
@@ -86,9 +85,7 @@ def test_the_number_of_terminating_replicas(cluster: SimulatedCluster, on: bool)
 
 @shows("TaintTolerationComparisonOperators")
 @ON_AND_OFF
-def test_tolerations_that_compare(cluster: SimulatedCluster, on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a server whose own gate is on: ours has none, and takes such pods not otherwise."""
-    monkeypatch.setattr(pod_validation, "validate_toleration", lambda *_: None)
+def test_tolerations_that_compare(cluster: SimulatedCluster, on: bool) -> None:
     cluster.manager(controllers=[taint_eviction.SPEC], options=gated("TaintTolerationComparisonOperators", on))
     cluster.run_for(3.0)
     cluster.create(NODES, node())
