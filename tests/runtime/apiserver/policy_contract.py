@@ -138,7 +138,6 @@ VALUES = [
 FAILING = [
     "object.data.n.x == 1",
     "object.data.n + 1 == 2",
-    "object.data.n.size().trim() == ''",
     "object.metadata.labels.x == ''",
     "object.data.all(k, object.data[k] < 1)",
     "object.data.n.all(c, true)",
