@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import lru_cache, partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, unquote
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -29,37 +25,24 @@ from runtime.apiserver.core.cluster import Now
 from runtime.apiserver.core.field_managers import agent_prefix
 from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid
 from runtime.apiserver.errors.go_durations import duration_problem
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.connection import HttpRequest, HttpServer
 from runtime.apiserver.http.encodings import Encodings
+from runtime.apiserver.http.forms import Forms
 from runtime.apiserver.http.metrics import RequestMetrics
-from runtime.apiserver.http.negotiation import (
-    AS_IT_IS,
-    JSON,
-    OF_CUSTOM_OBJECTS,
-    OF_ERRORS,
-    OF_OBJECTS,
-    OF_REVIEWS,
-    PROTOBUF,
-    Form,
-    Offer,
-    negotiate,
-)
+from runtime.apiserver.http.negotiation import AS_IT_IS, JSON, Form
 from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
 from runtime.apiserver.http.outside_calls import OutsideCalls
 from runtime.apiserver.http.pages import Pages
-from runtime.apiserver.http.representations import INCLUDES, Representation
 from runtime.apiserver.http.request_bodies import is_yaml, json_body, repeated_in_applied
 from runtime.apiserver.http.streams import WatchStream
-from runtime.apiserver.http.tables import printer_of
-from runtime.apiserver.http.turns import Turns, is_heartbeat, level_of
+from runtime.apiserver.http.targets import Target, target_of
+from runtime.apiserver.http.turns import Turns, level_of
 from runtime.apiserver.http.yaml_bodies import JsonBody
 from runtime.apiserver.registry.attributes import Attributes, attributes_of, forbidden
-from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, NOBODY
@@ -87,12 +70,6 @@ TEXT = "text/plain; charset=utf-8"
 
 STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
 
-_CORE_RESOURCE = re.compile("/api/v1/(?:namespaces/[^/]+/)?(?P<resource>[^/]+)")
-# What upstream has an APILifecycle for, of all that it serves by default.
-_DEPRECATED = {
-    "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
-    "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-}
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _WITHOUT_USER = {*_HEALTH, "/version"}
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized").response()
@@ -103,18 +80,6 @@ _PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
 
 # Writes a snapshot into the server's directory, and calls back with its name there, or what went wrong.
 TakeSnapshot = Callable[[Callable[[str | Exception], None]], None]
-
-
-class _Target(NamedTuple):
-    """What a request is for. path: unescaped. is_resource: it leads below a group's version. is_heartbeat: to a
-    lease, or the status of a node. deprecation: what its clients are warned of.
-    """
-
-    path: str
-    query: Mapping[str, str]
-    is_resource: bool
-    is_heartbeat: bool
-    deprecation: str
 
 
 class ApiHttp:
@@ -136,7 +101,8 @@ class ApiHttp:
         self._api, self._authenticator, self._clock, self._log = api, authenticator, clock, log
         types = built_in_types()
         self._validator, self._protobuf = FieldValidator(types), ProtobufDecoder(types)
-        self._encodings = Encodings(ProtobufEncoder(types))
+        encodings = Encodings(ProtobufEncoder(types))
+        self._forms = Forms(api, encodings, clock)
         self._shapes = built_in_shapes()
         self._impersonation = Impersonation(api.decide)
         openapi = OpenApi(api.registry, types, installed_descriptions(), build=version.git_version)
@@ -148,7 +114,7 @@ class ApiHttp:
             api,
             version=version,
             openapi=openapi,
-            encoder=self._encodings.encoder,
+            encoder=encodings.encoder,
             metrics=self._metrics,
             checks={"ping": lambda: "", "store": self._store_check},
             checks_of_readiness={"shutdown": lambda: "it ends" if self._ending else ""},
@@ -210,10 +176,10 @@ class ApiHttp:
             if user is None or not user.name.startswith(ACCOUNTS):  # the token of an account is not good for ever
                 connection.authorization, connection.known_as = authorization, user
         if user is None:
-            path = _target(request.target).path.rstrip("/")
+            path = target_of(request.target).path.rstrip("/")
             if authorization or path not in _WITHOUT_USER:
                 if self._audit is not None:
-                    target = _target(request.target)
+                    target = target_of(request.target)
                     self._audit.not_let_in(request, attributes_of(request.method, target.path, target.query))
                 return _UNAUTHORIZED
         else:
@@ -230,14 +196,14 @@ class ApiHttp:
             loop = asyncio.get_running_loop()
             self._turns = Turns(self._handle, now=loop.time, soon=loop.call_soon)
         request.began = self._clock.now()
-        target = _target(request.target)
+        target = target_of(request.target)
         is_probe = target.path in _HEALTH
         self._turns.take(request, level_of(request.user, request.method, target.is_heartbeat, is_probe=is_probe))
 
     def _handle(self, request: HttpRequest) -> None:
         if not request.is_awaited:
             return
-        target = _target(request.target)
+        target = target_of(request.target)
         try:
             self._let_in(request, target)
             _check_timeout(target.query)
@@ -256,7 +222,7 @@ class ApiHttp:
         except Exception as error:
             self._refuse(request, error)
 
-    def _let_in(self, request: HttpRequest, target: _Target) -> None:
+    def _let_in(self, request: HttpRequest, target: Target) -> None:
         """Settles who acts. Raises StatusError: 403 where that user may not do this."""
         if self._audit is not None and request.observer is None:  # else it is carried out again
             asked = attributes_of(request.method, target.path, target.query)
@@ -275,7 +241,7 @@ class ApiHttp:
         if not decision.allowed:
             raise forbidden(user.name, asked, decision.reason)
 
-    def _impersonate(self, request: HttpRequest, target: _Target) -> None:
+    def _impersonate(self, request: HttpRequest, target: Target) -> None:
         wanted = wanted_user((*request.headers.items(), *request.repeated))
         if wanted is None:
             return
@@ -288,7 +254,7 @@ class ApiHttp:
             request.observer.impersonated(found.user, found.constraint)
 
     def _count(self, request: HttpRequest, status: int) -> None:
-        target = _target(request.target)
+        target = target_of(request.target)
         asked = attributes_of(request.method, target.path, target.query)
         if status >= 400 and self._api.route(target.path) is None:
             asked = Attributes(asked.verb, is_resource=False)  # there are any number of what there is not
@@ -306,14 +272,14 @@ class ApiHttp:
             error = status_errors.internal("see the server's log")
         refusal = error.response()
         self._count(request, refusal.status)
-        request.respond(self._error_in_form(request, refusal), whole=refusal)
+        request.respond(self._forms.error(_accept(request), refusal), whole=refusal)
 
     # --- resources
 
-    def _resource(self, request: HttpRequest, target: _Target) -> None:
+    def _resource(self, request: HttpRequest, target: Target) -> None:
         if self._failure is not None:
             raise self._failure
-        form = self._form(request, target)
+        form = self._forms.wanted(_accept(request), target)
         if request.method != "GET":
             self._take_body(request, target)
             return
@@ -327,29 +293,7 @@ class ApiHttp:
         else:
             self._respond_when_durable(request, outcome)
 
-    def _form(self, request: HttpRequest, target: _Target) -> Form:
-        """Raises StatusError (406)."""
-        accept, stream = request.headers.get(b"accept", b""), is_watch(target.query)
-        form = _negotiated(accept, OF_OBJECTS, stream=stream)
-        if form.kind == "Table" and self._is_review(target):
-            form = _negotiated(accept, OF_REVIEWS)
-        if form.media_type == PROTOBUF and not form.kind and not self._has_protobuf(target):
-            return _negotiated(accept, OF_CUSTOM_OBJECTS, stream=stream)
-        return form
-
-    def _is_review(self, target: _Target) -> bool:
-        route = self._api.route(target.path)
-        return route is not None and route.definition.strategy.review is not None
-
-    def _has_protobuf(self, target: _Target) -> bool:
-        route = self._api.route(target.path)
-        if route is None:
-            return True  # so has the refusal
-        if route.subresource and subresource_of(route.subresource).kind is not None:
-            return True
-        return self._encodings.encoder.has_kind(route.definition.api_version, route.definition.kind)
-
-    def _take_body(self, request: HttpRequest, target: _Target) -> None:
+    def _take_body(self, request: HttpRequest, target: Target) -> None:
         method, body = request.method, request.body
         media_type = _media_type(request.headers.get(b"content-type", b""))
         if len(body) > AT_ONCE and is_yaml(method, media_type, body):
@@ -363,9 +307,7 @@ class ApiHttp:
             raise self._of_body(target, error) from None
         self._write(request, target, media_type, read)
 
-    def _yaml_read(
-        self, request: HttpRequest, target: _Target, media_type: str, read: asyncio.Future[JsonBody]
-    ) -> None:
+    def _yaml_read(self, request: HttpRequest, target: Target, media_type: str, read: asyncio.Future[JsonBody]) -> None:
         try:
             if self._failure is not None:
                 raise self._failure
@@ -375,11 +317,11 @@ class ApiHttp:
         except Exception as error:
             self._refuse(request, error)
 
-    def _of_body(self, target: _Target, error: StatusError) -> StatusError:
+    def _of_body(self, target: Target, error: StatusError) -> StatusError:
         """A body matters only where something is served."""
         return status_errors.no_such_path() if self._api.route(target.path) is None else error
 
-    def _write(self, request: HttpRequest, target: _Target, media_type: str, read: JsonBody) -> None:
+    def _write(self, request: HttpRequest, target: Target, media_type: str, read: JsonBody) -> None:
         method, query, body = request.method, target.query, read.json
         if request.observer is not None:
             request.observer.requested(body)
@@ -409,41 +351,16 @@ class ApiHttp:
 
     def _respond(self, request: HttpRequest, response: Response, warnings: Sequence[str]) -> None:
         if self._waiting.pop(request, None) is not None:  # else it was told that the store has failed
-            deprecation = _target(request.target).deprecation
-            first = (deprecation,) if deprecation else ()
+            accept, target = _accept(request), target_of(request.target)
+            first = (target.deprecation,) if target.deprecation else ()
             all_of_them = (*first, *warnings, *response.warnings)
             try:
-                shown = self._in_form(request, response)
+                shown = self._forms.response(accept, target, response)
             except Exception as error:
                 self._refuse(request, error)
             else:
                 self._count(request, shown.status)
                 request.respond(shown, warnings=all_of_them, whole=response)
-
-    def _in_form(self, request: HttpRequest, response: Response) -> Response:
-        """As the client wants it. Raises StatusError (400)."""
-        if response.status >= 400:
-            return self._error_in_form(request, response)
-        target = _target(request.target)
-        form = self._form(request, target)
-        if form == AS_IT_IS or response.content_type != JSON:
-            return response
-        representation = self._representation(target, form)
-        return replace(response, body=representation.body(response), content_type=form.media_type)
-
-    def _error_in_form(self, request: HttpRequest, response: Response) -> Response:
-        """A Status, in protobuf for who takes nothing that is preferred to it."""
-        accept = request.headers.get(b"accept", b"")
-        if b"protobuf" not in accept or response.content_type != JSON:
-            return response
-        try:
-            form = _negotiated(accept, OF_ERRORS)
-        except StatusError:
-            return response
-        if form.media_type != PROTOBUF:
-            return response
-        body = self._encodings.encoder.encode(orjson.loads(response.body))
-        return replace(response, body=body, content_type=PROTOBUF)
 
     def _stray_fields(self, asked: Request, read: JsonBody) -> list[str]:
         """Returns warnings. Raises StatusError where stray fields are an error."""
@@ -468,18 +385,6 @@ class ApiHttp:
             settle=definition.settle if other is None else None,
         )
 
-    def _representation(self, target: _Target, form: Form) -> Representation:
-        """Raises StatusError (400)."""
-        include = target.query.get("includeObject") or "Metadata"
-        if include not in INCLUDES and form.kind == "Table":
-            detail = "must be 'Metadata', 'Object', 'None', or empty"
-            wrong = invalid("includeObject", include, detail)
-            raise status_errors.bad_request(f"Unable to convert to Table as requested: {wrong}")
-        route = self._api.route(target.path)
-        printer = NAME_AND_CREATION_TIME if route is None else printer_of(route.definition, route.subresource)
-        now, encodings = self._clock.now, self._encodings
-        return Representation(form, include=include, now=now, printer=printer, encodings=encodings)
-
     def _watch(self, request: HttpRequest, asked: Request, form: Form) -> None:
         watch: Watch | Response | None = None
 
@@ -491,17 +396,17 @@ class ApiHttp:
                 watch.cancel()
                 self._metrics.watching(asked_for, -1)
 
-        shown = None if form == AS_IT_IS else self._representation(_target(request.target), form).lines
+        shown = None if form == AS_IT_IS else self._forms.representation(target_of(request.target), form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
         watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
         if isinstance(watch, Response):
             self._count(request, watch.status)
-            request.respond(self._error_in_form(request, watch), whole=watch)
+            request.respond(self._forms.error(_accept(request), watch), whole=watch)
             return
         self._streams.add(stream)
         self._metrics.watching(asked_for, 1)
         type_ = form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch"
-        deprecations = (_target(request.target).deprecation, watch.definition.deprecation)
+        deprecations = (target_of(request.target).deprecation, watch.definition.deprecation)
         request.stream(type_, stream, warnings=[one for one in deprecations if one])
 
     def _cut_off(self, request: HttpRequest) -> None:
@@ -536,13 +441,6 @@ class ApiHttp:
         return f"a write has not been durable for {waited:.0f} s" if waited > STORE_STALLED else ""
 
 
-def _is_resource(path: str) -> bool:
-    """Whether a path leads below a group's version: /api/v1/pods, /apis/apps/v1/deployments…"""
-    if path.startswith("/apis/"):
-        return path.count("/", 0, -1) >= 4
-    return path.startswith("/api/") and path.count("/", 0, -1) >= 3
-
-
 def _check_timeout(query: Mapping[str, str]) -> None:
     """Of requests that end by themselves; nothing here takes as long as one may say. Raises StatusError (400)."""
     timeout = query.get("timeout")
@@ -550,24 +448,8 @@ def _check_timeout(query: Mapping[str, str]) -> None:
         raise status_errors.bad_request(f"invalid timeout specified in the request URL - {problem}")
 
 
-def _deprecation_of(path: str) -> str:
-    place = _CORE_RESOURCE.match(path)
-    return "" if place is None else _DEPRECATED.get(place["resource"], "")
-
-
-@lru_cache(maxsize=1024)
-def _target(raw: bytes) -> _Target:
-    """raw: as it stands in the request."""
-    path, _, query = raw.decode(errors="surrogateescape").partition("?")
-    if "%" in path:
-        path = unquote(path)
-    parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
-    return _Target(path, MappingProxyType(parameters), _is_resource(path), is_heartbeat(path), _deprecation_of(path))
-
-
-def _negotiated(accept: bytes, offer: Offer, *, stream: bool = False) -> Form:
-    """Raises StatusError (406)."""
-    return negotiate(accept.decode(errors="replace"), offer, stream=stream)
+def _accept(request: HttpRequest) -> bytes:
+    return request.headers.get(b"accept", b"")
 
 
 @lru_cache(maxsize=256)

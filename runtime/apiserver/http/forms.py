@@ -1,0 +1,101 @@
+"""In which form a client wants what it asked for: JSON or protobuf, as it is, as a Table, or its metadata alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+
+from runtime.apiserver.core.cluster import Now
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import invalid
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.http.encodings import Encodings
+from runtime.apiserver.http.negotiation import (
+    AS_IT_IS,
+    JSON,
+    OF_CUSTOM_OBJECTS,
+    OF_ERRORS,
+    OF_OBJECTS,
+    OF_REVIEWS,
+    PROTOBUF,
+    Form,
+    Offer,
+    negotiate,
+)
+from runtime.apiserver.http.representations import INCLUDES, Representation
+from runtime.apiserver.http.tables import printer_of
+from runtime.apiserver.http.targets import Target
+from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
+from runtime.apiserver.registry.routing import is_watch
+from runtime.apiserver.registry.subresources import subresource_of
+from runtime.apiserver.server import ApiServer
+from runtime.client.api import Response
+
+
+class Forms:
+    """accept: the header, in each method."""
+
+    def __init__(self, api: ApiServer, encodings: Encodings, now: Now) -> None:
+        self._api, self._encodings, self._now = api, encodings, now
+
+    def wanted(self, accept: bytes, target: Target) -> Form:
+        """Raises StatusError (406)."""
+        stream = is_watch(target.query)
+        form = _negotiated(accept, OF_OBJECTS, stream=stream)
+        if form.kind == "Table" and self._is_review(target):
+            form = _negotiated(accept, OF_REVIEWS)
+        if form.media_type == PROTOBUF and not form.kind and not self._has_protobuf(target):
+            return _negotiated(accept, OF_CUSTOM_OBJECTS, stream=stream)
+        return form
+
+    def response(self, accept: bytes, target: Target, response: Response) -> Response:
+        """As the client wants it. Raises StatusError (400)."""
+        if response.status >= 400:
+            return self.error(accept, response)
+        form = self.wanted(accept, target)
+        if form == AS_IT_IS or response.content_type != JSON:
+            return response
+        representation = self.representation(target, form)
+        return replace(response, body=representation.body(response), content_type=form.media_type)
+
+    def error(self, accept: bytes, response: Response) -> Response:
+        """A Status, in protobuf for who takes nothing that is preferred to it."""
+        if b"protobuf" not in accept or response.content_type != JSON:
+            return response
+        try:
+            form = _negotiated(accept, OF_ERRORS)
+        except StatusError:
+            return response
+        if form.media_type != PROTOBUF:
+            return response
+        body = self._encodings.encoder.encode(orjson.loads(response.body))
+        return replace(response, body=body, content_type=PROTOBUF)
+
+    def representation(self, target: Target, form: Form) -> Representation:
+        """Raises StatusError (400)."""
+        include = target.query.get("includeObject") or "Metadata"
+        if include not in INCLUDES and form.kind == "Table":
+            detail = "must be 'Metadata', 'Object', 'None', or empty"
+            wrong = invalid("includeObject", include, detail)
+            raise status_errors.bad_request(f"Unable to convert to Table as requested: {wrong}")
+        route = self._api.route(target.path)
+        printer = NAME_AND_CREATION_TIME if route is None else printer_of(route.definition, route.subresource)
+        return Representation(form, include=include, now=self._now.now, printer=printer, encodings=self._encodings)
+
+    def _is_review(self, target: Target) -> bool:
+        route = self._api.route(target.path)
+        return route is not None and route.definition.strategy.review is not None
+
+    def _has_protobuf(self, target: Target) -> bool:
+        route = self._api.route(target.path)
+        if route is None:
+            return True  # so has the refusal
+        if route.subresource and subresource_of(route.subresource).kind is not None:
+            return True
+        return self._encodings.encoder.has_kind(route.definition.api_version, route.definition.kind)
+
+
+def _negotiated(accept: bytes, offer: Offer, *, stream: bool = False) -> Form:
+    """Raises StatusError (406)."""
+    return negotiate(accept.decode(errors="replace"), offer, stream=stream)
