@@ -84,7 +84,8 @@ def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
 
 
 def cells(service: Object, now: float) -> list[Any]:
-    backend, available, status = part(service, "spec").get("service"), condition(service, "Available"), "Unknown"
+    backend, status = part(service, "spec").get("service"), "Unknown"
+    available = condition(part(service, "status"), "Available")
     if available is not None:
         status = str(available.get("status") or "")
         if status != "True" and available.get("reason"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from runtime.apiserver.kinds.built_in import BUILT_IN
 from tests.runtime.apiserver.conftest import Api
+from tests.runtime.apiserver.kinds.printers import cells
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
@@ -12,6 +13,8 @@ def test_every_served_version_has_an_available_api_service(api: Api) -> None:
     served = {f"{one.version}.{one.group}" for one in BUILT_IN}
     assert set(found) == served - {"v1.apiregistration.k8s.io"}  # the aggregator serves it itself
     assert {one["status"]["conditions"][0]["reason"] for one in found.values()} == {"Local"}
+    said = {part: found["v1.apps"][part] for part in ("spec", "status")}
+    assert cells("apiregistration.k8s.io/v1", "APIService", **said)[1:3] == ["Local", "True"]
     assert found["v2.autoscaling"]["spec"] == {
         "group": "autoscaling",
         "version": "v2",
