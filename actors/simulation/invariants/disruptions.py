@@ -15,13 +15,14 @@ from actors.simulation.invariants.observing import (
     ProcessStarted,
     Submitted,
 )
+from actors.simulation.invariants.ownership import storage_of
 from protocols.conditions import find_condition
 from protocols.messages.commands import Update
 from protocols.objects import Object, decode_object, key_of, labels_of, namespace_of, resource_version_of, uid_of
 from protocols.pods import pod_facts
 from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from protocols.selectors import label_selector_of
-from runtime.apiserver.storage.store import DELETED, Change
+from runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 SENDER = controller_name("disruption-controller")
 EVICTED = "EvictionByEvictionAPI"
@@ -33,8 +34,8 @@ class CountsNoEvictedPod:
 
     A pod counts if it was ready and not being deleted at some version between the one that the controller's table had
     reached and the newest one. One that was evicted does not, if the version of the budget that was counted from is
-    that of its eviction, or a newer one: the API server notes it there in the same commit. And nothing more is allowed
-    than what is healthy beyond what has to be.
+    that of its eviction, or a newer one: the API server notes it there in the same commit. An eviction from before the
+    budget was created is noted nowhere. And nothing more is allowed than what is healthy beyond what has to be.
     """
 
     name = "no evicted pod counts as healthy"
@@ -45,6 +46,7 @@ class CountsNoEvictedPod:
         self._healthy: History[bool] = History()  # by the pod's uid
         self._pods: dict[str, Object] = {}  # by uid, as they were last
         self._evicted: dict[str, tuple[int, float]] = {}  # by uid: the version of the eviction, and when it was
+        self._created: dict[str, int] = {}  # budgets' first versions, by uid
         self._revision = 0
         self._streaks: Streaks[int] = Streaks(cluster)
 
@@ -66,6 +68,8 @@ class CountsNoEvictedPod:
 
     def _committed(self, change: Change) -> None:
         self._revision = max(self._revision, change.revision)
+        if change.storage == storage_of(POD_DISRUPTION_BUDGETS) and change.type == ADDED:
+            self._created[uid_of(decode_object(change.raw))] = change.revision
         if change.storage != "pods":
             return
         pod = decode_object(change.raw)
@@ -97,6 +101,7 @@ class CountsNoEvictedPod:
         if namespace_of(pod) != namespace_of(budget) or not selector.matches(labels_of(pod)):
             return False
         eviction, at = self._evicted.get(uid, (version + 1, 0.0))
-        if eviction <= version and self._cluster.clock.monotonic() - at < BOTHERED:
+        is_noted = self._created.get(uid_of(budget), 0) <= eviction <= version
+        if is_noted and self._cluster.clock.monotonic() - at < BOTHERED:
             return False
         return any(self._healthy.between(uid, begun, self._revision))
