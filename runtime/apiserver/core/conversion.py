@@ -7,7 +7,7 @@ Differs: a review's uid follows from what it says, so that the same question has
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -22,19 +22,15 @@ from runtime.apiserver.core.webhook_answers import UnansweredError, review_in
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.kinds.custom import Convert
 from runtime.apiserver.kinds.shared.object_meta import validate_annotations, validate_labels
+from runtime.apiserver.kinds.structural.go_text import go_type
 
-Convert = Callable[[Sequence[Object], str], list[Object]]
-"""(objects of any versions of a kind, the apiVersion that they are to have) → new objects, where that is another.
-
-Raises StatusError, Unanswered.
-"""
 LONGEST = 30.0  # seconds that a webhook may take
 _GROUP = "apiextensions.k8s.io"
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
 _UIDS = UUID("2b1c5b0c-7b0a-4c59-9a9b-0c8f0d1a1b52")
-_GO_TYPES = {str: "string", bool: "bool", float: "float64", int: "int64", list: "[]interface {}"}
 
 
 class ConversionError(Exception):
@@ -178,7 +174,7 @@ def _metadata(before: Object, after: Object) -> Object:
         raise ValueError("missing metadata in converted object")
     given = after["metadata"]
     if not isinstance(given, dict):
-        raise ValueError(f"invalid metadata of type {_go_type(given)} in converted object")
+        raise ValueError(f"invalid metadata of type {go_type(given)} in converted object")
     kept = dict(before)
     for field, validate, path in (
         ("labels", validate_labels, "metadata.labels"),
@@ -189,11 +185,11 @@ def _metadata(before: Object, after: Object) -> Object:
             kept.pop(field, None)
             continue
         if not isinstance(value, dict):
-            raise ValueError(f"invalid metadata.{field} of type {_go_type(value)} in converted object")
+            raise ValueError(f"invalid metadata.{field} of type {go_type(value)} in converted object")
         for key, text in value.items():
             if not isinstance(text, str):
                 raise ValueError(
-                    f"metadata.{field}[{key}] must be a string, but is {_go_type(text)} in converted object"
+                    f"metadata.{field}[{key}] must be a string, but is {go_type(text)} in converted object"
                 )
         if value != (before.get(field) or {}):
             errors = validate(value, path)
@@ -201,7 +197,3 @@ def _metadata(before: Object, after: Object) -> Object:
                 raise ValueError(str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]")
         kept[field] = value
     return kept
-
-
-def _go_type(value: Any) -> str:
-    return "<nil>" if value is None else _GO_TYPES.get(type(value), "map[string]interface {}")

@@ -69,6 +69,10 @@ def _schema(spec: Object, version: Object) -> dict[str, Any]:
 
 
 Convert = Callable[[Sequence[Object], str], list[Object]]
+"""(objects of any versions of a kind, the apiVersion that they are to have) → new objects, where that is another.
+
+Raises StatusError, Unanswered.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

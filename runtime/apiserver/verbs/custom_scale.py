@@ -9,10 +9,10 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors import status_errors
+from runtime.apiserver.kinds.structural.go_text import accessor_error
 from runtime.apiserver.registry.strategy import ScalePaths
 
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-_GO_TYPES = {str: "string", bool: "bool", float: "float64", int: "int64", list: "[]interface {}"}
 
 
 def custom_scale_of(paths: ScalePaths, obj: Object) -> Object:
@@ -55,7 +55,5 @@ def _at(obj: Object, path: str, type_: type) -> Any:
             return None
         value = value[step]
     if type(value) is not type_:
-        found, wanted = _GO_TYPES.get(type(value), "map[string]interface {}"), _GO_TYPES[type_]
-        text = f"{path} accessor error: {value} is of the type {found}, expected {wanted}"
-        raise status_errors.unexplained(text)
+        raise status_errors.unexplained(accessor_error(path, value, type_))
     return value

@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+_TYPES: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
+
 
 def go_number(value: float) -> str:
     """As %v prints an int64 or a float64: the shortest digits, with an exponent below 1e-4 and from 1e6 on."""
@@ -18,6 +20,17 @@ def go_number(value: float) -> str:
         return f"{Decimal(repr(value)).normalize():f}"
     rest = "".join(str(one) for one in digits[1:])
     return f"{'-' if sign else ''}{digits[0]}{'.' if rest else ''}{rest}e{size:+03d}"
+
+
+def go_type(value: Any) -> str:
+    """The type of what JSON was read into, as %T prints it."""
+    return "<nil>" if value is None else _TYPES.get(type(value), "map[string]interface {}")
+
+
+def accessor_error(path: str, value: Any, wanted: type) -> str:
+    """What is said where a nested field has another type. Source: apimachinery pkg/apis/meta/v1/unstructured."""
+    shown = go_number(value) if type(value) in (int, float) else str(value)
+    return f"{path} accessor error: {shown} is of the type {go_type(value)}, expected {_TYPES[wanted]}"
 
 
 def sorted_keys(value: Any) -> Any:

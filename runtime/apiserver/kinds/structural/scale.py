@@ -10,11 +10,10 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.kinds.structural.go_text import go_number
+from runtime.apiserver.kinds.structural.go_text import accessor_error
 from runtime.apiserver.registry.strategy import ScalePaths
 
 _MOST = 2**31 - 1
-_GO_TYPES: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
 
 
 def validate_scale(paths: ScalePaths | None, obj: Object, *, of_spec: bool = True) -> Iterator[FieldError]:
@@ -44,10 +43,7 @@ def _wrong(path: str, obj: Object, type_: type, zero: Any) -> Iterator[FieldErro
     """A value of another type."""
     value = _at(path, obj)
     if value is not None and type(value) is not type_:
-        shown = go_number(value) if type(value) in (int, float) else str(value)
-        found = _GO_TYPES.get(type(value), "map[string]interface {}")
-        text = f"{path} accessor error: {shown} is of the type {found}, expected {_GO_TYPES[type_]}"
-        yield invalid(path, zero, text)
+        yield invalid(path, zero, accessor_error(path, value, type_))
 
 
 def _at(path: str, obj: Object) -> Any:
