@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 QuantityText = str | int | float
 
-_DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_DECIMAL_SUFFIXES = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENTS.items()}
-_BINARY_SUFFIXES = {exponent: suffix for suffix, exponent in _BINARY_EXPONENTS.items()}
+DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIXES = {exponent: suffix for suffix, exponent in DECIMAL_EXPONENTS.items()}
+_BINARY_SUFFIXES = {exponent: suffix for suffix, exponent in BINARY_EXPONENTS.items()}
 _QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+|)")
 _MOST_BINARY = 2**63 - 1
 _LONGEST = 128  # characters of text, and decimal digits of a value
@@ -132,11 +132,11 @@ def _parse_text(text: str) -> tuple[Decimal, QuantityFormat]:
     sign, whole, fraction, suffix = found[1], found[2], found[3] or "", found[4]
     number, exponent = int(whole + fraction), -len(fraction)
     form = QuantityFormat.DECIMAL_SI
-    if suffix in _BINARY_EXPONENTS:
+    if suffix in BINARY_EXPONENTS:
         form = QuantityFormat.BINARY_SI
-        number <<= _BINARY_EXPONENTS[suffix]
-    elif suffix in _DECIMAL_EXPONENTS:
-        exponent += _DECIMAL_EXPONENTS[suffix]
+        number <<= BINARY_EXPONENTS[suffix]
+    elif suffix in DECIMAL_EXPONENTS:
+        exponent += DECIMAL_EXPONENTS[suffix]
     else:
         form = QuantityFormat.DECIMAL_EXPONENT
         exponent += int(suffix[1:])

@@ -15,7 +15,7 @@ from typing import Any
 from protocols.late_methods import dataclass
 from protocols.names import dns1035_label, dns_label, dns_subdomain, label_key, label_value
 from protocols.patterns import PatternError, compiled
-from protocols.quantities import parse_quantity
+from protocols.quantities import BINARY_EXPONENTS, DECIMAL_EXPONENTS, parse_quantity
 from runtime.cel.declarations import Function, function, library
 from runtime.cel.errors import EvaluationError
 from runtime.cel.libraries import times
@@ -44,8 +44,6 @@ class QuantityValue(Opaque):
 
 _PARTS = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(.*)", re.ASCII)
 _ALLOWED = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
-DECIMAL_PLACES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-BINARY_PLACES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 def _quantity(text: str) -> QuantityValue:
@@ -62,10 +60,10 @@ def _places(text: str) -> int | None:
     match = _PARTS.fullmatch(text)
     assert match is not None
     whole, fraction, suffix = match.group(1).lstrip("0"), match.group(2) or "", match.group(3)
-    if suffix in BINARY_PLACES:
-        exponent = BINARY_PLACES[suffix]
+    if suffix in BINARY_EXPONENTS:
+        exponent = BINARY_EXPONENTS[suffix]
         return 0 if not fraction and 15 - len(whole) - exponent * 3 // 10 - 1 >= 0 else None
-    places = DECIMAL_PLACES[suffix] if suffix in DECIMAL_PLACES else int(suffix[1:])
+    places = DECIMAL_EXPONENTS[suffix] if suffix in DECIMAL_EXPONENTS else int(suffix[1:])
     if 18 - len(whole) - len(fraction) < 0 or places - len(fraction) < -9:
         return None
     return places - len(fraction)
