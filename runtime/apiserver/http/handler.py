@@ -14,9 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import TYPE_CHECKING
 
 from protocols.messages.commands import PatchType
 from runtime.apiserver.access.impersonation import PREFIX as IMPERSONATE
@@ -36,7 +34,7 @@ from runtime.apiserver.http.metrics import RequestMetrics
 from runtime.apiserver.http.negotiation import AS_IT_IS, JSON, Form
 from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
 from runtime.apiserver.http.outside_calls import OutsideCalls
-from runtime.apiserver.http.pages import Pages
+from runtime.apiserver.http.pages import Pages, json_response
 from runtime.apiserver.http.request_bodies import is_yaml, json_body, repeated_in_applied
 from runtime.apiserver.http.streams import WatchStream
 from runtime.apiserver.http.targets import Target, target_of
@@ -432,7 +430,7 @@ class ApiHttp:
             self._log.error("no snapshot", error=str(made))
             request.respond(status_errors.internal(str(made)).response())
         else:
-            request.respond(_json({"snapshot": made}))
+            request.respond(json_response({"snapshot": made}))
 
     def _store_check(self) -> str:
         if self._failure is not None:
@@ -456,7 +454,3 @@ def _accept(request: HttpRequest) -> bytes:
 def _media_type(content_type: bytes) -> str:
     """Without its parameters."""
     return content_type.decode(errors="replace").partition(";")[0].strip().lower()
-
-
-def _json(document: Mapping[str, Any]) -> Response:
-    return Response(status=200, body=orjson.dumps(document), content_type=JSON)

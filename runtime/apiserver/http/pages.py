@@ -68,13 +68,13 @@ class Pages:
             return Page(self._health_page(request, name, rest))
         match path:
             case "" | "/index.html":
-                return Page(_json({"paths": sorted({*self._paths()})}))
+                return Page(json_response({"paths": sorted({*self._paths()})}))
             case "/version":
-                return Page(_json(self._version_info()))
+                return Page(json_response(self._version_info()))
             case "/metrics":
                 return Page(Response(status=200, body=self._metrics.text(), content_type=METRICS_TYPE))
             case "/openapi/v3":
-                return Page(_json(self._openapi.index()))
+                return Page(json_response(self._openapi.index()))
             case "/api" | "/apis":
                 return self._discovery(request, path)
         if path.startswith("/openapi/v3/"):
@@ -137,7 +137,7 @@ class Pages:
             return Page(NOT_FOUND)
         if form.media_type == PROTOBUF:
             return Page(Response(status=200, body=self._encoder.encode(plain), content_type=PROTOBUF))
-        return Page(_json(plain))
+        return Page(json_response(plain))
 
     def _aggregated(self, request: HttpRequest, document: Mapping[str, Any], type_: str, *, is_protobuf: bool) -> Page:
         raw = orjson.dumps(document)
@@ -157,7 +157,7 @@ class Pages:
         if path == KEYS:
             response = Response(status=200, body=orjson.dumps({"keys": keys}), content_type="application/jwk-set+json")
         else:
-            response = _json(_configuration(_header(request, b"host"), keys))
+            response = json_response(_configuration(_header(request, b"host"), keys))
         return Page(response, cache=FOR_AN_HOUR)
 
     def _version_info(self) -> dict[str, str]:
@@ -200,5 +200,5 @@ def _header(request: HttpRequest, name: bytes) -> str:
     return request.headers.get(name, b"").decode(errors="replace")
 
 
-def _json(document: Mapping[str, Any]) -> Response:
+def json_response(document: Mapping[str, Any]) -> Response:
     return Response(status=200, body=orjson.dumps(document), content_type=JSON)
