@@ -11,6 +11,7 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
+from runtime.apiserver.kinds.shared.scheduling_rules import REQUIRED
 from runtime.apiserver.schema.inner_forms import difference, inner_form
 
 UPDATABLE = (
@@ -18,8 +19,7 @@ UPDATABLE = (
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_TERMS = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+_TERMS = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
 _MOST = 2**31 - 1
 
 Part = Mapping[str, Any]
@@ -115,8 +115,8 @@ def _wrong_places(changed: Object, before: Part) -> Iterator[FieldError]:
 
 
 def _wrong_terms(affinity: Part, was: Part) -> Iterator[FieldError]:
-    terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
-    before = (was.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    terms = (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
+    before = (was.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
     if before and len(before) != len(terms):
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         yield invalid(_TERMS, inner_form(terms or None, "[]core.NodeSelectorTerm"), detail)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.kinds.shared.pod_preparation import APPARMOR
+from runtime.apiserver.kinds.shared.scheduling_rules import PREFERRED, REQUIRED
 from runtime.apiserver.kinds.shared.warnings import (
     FRACTIONS,
     NODE_LABELS,
@@ -42,7 +43,6 @@ _SHOWN = {"storageos": "storageOS"}
 _SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 _SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
-_REQUIRED, _PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
 _OF_BYTES = ("memory", "ephemeral-storage")
 _NO_SELECTOR = "labelSelector: a null labelSelector results in matching no pod"
 # Fields of which there is nothing to say are passed over at once: a pod is written often.
@@ -98,10 +98,10 @@ def _of_places(spec: Part, field: str) -> Iterator[str]:
         if key in NODE_LABELS:
             yield f"{field}.nodeSelector[{key}]: {NODE_LABELS[key]}"
     nodes = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    for i, term in enumerate((nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()):
-        yield from of_node_term(term, f"{field}.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms[{i}]")
-    for i, one in enumerate(nodes.get(_PREFERRED) or ()):
-        at = f"{field}.affinity.nodeAffinity.{_PREFERRED}[{i}].preference"
+    for i, term in enumerate((nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+        yield from of_node_term(term, f"{field}.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[{i}]")
+    for i, one in enumerate(nodes.get(PREFERRED) or ()):
+        at = f"{field}.affinity.nodeAffinity.{PREFERRED}[{i}].preference"
         yield from of_node_term(one.get("preference") or {}, at, values=True)
     for i, one in enumerate(spec.get("topologySpreadConstraints") or ()):
         at, key = f"{field}.topologySpreadConstraints[{i}]", one.get("topologyKey") or ""
@@ -114,12 +114,12 @@ def _of_places(spec: Part, field: str) -> Iterator[str]:
 def _of_pod_terms(affinity: Part, field: str) -> Iterator[str]:
     for part in ("podAffinity", "podAntiAffinity"):
         found = affinity.get(part) or {}
-        for i, term in enumerate(found.get(_REQUIRED) or ()):
+        for i, term in enumerate(found.get(REQUIRED) or ()):
             if term.get("labelSelector") is None:
-                yield f"{field}.{part}.{_REQUIRED}[{i}].{_NO_SELECTOR}"
-        for i, one in enumerate(found.get(_PREFERRED) or ()):
+                yield f"{field}.{part}.{REQUIRED}[{i}].{_NO_SELECTOR}"
+        for i, one in enumerate(found.get(PREFERRED) or ()):
             if (one.get("podAffinityTerm") or {}).get("labelSelector") is None:
-                yield f"{field}.{part}.{_PREFERRED}[{i}].podAffinityTerm.{_NO_SELECTOR}"
+                yield f"{field}.{part}.{PREFERRED}[{i}].podAffinityTerm.{_NO_SELECTOR}"
 
 
 def _of_lists(spec: Part, field: str) -> Iterator[str]:

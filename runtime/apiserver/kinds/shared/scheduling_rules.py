@@ -20,7 +20,7 @@ from runtime.apiserver.errors.field_errors import (
 from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.selectors import validate_selector
 
-_REQUIRED, _PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
+REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 
 Part = Mapping[str, Any]
@@ -35,10 +35,10 @@ def wrong_affinity(affinity: Part, field: str) -> Iterator[FieldError]:
 
 
 def _node_affinity(affinity: Part, field: str) -> Iterator[FieldError]:
-    if affinity.get(_REQUIRED) is not None:
-        yield from wrong_node_selector(affinity[_REQUIRED], f"{field}.{_REQUIRED}")
-    for i, one in enumerate(affinity.get(_PREFERRED) or ()):
-        at = f"{field}.{_PREFERRED}[{i}]"
+    if affinity.get(REQUIRED) is not None:
+        yield from wrong_node_selector(affinity[REQUIRED], f"{field}.{REQUIRED}")
+    for i, one in enumerate(affinity.get(PREFERRED) or ()):
+        at = f"{field}.{PREFERRED}[{i}]"
         yield from _weight(one, at)
         yield from _node_term(one.get("preference") or {}, f"{at}.preference")
 
@@ -101,10 +101,10 @@ def _weight(one: Part, field: str) -> Iterator[FieldError]:
 
 
 def _pod_affinity(affinity: Part, field: str) -> Iterator[FieldError]:
-    for i, term in enumerate(affinity.get(_REQUIRED) or ()):
-        yield from _pod_term(term, f"{field}.{_REQUIRED}[{i}]")
-    for i, one in enumerate(affinity.get(_PREFERRED) or ()):
-        at = f"{field}.{_PREFERRED}[{i}]"
+    for i, term in enumerate(affinity.get(REQUIRED) or ()):
+        yield from _pod_term(term, f"{field}.{REQUIRED}[{i}]")
+    for i, one in enumerate(affinity.get(PREFERRED) or ()):
+        at = f"{field}.{PREFERRED}[{i}]"
         yield from _weight(one, at)
         yield from _pod_term(one.get("podAffinityTerm") or {}, f"{at}.podAffinityTerm")
 
