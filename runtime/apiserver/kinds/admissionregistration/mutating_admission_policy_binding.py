@@ -13,16 +13,12 @@ from runtime.apiserver.kinds.shared.admission_registration import POLICY_BINDING
 from runtime.apiserver.kinds.shared.admission_rules import (
     binding_errors,
     mutating_operations_errors,
-    set_match_defaults,
+    set_binding_defaults,
 )
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.param_access import permit_reference
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
-
-
-def set_defaults(binding: Object) -> None:
-    set_match_defaults(binding["spec"].get("matchResources"))
 
 
 def validate(binding: Object) -> list[FieldError]:
@@ -40,7 +36,7 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
-        set_defaults=set_defaults,
+        set_defaults=set_binding_defaults,
         permit=permit_reference("mutatingadmissionpolicies.admissionregistration.k8s.io", swapped=True),
         validate=validate,
         allow_unconditional_update=False,

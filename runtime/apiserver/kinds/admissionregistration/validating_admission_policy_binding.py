@@ -13,7 +13,7 @@ from typing import Any
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.admission_registration import POLICY_BINDING
-from runtime.apiserver.kinds.shared.admission_rules import binding_errors, set_match_defaults
+from runtime.apiserver.kinds.shared.admission_rules import binding_errors, set_binding_defaults
 from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.param_access import permit_reference
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -24,10 +24,6 @@ DENIED_AND_WARNED = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
     "headers serves no purpose)"
 )
-
-
-def set_defaults(binding: Object) -> None:
-    set_match_defaults(binding["spec"].get("matchResources"))
 
 
 def validate(binding: Object) -> list[FieldError]:
@@ -58,7 +54,7 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
-        set_defaults=set_defaults,
+        set_defaults=set_binding_defaults,
         permit=permit_reference("validatingadmissionpolicies.admissionregistration.k8s.io"),
         validate=validate,
         allow_unconditional_update=False,

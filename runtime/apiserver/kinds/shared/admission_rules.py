@@ -25,6 +25,11 @@ def set_policy_defaults(policy: Object) -> None:
     set_match_defaults(spec.get("matchConstraints"))
 
 
+def set_binding_defaults(binding: Object) -> None:
+    """Of a binding of either kind of policy."""
+    set_match_defaults(binding["spec"].get("matchResources"))
+
+
 def has_other_conditions(new: Object, old: Object) -> bool:
     """Whether an update changes a policy's match conditions, or what they see."""
     return any(
