@@ -126,12 +126,11 @@ class ApiServer:
         collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
         stand_ins/. role_based: roles and bindings say what users may do. authorize: where they do not, what access
         reviews say and admission asks. tokens: issues tokens of service accounts; None: none are. legacy_tokens: those
-        of Secrets that are taken.
-        users: whom other tokens are of, for ever. node_key: what tokens of nodes are made of; empty: none are.
-        service_ranges: CIDRs of cluster IPs, one for each IP family, the
-        default family first. plugins: the admission plugins that are on; by default upstream's, but for those that rest
-        on controllers. admission: what they are told. ask: answers at once, in `handle`, what requests ask of webhooks;
-        see core/outside.py. record_managers: whether objects that nobody applies have managedFields.
+        of Secrets that are taken. users: whom other tokens are of, for ever. node_key: what tokens of nodes are made
+        of; empty: none are. service_ranges: CIDRs of cluster IPs, one for each IP family, the default family first.
+        plugins: the admission plugins that are on; by default upstream's, but for those that rest on controllers.
+        admission: what they are told. ask: answers at once, in `handle`, what requests ask of webhooks; see
+        core/outside.py. record_managers: whether objects that nobody applies have managedFields.
         """
         self.registry = Registry(resources)
         self._users, self._node_key = StaticTokens(users or {}), node_key

@@ -73,8 +73,7 @@ class HttpSession:
         others: Mapping[str, CredentialSource] | None = None,
     ) -> None:
         """accounts: by client, those that have credentials of a service account. others: likewise, of anybody else; and
-        users that requests name.
-        Raises ConfigError when the TLS files are no good.
+        users that requests name. Raises ConfigError when the TLS files are no good.
         """
         self.server, self.proxy, self.metrics, self.clock, self.log = config.server, config.proxy, metrics, clock, log
         self._own = self._identity(config, config.credentials, user_agent_base, tls=_tls_files(config, log))

@@ -131,9 +131,8 @@ class CustomResources:
         state.when_durable(self._ending_watches(served))
         self._terminating.pop(name, None)
         if self._specs.pop(name, None) is not None:  # else the objects are of another resource of this name
-            for key, record in list(
-                state.collection(name).records.items()
-            ):  # where no version was served, or meanwhile
+            # Where no version was served, or meanwhile.
+            for key, record in list(state.collection(name).records.items()):
                 state.remove(name, key, decode_object(record.raw))
         self._remove(served)
 
