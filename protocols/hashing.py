@@ -39,3 +39,11 @@ def fnv1a_32(data: bytes) -> int:
     for byte in data:
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
     return value
+
+
+def fnv1_32(data: bytes) -> int:
+    """The FNV-1 hash of 32 bits, which multiplies before it takes a byte in."""
+    value = 0x811C9DC5
+    for byte in data:
+        value = (value * 0x01000193 & 0xFFFFFFFF) ^ byte
+    return value

@@ -124,6 +124,8 @@ REPLICASETS = Resource(group="apps", version="v1", plural="replicasets", kind="R
 DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment")
 JOBS = Resource(group="batch", version="v1", plural="jobs", kind="Job")
 STATEFULSETS = Resource(group="apps", version="v1", plural="statefulsets", kind="StatefulSet")
+DAEMONSETS = Resource(group="apps", version="v1", plural="daemonsets", kind="DaemonSet")
+CONTROLLER_REVISIONS = Resource(group="apps", version="v1", plural="controllerrevisions", kind="ControllerRevision")
 POD_DISRUPTION_BUDGETS = Resource(
     group="policy", version="v1", plural="poddisruptionbudgets", kind="PodDisruptionBudget"
 )

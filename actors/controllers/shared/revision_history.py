@@ -1,0 +1,79 @@
+"""The history of a DaemonSet or StatefulSet in the API: which ControllerRevisions are its own, and new ones.
+
+Source: kubernetes v1.36 pkg/controller/history/controller_history.go (ListControllerRevisions,
+CreateControllerRevision, UpdateControllerRevision); controller_ref_manager.go, ClaimControllerRevisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from actors.controllers.shared.controller_revisions import (
+    create_revision,
+    data_hash,
+    equal_data,
+    number_of,
+    revision_name,
+    update_revision,
+)
+from actors.controllers.shared.ownership import claim, look_into
+from actors.reconciliation import Step, get_live, must_object, perform
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
+from protocols.objects import Object, decode_object, make_key, metadata, name_of, namespace_of, uid_of
+from protocols.resources import CONTROLLER_REVISIONS, Resource
+from runtime.tables.overlay import Lister, UnreadableError
+
+
+def claim_revisions(
+    lister: Lister, *, owner: Object, owners: Resource, matches: Callable[[Mapping[str, str]], bool]
+) -> Step[list[Object]]:
+    """The owner's revisions: those it has and selects, and orphans that it adopts; those it selects no more go.
+
+    lister: of ControllerRevisions. Raises CommandFailed as `claim` does, UnreadableError where one cannot be read: it
+    may be the current one.
+    """
+    doubt = lister.in_doubt(namespace_of(owner), owner=uid_of(owner))
+    if doubt is not None:
+        raise UnreadableError(CONTROLLER_REVISIONS, doubt)
+    candidates = lister.entries_owned_by(uid_of(owner)) + lister.orphan_entries(namespace_of(owner))
+    claimed = yield from claim(
+        candidates, lister=lister, owner=owner, owners=owners, matches=matches, look=look_into(lister)
+    )
+    return [lister.object_of(entry) for entry in claimed]
+
+
+class Created(NamedTuple):
+    """revision: as the server has it. collision_count: to be written to the owner's status."""
+
+    revision: Object
+    collision_count: int
+
+
+def create_unique(revision: Object, *, owner: Object, collision_count: int) -> Step[Created]:
+    """Create it, or find it: what bears its name and records the same is it; beside another it takes a further name.
+
+    Its labels stay as they are. Raises CommandFailed. Source: CreateControllerRevision.
+    """
+    while True:
+        name = revision_name(name_of(owner), data_hash(revision["data"], collision_count))
+        command = create_revision({**revision, "metadata": {**metadata(revision), "name": name}})
+        outcome = yield from perform(command)
+        if isinstance(outcome, Done):
+            return Created(decode_object(outcome.body), collision_count)
+        if not isinstance(outcome, AlreadyExists):
+            raise CommandFailed(command, outcome)
+        existing = yield from must_object(get_live(CONTROLLER_REVISIONS, make_key(namespace_of(owner), name)))
+        if equal_data(existing.get("data"), revision["data"]):
+            return Created(existing, collision_count)
+        collision_count += 1
+
+
+def renumber(revision: Object, number: int) -> Step[Object]:
+    """Give a revision this number; returns it as it is then. Raises CommandFailed.
+
+    Differs from UpdateControllerRevision: a conflict is not tried again here but with the whole sync.
+    """
+    if number_of(revision) == number:
+        return revision
+    return (yield from must_object(update_revision({**revision, "revision": number})))

@@ -1,0 +1,107 @@
+"""Claiming ControllerRevisions, and creating them beside others that bear their name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controllers.shared.controller_revisions import data_hash, new_revision, template_data
+from actors.controllers.shared.revision_history import Created, claim_revisions, create_unique, renumber
+from actors.simulation.driving import Bench, drive_steps
+from protocols.messages.commands import Command, Create, Get, Patch, Update
+from protocols.messages.outcomes import AlreadyExists, Outcome
+from protocols.objects import Object, make_key, name_of, owner_reference
+from protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
+from protocols.selectors import map_selector
+from runtime.tables.overlay import UnreadableError
+
+WEB = {"app": "web"}
+SET: Object = {
+    "metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web"},
+    "spec": {"template": {"metadata": {"labels": WEB}, "spec": {}}},
+}
+DATA = template_data(SET)
+OTHER = template_data({"spec": {"template": {"spec": {"hostNetwork": True}}}})
+
+
+def revision(name: str, *, data: Object = DATA, labels: Any = WEB, owned: bool = True) -> Object:
+    references = [owner_reference(SET, api_version="apps/v1", kind="StatefulSet")] if owned else []
+    meta = {"name": name, "namespace": "default", "labels": labels, "ownerReferences": references}
+    return {"metadata": meta, "data": data, "revision": 1}
+
+
+def bench_of(*revisions: Object) -> Bench:
+    return Bench({STATEFULSETS: [SET], CONTROLLER_REVISIONS: list(revisions)})
+
+
+def kept_by(bench: Bench) -> Any:
+    def steps() -> Any:
+        lister = bench.tables[CONTROLLER_REVISIONS]
+        found.extend((yield from claim_revisions(lister, owner=SET, owners=STATEFULSETS, matches=selector.matches)))
+
+    selector, found = map_selector(WEB), []
+    driven = drive_steps(steps(), bench.accept, tables=bench.tables)
+    return sorted(map(name_of, found)), [command.key for command in driven.of(Patch)]
+
+
+def test_own_revisions_are_kept_orphans_adopted_and_others_released() -> None:
+    bench = bench_of(
+        revision("a"), revision("b", owned=False), revision("c", labels={}), revision("d", owned=False, labels={})
+    )
+    assert kept_by(bench) == (["a", "b"], ["default/b", "default/c"])
+
+
+def test_nothing_is_concluded_while_a_revision_cannot_be_read() -> None:
+    bench = bench_of(revision("a"))
+    bench.spoil(CONTROLLER_REVISIONS, "default/b")
+    with pytest.raises(UnreadableError):
+        kept_by(bench)
+
+
+def created(*existing: Object) -> tuple[Created, list[type[Command]]]:
+    bench = bench_of(*existing)
+    there = {name_of(each) for each in existing}
+
+    def answer(command: Command) -> Outcome:
+        if isinstance(command, Create) and any(f'"{name}"'.encode() in command.body for name in there):
+            return AlreadyExists("it is there")
+        return bench.accept(command)
+
+    def steps() -> Any:
+        made = new_revision(SET, STATEFULSETS, labels=WEB, data=DATA, revision=1, collision_count=0)
+        result.append((yield from create_unique(made, owner=SET, collision_count=0)))
+
+    result: list[Created] = []
+    driven = drive_steps(steps(), answer, tables=bench.tables)
+    return result[0], [type(command) for command in driven.commands]
+
+
+def test_a_revision_is_created() -> None:
+    made, commands = created()
+    assert (name_of(made.revision), made.collision_count) == (f"web-{data_hash(DATA, 0)}", 0)
+    assert commands == [Create]
+
+
+def test_one_of_that_name_that_records_the_same_is_it() -> None:
+    made, commands = created(revision(f"web-{data_hash(DATA, 0)}"))
+    assert (name_of(made.revision), made.collision_count) == (f"web-{data_hash(DATA, 0)}", 0)
+    assert commands == [Create, Get]
+
+
+def test_beside_another_of_that_name_it_takes_a_further_one() -> None:
+    made, commands = created(revision(f"web-{data_hash(DATA, 0)}", data=OTHER))
+    assert (name_of(made.revision), made.collision_count) == (f"web-{data_hash(DATA, 1)}", 1)
+    assert commands == [Create, Get, Create]
+
+
+def test_a_number_is_written_once() -> None:
+    bench = bench_of(revision("a"))
+
+    def steps() -> Any:
+        now = bench.tables[CONTROLLER_REVISIONS].get(make_key("default", "a"))
+        again = yield from renumber(now, 4)
+        yield from renumber(again, 4)
+
+    driven = drive_steps(steps(), bench.accept, tables=bench.tables)
+    assert [type(command) for command in driven.commands] == [Update]
