@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from actors.app.system import ControllerSystem
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import History, Streaks
@@ -58,9 +57,12 @@ class CountsNoEvictedPod:
                 for change in changes:
                     self._committed(change)
             case Submitted(process, system, submit) if submit.sender == SENDER:
+                # A reconciliation that asks for a scale has read the pods before it.
+                owner, seen = f"{submit.queue} {submit.key}", system.tables[PODS.id].version
+                begun = self._streaks.submitted(process, SENDER, owner, submit.commands, lambda: seen)
                 for command in submit.commands:
                     if isinstance(command, Update) and command.resource == POD_DISRUPTION_BUDGETS.id:
-                        self._judge(process, system, command, fail)
+                        self._judge(begun, command, fail)
             case OutcomeReceived(command=command) if command is not None:
                 self._streaks.settled(command)
             case Admitted(process, name) if name == SENDER:
@@ -80,10 +82,9 @@ class CountsNoEvictedPod:
         if condition.get("reason") == EVICTED and uid not in self._evicted:
             self._evicted[uid] = (change.revision, self._cluster.clock.monotonic())
 
-    def _judge(self, process: str, system: ControllerSystem, command: Update, fail: Fail) -> None:
+    def _judge(self, begun: int, command: Update, fail: Fail) -> None:
+        """begun: the version that the table of pods had."""
         budget = decode_object(command.body)
-        seen = system.tables[PODS.id].version
-        begun = self._streaks.submitted(process, SENDER, uid_of(budget), (command,), lambda: seen)
         status, version = budget["status"], int(resource_version_of(budget))
         condition = find_condition(status.get("conditions"), "DisruptionAllowed") or {}
         if condition.get("reason") == "SyncFailed":
