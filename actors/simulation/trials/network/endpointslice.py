@@ -16,6 +16,7 @@ from actors.simulation.invariants.ownership import Owns, storage_of
 from actors.simulation.trials.network.actions import TOPOLOGY_MODE, services
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.settings import options_of
+from actors.simulation.trials.silence import nodes_are_well
 from actors.simulation.trials.trial import Trial
 from protocols.objects import (
     Object,
@@ -26,9 +27,10 @@ from protocols.objects import (
     labels_of,
     name_of,
     owner_reference,
+    uid_of,
 )
 from protocols.pods import is_terminal, pod_facts
-from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
+from protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES
 from protocols.services import MANAGED_BY, SERVICE_NAME
 from runtime.apiserver.storage.store import DELETED
 
@@ -146,13 +148,17 @@ def _ports(service: Object) -> list[tuple[str, str, int]]:
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """How many endpoints each Service has. Which pods these are, and in which slices, is chance.
 
-    So is how many pods are on their way out for good, as their node is silent: it depends on where they were bound. And
-    so is whether a pod without an owner was adopted before that who would have adopted it was deleted.
+    So is how many pods are on their way out for good, as their node is silent: it depends on where they were bound, and
+    a rollout may wait for them, so no pod of a Deployment counts where nodes are silent. And so is whether a pod that
+    has no owner was adopted before that who would have adopted it was deleted.
     """
-    owned = {name_of(pod) for pod in cluster.shown(PODS, NAMESPACE) if controller_of(pod) is not None}
+    rolled_out = {uid_of(one) for one in cluster.shown(REPLICASETS, NAMESPACE) if controller_of(one) is not None}
+    held_up = set() if nodes_are_well(cluster) else rolled_out
+    owners = {name_of(pod): controller_of(pod) for pod in cluster.shown(PODS, NAMESPACE)}
+    counted = {name for name, owner in owners.items() if owner is not None and owner.uid not in held_up}
     return {
         f"endpoints of {name_of(service)}": sum(
-            not endpoint["conditions"].get("terminating") and endpoint["targetRef"]["name"] in owned
+            not endpoint["conditions"].get("terminating") and endpoint["targetRef"]["name"] in counted
             for one in managed_slices(cluster)
             if labels_of(one).get(SERVICE_NAME) == name_of(service)
             for endpoint in one.get("endpoints") or ()

@@ -7,9 +7,20 @@ import pytest
 from actors.controllers.network.endpointslice.reconciler import MANAGER
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.network.endpointslice import TRIAL
-from protocols.objects import owner_reference
-from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
-from tests.support.objects import node, owned_by, running_pod, service
+from actors.simulation.trials.silence import silenced
+from protocols.objects import Object, owner_reference, uid_of
+from protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES
+from tests.support.objects import node, owned_by, replica_set, running_pod, service
+
+
+def endpoint(pod: str, *, stays: bool = True) -> Object:
+    conditions = {"ready": stays, "terminating": not stays}
+    return {"addresses": ["10.0.0.1"], "conditions": conditions, "targetRef": {"kind": "Pod", "name": pod}}
+
+
+def slice_of(service: str, endpoints: list[Object]) -> Object:
+    labels = {"kubernetes.io/service-name": service, "endpointslice.kubernetes.io/managed-by": MANAGER}
+    return {"metadata": {"name": f"{service}-1", "labels": labels}, "addressType": "IPv4", "endpoints": endpoints}
 
 
 @pytest.mark.parametrize("leaving", [0, 2])
@@ -25,21 +36,23 @@ def test_endpoints_of_pods_on_their_way_out_do_not_count(leaving: int, strays: i
     for number in range(3 + leaving + strays):
         name, is_stray = f"p{number}", number >= 3 + leaving
         cluster.create(PODS, running_pod(name, owner=None if is_stray else owned_by("1")))
-        stays = number < 3 or is_stray
-        endpoints.append(
-            {
-                "addresses": [f"10.0.0.{number}"],
-                "conditions": {"ready": stays, "terminating": not stays},
-                "targetRef": {"kind": "Pod", "name": name},
-            }
-        )
-    labels = {
-        "kubernetes.io/service-name": "front",
-        "endpointslice.kubernetes.io/managed-by": MANAGER,
-    }
-    meta = {"name": "front-1", "labels": labels}
-    cluster.create(ENDPOINT_SLICES, {"metadata": meta, "addressType": "IPv4", "endpoints": endpoints})
+        endpoints.append(endpoint(name, stays=number < 3 or is_stray))
+    cluster.create(ENDPOINT_SLICES, slice_of("front", endpoints))
     assert TRIAL.end_state(cluster) == {"endpoints of front": 3}
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_endpoints_of_a_deployment_do_not_count_where_a_node_is_silent(*, silent: bool) -> None:
+    """A false alarm, seed 52000388: a Deployment that recreates waits for the pod that such a node keeps."""
+    cluster = SimulatedCluster(collect_garbage=False)
+    cluster.create(NODES, node("n1"))
+    cluster.merge(NODES, "n1", silenced(silent))
+    cluster.create(SERVICES, service("front", selector={"app": "web"}))
+    deployed = cluster.create(REPLICASETS, replica_set("web", owner=owned_by("uid-of-a-deployment", kind="Deployment")))
+    cluster.create(PODS, running_pod("p1", owner=owned_by(uid_of(deployed))))
+    cluster.create(PODS, running_pod("p2", owner=owned_by("uid-of-another", kind="ReplicationController")))
+    cluster.create(ENDPOINT_SLICES, slice_of("front", [endpoint("p1"), endpoint("p2")]))
+    assert TRIAL.end_state(cluster) == {"endpoints of front": 1 if silent else 2}
 
 
 @pytest.mark.parametrize(
