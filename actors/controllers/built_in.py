@@ -28,7 +28,14 @@ from actors.controllers.identity import (
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.objects import garbage_collector, namespace, resourcequota
-from actors.controllers.workloads import deployment, disruption, replicaset, replicationcontroller, ttl_after_finished
+from actors.controllers.workloads import (
+    deployment,
+    disruption,
+    replicaset,
+    replicationcontroller,
+    statefulset,
+    ttl_after_finished,
+)
 from actors.reconciliation.specs import ControllerSpec
 
 BUILT_IN: tuple[ControllerSpec, ...] = (
@@ -45,6 +52,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     deployment.SPEC,
     replicaset.SPEC,
     disruption.SPEC,
+    statefulset.SPEC,
     signing.SPEC,
     approving.SPEC,
     request_cleaner.SPEC,

@@ -234,15 +234,6 @@ class ResourceClaimOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatefulSetOptions(ControllerOptions):
-    configz_block = "StatefulSetController"
-
-    concurrent_syncs: int = flag(
-        5, "StatefulSets synced at once.", name="concurrent-statefulset-syncs", config="ConcurrentStatefulSetSyncs"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ValidatingAdmissionPolicyStatusOptions(ControllerOptions):
     configz_block = "ValidatingAdmissionPolicyStatusController"
 
@@ -297,14 +288,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
                 "concurrent-horizontal-pod-autoscaler-syncs",
                 lambda options: options[HorizontalPodAutoscalerOptions].concurrent_syncs,
             ),
-        ),
-    ),
-    UnbuiltController(
-        name="statefulset-controller",
-        aliases=("statefulset",),
-        options=StatefulSetOptions,
-        checks=(
-            at_least_one("concurrent-statefulset-syncs", lambda options: options[StatefulSetOptions].concurrent_syncs),
         ),
     ),
     UnbuiltController(

@@ -23,6 +23,7 @@ MORE = (
     "namespace-controller",
     "resourcequota-controller",
     "ttl-after-finished-controller",
+    "statefulset-controller",
 )
 
 InNamespace = Callable[[str], Kubectl]

@@ -19,6 +19,7 @@ from actors.simulation.campaign.quota_setting import QUOTAS_TOO
 from actors.simulation.campaign.role_setting import ROLES_TOO
 from actors.simulation.campaign.service_setting import SERVICES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
+from actors.simulation.campaign.stateful_setting import STATEFUL_TOO
 
 PARTS = (
     USUAL,
@@ -29,6 +30,7 @@ PARTS = (
     BUDGETS_TOO,
     NAMESPACES_TOO,
     FINISHED_TOO,
+    STATEFUL_TOO,
     CERTIFICATES_TOO,
     QUOTAS_TOO,
     BOOTSTRAP_TOO,

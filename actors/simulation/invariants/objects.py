@@ -6,14 +6,17 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.garbage import COLLECTOR
 from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted
 from protocols.messages.commands import Delete
-from protocols.objects import Object, controller_of, decode_object, metadata
+from protocols.objects import Object, OwnerRef, controller_of, decode_object, metadata
 from protocols.resources import REPLICASETS, resource_path
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
 from runtime.client.api import Request
 
 
 class SingleOwner:
-    """An object has one controller at most, and is released by it before it has another one."""
+    """An object has one controller at most, and is released by it before it has another one.
+
+    But for a claim of a StatefulSet, which goes from the set to its pod, and back, as its retention policy has it.
+    """
 
     name = "ownership is single"
     observes = (Committed,)
@@ -31,8 +34,16 @@ class SingleOwner:
             fail(f"{change.storage} {change.key} has several controllers")
         if change.type != ADDED:
             before, after = controller_of(decode_object(change.previous)), controller_of(obj)
-            if before is not None and after is not None and before.uid != after.uid:
+            if before is None or after is None or before.uid == after.uid:
+                return
+            if not (change.storage == "persistentvolumeclaims" and _are_of_one_set(before, after)):
                 fail(f"{change.storage} {change.key} goes from {before.name} to {after.name} at once")
+
+
+def _are_of_one_set(one: OwnerRef, other: OwnerRef) -> bool:
+    """Whether these are a StatefulSet and one of its pods."""
+    names = {one.kind: one.name, other.kind: other.name}
+    return names.keys() == {"StatefulSet", "Pod"} and names["Pod"].rpartition("-")[0] == names["StatefulSet"]
 
 
 class StatusGoesForward:

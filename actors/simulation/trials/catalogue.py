@@ -26,6 +26,7 @@ from actors.simulation.trials.workloads import (
     disruption,
     replicaset,
     replicationcontroller,
+    statefulset,
     ttl_after_finished,
 )
 
@@ -58,6 +59,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             disruption,
             namespace,
             ttl_after_finished,
+            statefulset,
             approving,
             signing,
             request_cleaner,

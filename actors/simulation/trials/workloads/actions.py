@@ -11,10 +11,10 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.trials.actions import create, delete, merge, replace
 from actors.simulation.trials.scenario import NAMESPACE, NOTHING, Action, Scenario
 from protocols.objects import Object, labels_of, make_key, metadata, name_of
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
+from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS, Resource
 
 KINDS = (DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS)
-NAMES = {DEPLOYMENTS: "web", REPLICASETS: "set", REPLICATION_CONTROLLERS: "old"}
+NAMES = {DEPLOYMENTS: "web", REPLICASETS: "set", REPLICATION_CONTROLLERS: "old", STATEFULSETS: "db"}
 IMAGES = 4  # image v1 is the first one
 SIZES = (0, 1, 2, 2, 3, 3, 4, 5, 7)
 

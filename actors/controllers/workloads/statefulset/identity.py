@@ -1,0 +1,100 @@
+"""Who the pods of a set are: their names and ordinals, and what each is created as.
+
+Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_utils.go (getParentNameAndOrdinal, identityMatches,
+storageMatches, newStatefulSetPod, updateIdentity, updateStorage). Difference: a pod whose ordinal has leading zeros
+("web-01") is no member of a set; upstream takes it for web-1, beside the pod of that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.controllers.shared.generated_names import generate_name
+from actors.controllers.workloads.statefulset.fields import StatefulSet
+from actors.reconciliation import own
+from protocols.integers import INT32
+from protocols.objects import Object, metadata, name_of
+from protocols.resources import STATEFULSETS
+
+REVISION_LABEL = "controller-revision-hash"  # the name of the ControllerRevision that a pod was made from
+NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+INDEX_LABEL = "apps.kubernetes.io/pod-index"
+
+_MEMBER = re.compile(r"(.*)-(0|[1-9][0-9]*)")
+
+
+def parent_and_ordinal(name: str) -> tuple[str, int]:
+    """("web", 3) of web-3. ("", -1) of a name that ends in no number, or in one that is too large."""
+    found = _MEMBER.fullmatch(name)
+    if found is None or int(found[2]) not in INT32:
+        return "", -1
+    return found[1], int(found[2])
+
+
+def ordinal_of(pod: str, parent: str) -> int | None:
+    """The ordinal of a pod of this name in the set `parent`; None if it is no member of it."""
+    found, ordinal = parent_and_ordinal(pod)
+    return ordinal if found == parent and ordinal >= 0 else None
+
+
+def pod_name(parent: str, ordinal: int) -> str:
+    return f"{parent}-{ordinal}"
+
+
+def claim_name(template: Object, parent: str, ordinal: int) -> str:
+    return f"{name_of(template)}-{parent}-{ordinal}"
+
+
+def pod_of(stateful_set: StatefulSet, ordinal: int, *, template: Mapping[str, Any], revision: str) -> Object:
+    """The pod to create. template, revision: the pod template to use, and the name of its ControllerRevision."""
+    name = pod_name(stateful_set.name, ordinal)
+    meta = template.get("metadata") or {}
+    labels = {**(meta.get("labels") or {}), **identity_labels(name, ordinal), REVISION_LABEL: revision}
+    pod_meta = {"name": name, "generateName": generate_name(stateful_set.name), "labels": labels}
+    pod_meta.update({field: meta[field] for field in ("annotations", "finalizers") if meta.get(field)})
+    spec = {**(template.get("spec") or {}), "hostname": name}
+    spec.pop("subdomain", None)
+    if stateful_set.service:
+        spec["subdomain"] = stateful_set.service
+    volumes = volumes_of(stateful_set, ordinal, spec.get("volumes") or ())
+    if volumes:
+        spec["volumes"] = volumes
+    return own({"metadata": pod_meta, "spec": spec}, by=stateful_set.obj, of=STATEFULSETS)
+
+
+def identity_labels(name: str, ordinal: int) -> dict[str, str]:
+    return {NAME_LABEL: name, INDEX_LABEL: str(ordinal)}
+
+
+def volumes_of(stateful_set: StatefulSet, ordinal: int, others: Iterable[Object]) -> list[Object]:
+    """A volume for each claim, and the others, but for those that a claim takes the name of."""
+    claimed = {
+        name_of(each): {
+            "name": name_of(each),
+            "persistentVolumeClaim": {"claimName": claim_name(each, stateful_set.name, ordinal)},
+        }
+        for each in stateful_set.claim_templates
+    }
+    return [*claimed.values(), *(volume for volume in others if volume.get("name") not in claimed)]
+
+
+def has_its_volumes(stateful_set: StatefulSet, ordinal: int, pod: Mapping[str, Any]) -> bool:
+    """Whether a pod's volumes are its claims."""
+    volumes = {volume.get("name"): volume for volume in (pod.get("spec") or {}).get("volumes") or ()}
+    for each in stateful_set.claim_templates:
+        source = (volumes.get(name_of(each)) or {}).get("persistentVolumeClaim") or {}
+        if source.get("claimName") != claim_name(each, stateful_set.name, ordinal):
+            return False
+    return True
+
+
+def with_its_identity(stateful_set: StatefulSet, ordinal: int, pod: Object) -> Object:
+    """The pod with the labels and volumes that are its own."""
+    meta = metadata(pod)
+    labels = {**(meta.get("labels") or {}), **identity_labels(name_of(pod), ordinal)}
+    spec = pod.get("spec") or {}
+    if not has_its_volumes(stateful_set, ordinal, pod):
+        spec = {**spec, "volumes": volumes_of(stateful_set, ordinal, spec.get("volumes") or ())}
+    return {**pod, "metadata": {**meta, "labels": labels}, "spec": spec}

@@ -1,0 +1,16 @@
+"""Flags of the StatefulSet controller."""
+
+from __future__ import annotations
+
+from actors.options import ControllerOptions
+from protocols.late_methods import dataclass
+from runtime.flags.declaration import flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulSetOptions(ControllerOptions):
+    configz_block = "StatefulSetController"
+
+    concurrent_syncs: int = flag(
+        5, "StatefulSets synced at once.", name="concurrent-statefulset-syncs", config="ConcurrentStatefulSetSyncs"
+    )

@@ -1,0 +1,137 @@
+"""Who is next: what is to be done about each pod of a set, and which one an update replaces.
+
+Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet, processReplica,
+processCondemned, updateStatefulSetAfterInvariantEstablished).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+from typing import NamedTuple
+
+from actors.controllers.workloads.statefulset.fields import StatefulSet
+from actors.controllers.workloads.statefulset.identity import REVISION_LABEL, ordinal_of
+from protocols.objects import split_key
+from protocols.pods import PodFacts, is_available, is_terminal
+from runtime.tables.table import Entry
+
+
+class Members(NamedTuple):
+    """The pods of a set that exist, by ordinal. condemned: those outside of its ordinals, from the highest down."""
+
+    replicas: Mapping[int, Entry]
+    condemned: Mapping[int, Entry]
+
+
+def members_of(stateful_set: StatefulSet, pods: Iterable[Entry]) -> Members:
+    found = {}
+    for pod in pods:
+        ordinal = ordinal_of(split_key(pod.key)[1], stateful_set.name)
+        if ordinal is not None:
+            found[ordinal] = pod
+    condemned = sorted((ordinal for ordinal in found if ordinal not in stateful_set.ordinals), reverse=True)
+    return Members(
+        {ordinal: found[ordinal] for ordinal in sorted(found) if ordinal in stateful_set.ordinals},
+        {ordinal: found[ordinal] for ordinal in condemned},
+    )
+
+
+class PodStep(Enum):
+    """What is to be done about a pod now. KEEP: nothing but what its identity needs. WAIT: nothing, until it changes.
+
+    REPLACE: it has ended, and is deleted so that another one can have its name.
+    """
+
+    CREATE = auto()
+    REPLACE = auto()
+    WAIT = auto()
+    KEEP = auto()
+    DELETE = auto()
+
+
+def step_for_replica(stateful_set: StatefulSet, pod: PodFacts | None, *, now: float) -> PodStep:
+    """For a pod that the set wants. In order, every predecessor is available by the time that this is asked."""
+    if pod is None:
+        return PodStep.CREATE
+    if is_terminal(pod):
+        return PodStep.WAIT if pod.deleting else PodStep.REPLACE
+    if stateful_set.parallel or not (pod.deleting or _is_unready(stateful_set, pod, now=now)):
+        return PodStep.KEEP
+    return PodStep.WAIT
+
+
+def step_for_condemned(stateful_set: StatefulSet, pod: PodFacts, *, is_first_unavailable: bool, now: float) -> PodStep:
+    """For a pod that the set does not want. In order, all others that have a lower ordinal are available, unless it is
+    this one that is not.
+    """
+    if pod.deleting:
+        return PodStep.WAIT
+    if stateful_set.ordered and _is_unready(stateful_set, pod, now=now) and not is_first_unavailable:
+        return PodStep.WAIT
+    return PodStep.DELETE
+
+
+def first_unavailable(stateful_set: StatefulSet, members: Members, *, now: float) -> int | None:
+    """The lowest ordinal whose pod is missing or not available; those of replicas come before those of condemned."""
+    for ordinal in stateful_set.ordinals:
+        if is_unavailable(stateful_set, members.replicas.get(ordinal), now=now):
+            return ordinal
+    for ordinal in sorted(members.condemned):
+        if is_unavailable(stateful_set, members.condemned[ordinal], now=now):
+            return ordinal
+    return None
+
+
+def next_for_update(stateful_set: StatefulSet, members: Members, *, update: str, now: float) -> list[int]:
+    """The pod that an update deletes next: the highest that is not of this revision, once all above are available."""
+    for ordinal in _updated_from_the_top(stateful_set):
+        pod = members.replicas.get(ordinal)
+        if pod is not None and revision_of(pod) != update and not pod.facts.deleting:
+            return [ordinal]
+        if is_unavailable(stateful_set, pod, now=now):
+            return []
+    return []
+
+
+def some_for_update(stateful_set: StatefulSet, members: Members, *, update: str, now: float) -> list[int]:
+    """As next_for_update, but so many that spec.updateStrategy.rollingUpdate.maxUnavailable are unavailable then."""
+    left = stateful_set.at_once() - unavailable_replicas(stateful_set, members, now=now)
+    old: list[int] = []
+    for ordinal in _updated_from_the_top(stateful_set):
+        if len(old) >= left:
+            break
+        pod = members.replicas.get(ordinal)
+        if pod is not None and revision_of(pod) != update and not pod.facts.deleting:
+            old.append(ordinal)
+    return old
+
+
+def unavailable_replicas(stateful_set: StatefulSet, members: Members, *, now: float) -> int:
+    available = sum(not is_unavailable(stateful_set, pod, now=now) for pod in members.replicas.values())
+    return stateful_set.replicas - available
+
+
+def _updated_from_the_top(stateful_set: StatefulSet) -> range:
+    return stateful_set.ordinals[stateful_set.partition or 0 :][::-1]
+
+
+def is_unavailable(stateful_set: StatefulSet, pod: Entry | None, *, now: float) -> bool:
+    if pod is None or pod.facts.deleting:
+        return True
+    return not is_available(pod.facts, min_ready_seconds=stateful_set.min_ready_seconds, now=now)
+
+
+def is_running_and_ready(pod: PodFacts) -> bool:
+    return pod.phase == "Running" and pod.ready
+
+
+def _is_unready(stateful_set: StatefulSet, pod: PodFacts, *, now: float) -> bool:
+    available = is_available(pod, min_ready_seconds=stateful_set.min_ready_seconds, now=now)
+    return not (available and is_running_and_ready(pod))
+
+
+def revision_of(pod: Entry) -> str:
+    """The name of the ControllerRevision that it was made from; "" without one."""
+    labels: Mapping[str, str] = pod.facts.labels
+    return labels.get(REVISION_LABEL, "")

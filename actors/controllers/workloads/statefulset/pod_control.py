@@ -1,0 +1,247 @@
+"""The writes for one pod of a set and its claims, with their events on the set.
+
+Source: kubernetes v1.36 pkg/controller/statefulset/stateful_pod_control.go. Differences: the claims of a pod are
+created together; a deletion has the uid as precondition; a pod whose claims alone had other owners is not written to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from actors.controllers.workloads.statefulset.claims import (
+    Member,
+    claims_of,
+    has_its_owners,
+    has_other_controller,
+    is_stale,
+    with_its_owners,
+)
+from actors.controllers.workloads.statefulset.fields import StatefulSet
+from actors.controllers.workloads.statefulset.identity import (
+    NAME_LABEL,
+    has_its_volumes,
+    pod_name,
+    pod_of,
+    with_its_identity,
+)
+from actors.reconciliation import (
+    RetryQuietly,
+    Step,
+    create,
+    delete,
+    get_live,
+    must_object,
+    perform,
+    record,
+    together,
+    update,
+)
+from protocols.messages.commands import Command
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, Failure, NotFound, Refused
+from protocols.messages.recording import Record
+from protocols.objects import Object, decode_object, is_deleting, key_of, make_key, name_of, split_key, uid_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from runtime.tables.overlay import Lister
+from runtime.tables.table import Entry
+
+TRIES = 4  # of an update that meets a newer version
+
+
+class ClaimGoing(RetryQuietly):
+    """A claim that a pod needs is being deleted: it is somebody else's to finish that."""
+
+
+class PodControl:
+    """The pods and claims of one set, for one sync."""
+
+    def __init__(self, stateful_set: StatefulSet, *, pods: Lister, claims: Lister) -> None:
+        self._set, self._pods, self._claims = stateful_set, pods, claims
+
+    def create(self, ordinal: int, *, template: Object, revision: str) -> Step[bool]:
+        """Create its missing claims, then the pod. Returns False where a claim goes with a former pod of its name.
+
+        Raises CommandFailed; ClaimGoing.
+        """
+        name = pod_name(self._set.name, ordinal)
+        member = Member(name, "", ordinal)
+        if self._set.retention.on_scale and any(is_stale(claim, member) for claim in self._known_claims(ordinal)):
+            return False
+        try:
+            yield from self._create_claims(name, ordinal)
+        except (CommandFailed, ClaimGoing) as err:
+            yield from self._report("Create", name, err)
+            raise
+        command = create(PODS, pod_of(self._set, ordinal, template=template, revision=revision))
+        outcome = yield from perform(command)
+        if isinstance(outcome, AlreadyExists):
+            raise CommandFailed(command, outcome)
+        failure: CommandFailed | None = None
+        if isinstance(outcome, Done):
+            member = member._replace(uid=uid_of(decode_object(outcome.body)))
+        else:
+            failure = CommandFailed(command, outcome)
+        yield from self._own_claims(member)
+        yield from self._report("Create", name, failure)
+        if failure is not None:
+            raise failure
+        return True
+
+    def complete_claims(self, pod: Entry, ordinal: int) -> Step[None]:
+        """Create the claims that a pending pod waits for. Raises as `create` does."""
+        member = self._member(pod, ordinal)
+        yield from self._create_claims(member.name, ordinal)
+        yield from self._own_claims(member)
+
+    def keep(self, pod: Entry, ordinal: int) -> Step[None]:
+        """Give the pod its labels and volumes, and its claims their owners, where they are others."""
+        member = self._member(pod, ordinal)
+        is_itself = self._is_itself(pod, ordinal)
+        has_claims = self.claims_have_their_owners(pod, ordinal)
+        if is_itself and has_claims:
+            return
+        try:
+            if not is_itself:
+                yield from self._create_claims(member.name, ordinal)
+        except (CommandFailed, ClaimGoing) as err:
+            yield from self._report("Update", member.name, err)
+            raise
+        if not has_claims:
+            yield from self._own_claims(member)
+        if not is_itself:
+            try:
+                yield from self._update(pod, ordinal)
+            except CommandFailed as err:
+                yield from self._report("Update", member.name, err)
+                raise
+        yield from self._report("Update", member.name, None)
+
+    def own_claims(self, pod: Entry, ordinal: int) -> Step[None]:
+        """Give its claims the owners that the retention policy wants."""
+        yield from self._own_claims(self._member(pod, ordinal))
+
+    def delete(self, pod: Entry) -> Step[None]:
+        """Delete the pod. One that is gone, or has been replaced, is no failure."""
+        command = delete(PODS, pod, depends_on=(PODS, (STATEFULSETS, key_of(self._set.obj))))
+        outcome = yield from perform(command)
+        if isinstance(outcome, Conflict):
+            return
+        failure = None if isinstance(outcome, Done | NotFound) else CommandFailed(command, outcome)
+        yield from self._report("Delete", split_key(pod.key)[1], failure)
+        if failure is not None:
+            raise failure
+
+    def needs_nothing(self, pod: Entry, ordinal: int) -> bool:
+        """Whether `keep` would do nothing."""
+        return self._is_itself(pod, ordinal) and self.claims_have_their_owners(pod, ordinal)
+
+    def claims_have_their_owners(self, pod: Entry, ordinal: int) -> bool:
+        member = self._member(pod, ordinal)
+        return all(has_its_owners(claim, self._set, member) for claim in self._known_claims(ordinal))
+
+    def _is_itself(self, pod: Entry, ordinal: int) -> bool:
+        if pod.facts.labels.get(NAME_LABEL) != split_key(pod.key)[1]:
+            return False
+        return not self._set.claim_templates or has_its_volumes(self._set, ordinal, self._pods.object_of(pod))
+
+    def _update(self, pod: Entry, ordinal: int) -> Step[None]:
+        current, left = self._pods.object_of(pod), TRIES
+        while True:
+            command = update(PODS, with_its_identity(self._set, ordinal, current))
+            outcome = yield from perform(command)
+            if isinstance(outcome, Done):
+                return
+            left -= 1
+            if not isinstance(outcome, Conflict) or left == 0:
+                raise CommandFailed(command, outcome)
+            current = yield from must_object(get_live(PODS, pod.key))
+            if uid_of(current) != pod.uid:
+                raise CommandFailed(command, outcome)
+
+    def _create_claims(self, pod: str, ordinal: int) -> Step[None]:
+        """Create the claims that are missing. Raises CommandFailed; ClaimGoing for one that is being deleted."""
+        missing, going = [], []
+        for claim in claims_of(self._set, ordinal) if self._set.claim_templates else ():
+            there = self._known_claim(name_of(claim))
+            if there is None:
+                missing.append(claim)
+            elif is_deleting(there):
+                going.append(f"pvc {name_of(claim)} is being deleted")
+        commands = [create(PERSISTENT_VOLUME_CLAIMS, claim) for claim in missing]
+        outcomes = yield from together(commands)
+        failures: list[CommandFailed] = []
+        for command, claim, outcome in zip(commands, missing, outcomes, strict=True):
+            if isinstance(outcome, Done):
+                yield self._claim_event(pod, name_of(claim), "")
+                continue
+            failures.append(_failed(command, outcome, f"failed to create PVC {name_of(claim)}"))
+            if not isinstance(outcome, AlreadyExists | Refused):
+                yield self._claim_event(pod, name_of(claim), outcome.message)
+        if failures:
+            said = _joined([*(each.failure.message for each in failures), *going])
+            raise CommandFailed(failures[0].command, dataclasses.replace(failures[0].failure, message=said))
+        if going:
+            raise ClaimGoing(_joined(going))
+
+    def _own_claims(self, member: Member) -> Step[None]:
+        """Raises CommandFailed, after an event about the pod."""
+        for claim in self._known_claims(member.ordinal):
+            name = name_of(claim)
+            if has_other_controller(claim, self._set, member):
+                text = (
+                    f"PersistentVolumeClaim {name} has a conflicting OwnerReference that acts as a manging controller, "
+                    "the retention policy is ignored for this claim"  # upstream's spelling
+                )
+                yield record(STATEFULSETS, self._set.obj, "Warning", "ConflictingController", text)
+            if has_its_owners(claim, self._set, member):
+                continue
+            command = update(PERSISTENT_VOLUME_CLAIMS, with_its_owners(claim, self._set, member))
+            outcome = yield from perform(command)
+            if not isinstance(outcome, Done):
+                failed = _failed(command, outcome, f"could not update claim {name} for delete policy ownerRefs")
+                yield from self._report("Update", member.name, failed)
+                raise failed
+
+    def _known_claims(self, ordinal: int) -> list[Object]:
+        """Those of its claims that are there."""
+        if not self._set.claim_templates:
+            return []
+        found = (self._known_claim(name_of(claim)) for claim in claims_of(self._set, ordinal))
+        return [claim for claim in found if claim is not None]
+
+    def _known_claim(self, name: str) -> Object | None:
+        """Raises UnreadableError."""
+        key = make_key(self._set.namespace, name)
+        self._claims.require(key)
+        return self._claims.get(key)
+
+    def _member(self, pod: Entry, ordinal: int) -> Member:
+        return Member(split_key(pod.key)[1], pod.uid, ordinal)
+
+    def _report(self, verb: str, pod: str, failure: CommandFailed | ClaimGoing | None) -> Step[None]:
+        """An event about a write of this pod; none about one that was never sent."""
+        if isinstance(failure, CommandFailed) and isinstance(failure.failure, Refused):
+            return
+        said = f"{verb} Pod {pod} in StatefulSet {self._set.name}"
+        if failure is None:
+            yield record(STATEFULSETS, self._set.obj, "Normal", f"Successful{verb}", f"{said} successful")
+        else:
+            why = failure.failure.message if isinstance(failure, CommandFailed) else str(failure)
+            yield record(STATEFULSETS, self._set.obj, "Warning", f"Failed{verb}", f"{said} failed error: {why}")
+
+    def _claim_event(self, pod: str, claim: str, why: str) -> Record:
+        if not why:
+            text = f"Create Claim {claim} Pod {pod} in StatefulSet {self._set.name} success"
+            return record(STATEFULSETS, self._set.obj, "Normal", "SuccessfulCreate", text)
+        text = f"Create Claim {claim} for Pod {pod} in StatefulSet {self._set.name} failed error: {why}"
+        return record(STATEFULSETS, self._set.obj, "Warning", "FailedCreate", text)
+
+
+def _failed(command: Command, outcome: Failure, what: str) -> CommandFailed:
+    return CommandFailed(command, dataclasses.replace(outcome, message=f"{what}: {outcome.message}"))
+
+
+def _joined(messages: Sequence[str]) -> str:
+    """As Go joins several errors."""
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -1,0 +1,235 @@
+"""statefulset-controller: keeps pods that have an identity: a name, a place in an order, and claims of their own.
+
+In: changes of StatefulSets and pods, deletions of claims. Out: pods created, deleted and given their identity; claims
+created and given owners; ControllerRevisions; adoption and release patches; the status subresource; events on the
+StatefulSet.
+
+Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set.go, stateful_set_control.go. Differences:
+- No consistency store: listers show our own writes.
+- The deletion of a claim wakes the set, which may wait for it, or have to create it again.
+- Policy Parallel creates at most 500 pods in one sync, and the status says how far it is before the next.
+- While one of its pods cannot be read, a set creates and deletes none.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from actors.controllers.shared.ownership import claim
+from actors.controllers.shared.replica_status import seconds_to_next_availability
+from actors.controllers.shared.revision_history import claim_revisions
+from actors.controllers.shared.status import write_status
+from actors.controllers.workloads.statefulset.abreast import FAILURES, abreast, slow_start_abreast
+from actors.controllers.workloads.statefulset.fields import StatefulSet, stateful_set
+from actors.controllers.workloads.statefulset.identity import ordinal_of
+from actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
+from actors.controllers.workloads.statefulset.ordering import (
+    Members,
+    PodStep,
+    first_unavailable,
+    members_of,
+    next_for_update,
+    revision_of,
+    some_for_update,
+    step_for_condemned,
+    step_for_replica,
+    unavailable_replicas,
+)
+from actors.controllers.workloads.statefulset.pod_control import PodControl
+from actors.controllers.workloads.statefulset.revisions import (
+    Revisions,
+    revision_for,
+    settle_revisions,
+    template_of,
+    truncate_history,
+)
+from actors.controllers.workloads.statefulset.status import differs, status_of
+from actors.reconciliation import Reconciliation, RequeueAfter, Step
+from protocols.messages.outcomes import CommandFailed
+from protocols.objects import Key, is_deleting, name_of, split_key
+from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Lister, Tables
+from runtime.tables.table import Entry
+
+BURST = 500  # pods that policy Parallel has under way in one sync
+UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at again
+
+
+class StatefulSetReconciler:
+    """Key: "namespace/name" of a StatefulSet."""
+
+    def __init__(
+        self, *, tables: Tables, clock: Clock, metrics: StatefulSetMetrics, several_unavailable: bool = False
+    ) -> None:
+        """several_unavailable: the feature gate MaxUnavailableStatefulSet."""
+        self._sets, self._pods = tables[STATEFULSETS], tables[PODS]
+        self._claims, self._revisions = tables[PERSISTENT_VOLUME_CLAIMS], tables[CONTROLLER_REVISIONS]
+        self._clock, self._metrics, self._several_unavailable = clock, metrics, several_unavailable
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        entry = self._sets.entry(key)
+        if entry is None:
+            self._metrics.forget(key)
+            return None
+        obj = self._sets.object_of(entry)
+        found = stateful_set(obj)
+        known = yield from claim_revisions(
+            self._revisions, owner=obj, owners=STATEFULSETS, matches=found.selector.matches
+        )
+        yield from claim(
+            [*self._pods.entries_owned_by(entry.uid), *self._pods.orphan_entries(found.namespace)],
+            lister=self._pods,
+            owner=obj,
+            owners=STATEFULSETS,
+            matches=found.selector.matches,
+            belongs=lambda pod: ordinal_of(split_key(pod.key)[1], found.name) is not None,
+        )
+        latest = self._sets.entry(key)
+        if latest is None or (latest.uid, latest.resource_version) != (entry.uid, entry.resource_version):
+            # It has changed or is gone since, and its pods are shown as they are now: no decision rests on both.
+            return (yield from self.reconcile(key))
+        if self._pods.in_doubt(found.namespace, owner=found.uid) is not None:
+            return RequeueAfter(UNREADABLE_WAIT)
+        revisions = yield from settle_revisions(found, known)
+        failure: Exception | None = None
+        try:
+            yield from self._manage(found, revisions)
+        except FAILURES as err:
+            failure = err
+        now = self._clock.now()
+        pods = self._pods_of(found)
+        status = status_of(
+            found,
+            pods,
+            current=revisions.current_name,
+            update=revisions.update_name,
+            collision_count=revisions.collision_count,
+            now=now,
+        )
+        try:
+            if differs(found, status):
+                yield from write_status(STATEFULSETS, obj, status)
+        except CommandFailed as err:
+            failure = failure or err
+        yield from truncate_history(found, revisions, map(revision_of, pods))
+        if failure is not None:
+            raise failure
+        if found.min_ready_seconds == 0 or status.get("readyReplicas", 0) == status["availableReplicas"]:
+            return None
+        soonest = seconds_to_next_availability(
+            [pod.facts for pod in pods],
+            min_ready_seconds=found.min_ready_seconds,
+            counted=now,
+            now=self._clock.now(),
+        )
+        return RequeueAfter(found.min_ready_seconds if soonest is None else soonest)
+
+    def _pods_of(self, found: StatefulSet) -> list[Entry]:
+        """Its pods as they are now: those that it owns and selects, and that have a name of its own."""
+        return [
+            pod
+            for pod in self._pods.entries_owned_by(found.uid)
+            if found.selector.matches(pod.facts.labels) and ordinal_of(split_key(pod.key)[1], found.name) is not None
+        ]
+
+    def _members(self, found: StatefulSet) -> Members:
+        return members_of(found, self._pods_of(found))
+
+    def _manage(self, found: StatefulSet, revisions: Revisions) -> Step[None]:
+        """Create missing pods, delete those that are not wanted, and then take an update further."""
+        if self._several_unavailable:
+            self._metrics.allowed(found, found.at_once())
+        if is_deleting(found.obj):
+            return
+        now, members = self._clock.now(), self._members(found)
+        sync = _Sync(found, revisions, members, pods=self._pods, claims=self._claims, now=now)
+        settled = yield from sync.in_order() if found.ordered else sync.in_parallel()
+        if settled and found.rolling:
+            yield from self._update(found, revisions, sync.control)
+
+    def _update(self, found: StatefulSet, revisions: Revisions, control: PodControl) -> Step[None]:
+        """Delete pods that are of another revision than the set's, as many as may be gone at once."""
+        members, now = self._members(found), self._clock.now()
+        choose = next_for_update
+        if self._several_unavailable:
+            self._metrics.unavailable(found, unavailable_replicas(found, members, now=now))
+            choose = some_for_update
+        old = choose(found, members, update=revisions.update_name, now=now)
+        failures = yield from abreast(control.delete(members.replicas[ordinal]) for ordinal in old)
+        if failures:
+            raise failures[0]
+
+
+class _Sync:
+    """The pods of one set as one sync found them, and what it does about them."""
+
+    def __init__(
+        self,
+        found: StatefulSet,
+        revisions: Revisions,
+        members: Members,
+        *,
+        pods: Lister,
+        claims: Lister,
+        now: float,
+    ) -> None:
+        self._set, self._revisions, self._members, self._now = found, revisions, members, now
+        self.control = PodControl(found, pods=pods, claims=claims)
+
+    def in_order(self) -> Step[bool]:
+        """One pod after the other, until one has to be waited for. Returns whether none had."""
+        for ordinal in self._set.ordinals:
+            if not self._needs(ordinal):
+                continue
+            if (yield from self._replica(ordinal)):
+                return False
+        for ordinal, pod in self._members.condemned.items():
+            yield from self._keep_condemned(pod, ordinal)
+        if not self._members.condemned:
+            return True
+        ordinal, pod = next(iter(self._members.condemned.items()))
+        is_first = first_unavailable(self._set, self._members, now=self._now) == ordinal
+        if step_for_condemned(self._set, pod.facts, is_first_unavailable=is_first, now=self._now) is PodStep.DELETE:
+            yield from self.control.delete(pod)
+        return False
+
+    def in_parallel(self) -> Step[bool]:
+        """All pods at once. Returns whether all were looked at."""
+        needy = list(islice(filter(self._needs, self._set.ordinals), BURST + 1))
+        yield from slow_start_abreast(map(self._replica, needy[:BURST]))
+        if len(needy) > BURST:
+            return False
+        condemned = self._members.condemned
+        yield from slow_start_abreast(self._keep_condemned(pod, ordinal) for ordinal, pod in condemned.items())
+        yield from slow_start_abreast(self.control.delete(pod) for pod in condemned.values() if not pod.facts.deleting)
+        return True
+
+    def _needs(self, ordinal: int) -> bool:
+        """Whether something is to be done, or waited for: mostly there is not."""
+        pod = self._members.replicas.get(ordinal)
+        if pod is None or step_for_replica(self._set, pod.facts, now=self._now) is not PodStep.KEEP:
+            return True
+        return pod.facts.phase == "Pending" or not self.control.needs_nothing(pod, ordinal)
+
+    def _replica(self, ordinal: int) -> Step[bool]:
+        """What a pod that is wanted needs now. Returns whether its successors have to wait."""
+        pod = self._members.replicas.get(ordinal)
+        if pod is None:
+            revision = revision_for(self._set, self._revisions, ordinal)
+            template = template_of(self._set, revision)
+            yield from self.control.create(ordinal, template=template, revision=name_of(revision))
+            return True
+        step = step_for_replica(self._set, pod.facts, now=self._now)
+        if step is PodStep.REPLACE:
+            yield from self.control.delete(pod)
+            return True
+        if pod.facts.phase == "Pending":
+            yield from self.control.complete_claims(pod, ordinal)
+        if step is PodStep.KEEP:
+            yield from self.control.keep(pod, ordinal)
+        return step is PodStep.WAIT
+
+    def _keep_condemned(self, pod: Entry, ordinal: int) -> Step[None]:
+        if not self.control.claims_have_their_owners(pod, ordinal):
+            yield from self.control.own_claims(pod, ordinal)

@@ -1,0 +1,103 @@
+"""The revisions of a set: which template its pods have.
+
+Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (getStatefulSetRevisions, truncateHistory),
+stateful_set_utils.go (newRevision, newVersionedStatefulSetPod). Difference: revisions are compared by what they mean,
+where upstream compares bytes first, and then what the newest one means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from actors.controllers.shared.controller_revisions import (
+    equal_revisions,
+    in_order,
+    new_revision,
+    next_number,
+    surplus,
+    template_data,
+    with_template_of,
+)
+from actors.controllers.shared.revision_history import create_unique, renumber
+from actors.controllers.workloads.statefulset.fields import StatefulSet
+from actors.reconciliation import Step, delete, must_all
+from protocols.messages.outcomes import Conflict, NotFound
+from protocols.objects import Object, annotations_of, labels_of, metadata, name_of
+from protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
+
+
+class Revisions(NamedTuple):
+    """all: the set's ControllerRevisions. current: the one that its pods had before the update to `update`."""
+
+    all: Sequence[Object]
+    current: Object
+    update: Object
+    collision_count: int
+
+    @property
+    def current_name(self) -> str:
+        return name_of(self.current)
+
+    @property
+    def update_name(self) -> str:
+        return name_of(self.update)
+
+
+def settle_revisions(stateful_set: StatefulSet, revisions: Iterable[Object]) -> Step[Revisions]:
+    """Find the revision of the set's template, or create it; an older one that is it becomes the newest."""
+    known = in_order(revisions)
+    collisions = stateful_set.status.get("collisionCount") or 0
+    proposed = _proposed(stateful_set, known, collisions)
+    equal = equal_revisions(known, proposed)
+    if equal:
+        # The newest of all is kept: what is equal has one number in the end, be it that several record the same.
+        newest = equal[-1] is known[-1]
+        update = known[-1] if newest else (yield from renumber(equal[-1], next_number(known)))
+    else:
+        created = yield from create_unique(proposed, owner=stateful_set.obj, collision_count=collisions)
+        update, collisions = created.revision, created.collision_count
+    named = stateful_set.status.get("currentRevision")
+    current = next((each for each in known if name_of(each) == named), update)
+    return Revisions(known, current, update, collisions)
+
+
+def _proposed(stateful_set: StatefulSet, known: Sequence[Object], collisions: int) -> Object:
+    revision = new_revision(
+        stateful_set.obj,
+        STATEFULSETS,
+        labels=labels_of(stateful_set.template),
+        data=template_data(stateful_set.obj),
+        revision=next_number(known),
+        collision_count=collisions,
+    )
+    annotations = dict(annotations_of(stateful_set.obj))
+    return {**revision, "metadata": {**metadata(revision), "annotations": annotations}} if annotations else revision
+
+
+def revision_for(stateful_set: StatefulSet, revisions: Revisions, ordinal: int) -> Object:
+    """Which revision a new pod of this ordinal has.
+
+    Below the partition it is the current one; where a rolling update has none, below as many as are still current.
+    """
+    start = stateful_set.ordinals.start
+    if stateful_set.partition is not None:
+        current = ordinal < start + stateful_set.partition
+    else:
+        current = stateful_set.rolling and ordinal < start + (stateful_set.status.get("currentReplicas") or 0)
+    return revisions.current if current else revisions.update
+
+
+def template_of(stateful_set: StatefulSet, revision: Object) -> Object:
+    """Raises ValueError on a revision that has none."""
+    template: Object = with_template_of(revision, stateful_set.obj)["spec"]["template"]
+    return template
+
+
+def truncate_history(stateful_set: StatefulSet, revisions: Revisions, of_pods: Iterable[str]) -> Step[None]:
+    """Delete the oldest revisions beyond the limit. of_pods: names of revisions that pods have."""
+    if stateful_set.history_limit is None:
+        return
+    live = {revisions.current_name, revisions.update_name, *of_pods}
+    old = surplus(revisions.all, limit=stateful_set.history_limit, live=live)
+    yield from must_all([delete(CONTROLLER_REVISIONS, each) for each in old], but=(NotFound, Conflict))

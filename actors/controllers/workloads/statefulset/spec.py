@@ -1,0 +1,75 @@
+"""How the StatefulSet controller presents itself to the system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.shared.option_checks import at_least_one
+from actors.controllers.workloads.statefulset.identity import parent_and_ordinal
+from actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
+from actors.controllers.workloads.statefulset.options import StatefulSetOptions
+from actors.controllers.workloads.statefulset.reconciler import StatefulSetReconciler
+from actors.options import Options
+from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.messages.watching import EventType
+from protocols.objects import Key, make_key, split_key
+from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from runtime.tables.overlay import Tables
+
+
+def set_of_its_name(change: Change, tables: Tables) -> Iterable[Key]:
+    """The set that a pod without a controller may belong to: only one has the right name."""
+    namespace, name = split_key(change.key)
+    key = make_key(namespace, parent_and_ordinal(name)[0])
+    if change.controller is None and not change.deleted and tables[STATEFULSETS].entry(key) is not None:
+        yield key
+
+
+def sets_of_claim(change: Change, tables: Tables) -> Iterable[Key]:
+    """The sets whose pods may use a claim of this name: "<template>-<set>-<ordinal>"."""
+    namespace, name = split_key(change.key)
+    words = parent_and_ordinal(name)[0].split("-")
+    for i in range(1, len(words)):
+        key = make_key(namespace, "-".join(words[i:]))
+        if tables[STATEFULSETS].entry(key) is not None:
+            yield key
+
+
+def _concurrency(options: Options) -> int:
+    return options[StatefulSetOptions].concurrent_syncs
+
+
+def build(context: ControllerContext) -> StatefulSetReconciler:
+    return StatefulSetReconciler(
+        tables=context.tables,
+        clock=context.clock,
+        metrics=StatefulSetMetrics(context.metrics),
+        several_unavailable=context.options.feature_gates["MaxUnavailableStatefulSet"],
+    )
+
+
+SPEC = ControllerSpec(
+    name="statefulset-controller",
+    aliases=("statefulset",),
+    never_blocks=True,
+    client="statefulset-controller",
+    component="statefulset-controller",
+    queues=(
+        Queue(
+            "statefulset",
+            watches=(
+                Watch(STATEFULSETS, to=itself),
+                Watch(PODS, to=its_controller(STATEFULSETS), interest=Interest(owner_kinds=(STATEFULSETS.kind,))),
+                Watch(PODS, to=set_of_its_name, interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",))),
+                Watch(PERSISTENT_VOLUME_CLAIMS, to=sets_of_claim, interest=Interest(types=(EventType.DELETED,))),
+            ),
+            concurrency=_concurrency,
+            terminal=(),
+        ),
+    ),
+    reads=(CONTROLLER_REVISIONS,),
+    build=build,
+    options=StatefulSetOptions,
+    checks=(at_least_one("concurrent-statefulset-syncs", _concurrency),),
+)

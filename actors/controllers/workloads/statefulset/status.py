@@ -1,0 +1,56 @@
+"""The status of a StatefulSet.
+
+Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (computeReplicaStatus),
+stateful_set_utils.go (inconsistentStatus, completeRollingUpdate). Difference: it counts pods after the sync has created
+and deleted some, as the lister shows them; upstream corrects by one the counts from before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.shared.status import without_zeros
+from actors.controllers.workloads.statefulset.fields import StatefulSet
+from actors.controllers.workloads.statefulset.ordering import is_running_and_ready, revision_of
+from protocols.objects import Object, metadata
+from protocols.pods import is_available
+from runtime.tables.table import Entry
+
+_LEFT_OUT_AS_ZERO = ("observedGeneration", "readyReplicas", "currentReplicas", "updatedReplicas")
+
+
+def status_of(
+    stateful_set: StatefulSet, pods: Iterable[Entry], *, current: str, update: str, collision_count: int, now: float
+) -> Object:
+    """The whole status. current, update: the names of its revisions."""
+    replicas = ready = available = of_current = of_update = 0
+    for pod in pods:
+        replicas += 1
+        if is_running_and_ready(pod.facts):
+            ready += 1
+            available += is_available(pod.facts, min_ready_seconds=stateful_set.min_ready_seconds, now=now)
+        if not pod.facts.deleting:
+            revision = revision_of(pod)
+            of_current += revision == current
+            of_update += revision == update
+    if stateful_set.rolling and replicas == ready == of_update == stateful_set.replicas:
+        current, of_current = update, of_update  # the update is complete
+    status = {
+        "observedGeneration": metadata(stateful_set.obj).get("generation") or 0,
+        "replicas": replicas,
+        "readyReplicas": ready,
+        "currentReplicas": of_current,
+        "updatedReplicas": of_update,
+        "currentRevision": current,
+        "updateRevision": update,
+        "collisionCount": collision_count,
+        "availableReplicas": available,
+    }
+    return without_zeros(status, *_LEFT_OUT_AS_ZERO)
+
+
+def differs(stateful_set: StatefulSet, status: Object) -> bool:
+    """Whether the status is to be written: another collisionCount alone is no reason."""
+    before = {name: value for name, value in stateful_set.status.items() if name in status or value}
+    before.pop("conditions", None)
+    return {**before, "collisionCount": 0} != {**status, "collisionCount": 0}

@@ -1,0 +1,9 @@
+"""The setting of seeded runs about StatefulSets, and the collector of what they leave behind."""
+
+from __future__ import annotations
+
+from actors.controllers.objects import garbage_collector
+from actors.controllers.workloads import statefulset
+from actors.simulation.campaign.setting import Setting
+
+STATEFUL_TOO = Setting(name="stateful", controllers=(statefulset.SPEC, garbage_collector.SPEC))

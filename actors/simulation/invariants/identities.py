@@ -1,0 +1,195 @@
+"""The pods of StatefulSets: each identity is held once, and their order is kept.
+
+Order is judged by what the controller could know: by the versions of pods and sets between those that its tables showed
+as its reconciliation began, and the newest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.app.system import ControllerSystem
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.knowledge import History, Streaks
+from actors.simulation.invariants.observing import (
+    Admitted,
+    Committed,
+    Fail,
+    Observation,
+    OutcomeReceived,
+    ProcessStarted,
+    Submitted,
+    shown,
+)
+from protocols.messages.commands import Command, Create, Delete
+from protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, make_key, name_of, split_key, uid_of
+from protocols.pods import is_terminal, pod_facts
+from protocols.resources import PODS, STATEFULSETS
+from runtime.apiserver.storage.store import DELETED, Change
+from runtime.tables.table import Table
+
+
+class EachIdentityOnce:
+    """No two pods that exist at once belong to one set under one ordinal, or use one claim of a set."""
+
+    name = "an identity is held once"
+    observes = (Committed,)
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[str, frozenset[str]]] = {}  # by the pod's uid: its name, and what it holds
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Committed):
+            return
+        for change in observation.changes:
+            if change.storage == "pods":
+                self._changed(change, fail)
+
+    def _changed(self, change: Change, fail: Fail) -> None:
+        pod = decode_object(change.raw)
+        if change.type == DELETED:
+            self._held.pop(uid_of(pod), None)
+            return
+        holds = frozenset(_identities(pod))
+        for uid, (name, others) in self._held.items():
+            if uid != uid_of(pod) and holds & others:
+                fail(f"pods {name} and {name_of(pod)} both hold {sorted(holds & others)}")
+        if holds:
+            self._held[uid_of(pod)] = name_of(pod), holds
+
+
+def _identities(pod: Object) -> list[str]:
+    owner = controller_of(pod)
+    if owner is None or owner.kind != STATEFULSETS.kind:
+        return []
+    volumes = [volume.get("persistentVolumeClaim") for volume in pod["spec"].get("volumes") or ()]
+    claims = [f"claim {claim['claimName']}" for claim in volumes if claim]
+    return [f"ordinal {int(name_of(pod).rpartition('-')[2])} of {owner.uid}", *claims]
+
+
+class _Sized(NamedTuple):
+    """What the order of a set's pods follows from."""
+
+    ordinals: range
+    ordered: bool
+
+
+class _Begun(NamedTuple):
+    """Up to which versions the tables showed everything, as a streak began."""
+
+    pods: int
+    sets: int
+
+
+class OrderIsKept:
+    """With policy OrderedReady a pod is made once its predecessors are ready, and one that is not wanted goes once its
+    successors are gone. With any policy, one that an update replaces goes while its successors are ready.
+    """
+
+    name = "the order of pods is kept"
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
+
+    def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
+        self._sender = sender
+        self._sets: History[_Sized] = History()  # by uid
+        self._ready: History[bool] = History()  # by the pod's key: running, ready, and not on its way out
+        self._there: History[bool] = History()  # by the pod's key
+        self._streaks: Streaks[_Begun] = Streaks(cluster)
+        self._newest = 0
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case ProcessStarted(process, _):
+                self._streaks.started(process)
+            case Submitted(process, system, submit) if submit.sender == self._sender:
+                for command in submit.commands:
+                    self._submitted(process, system, command, fail)
+            case OutcomeReceived(_, _, sender, command, _) if sender == self._sender:
+                if command is not None:
+                    self._streaks.settled(command)
+            case Admitted():
+                self._streaks.admitted(*observation)
+            case Committed(changes):
+                for change in changes:
+                    self._newest = max(self._newest, change.revision)
+                    self._committed(change)
+
+    def _committed(self, change: Change) -> None:
+        if change.storage == "statefulsets.apps":
+            obj = decode_object(change.raw)
+            spec = obj["spec"]
+            start = (spec.get("ordinals") or {}).get("start", 0)
+            ordered = spec["podManagementPolicy"] == "OrderedReady"
+            self._sets.note(uid_of(obj), change.revision, _Sized(range(start, start + spec["replicas"]), ordered))
+        elif change.storage == "pods":
+            facts = pod_facts(decode_object(change.raw))
+            there = change.type != DELETED
+            ready = there and facts.phase == "Running" and facts.ready and not facts.deleting
+            self._there.note(change.key, change.revision, there)
+            self._ready.note(change.key, change.revision, ready)
+
+    def _submitted(self, process: str, system: ControllerSystem, command: Command, fail: Fail) -> None:
+        owner, key = _concerned(system, command)
+        if owner is None:
+            return
+        pods, sets = system.tables[PODS.id], system.tables[STATEFULSETS.id]
+
+        def now(pods: Table = pods, sets: Table = sets) -> _Begun:
+            return _Begun(pods.version, sets.version)
+
+        begun = self._streaks.submitted(process, self._sender, owner.uid, (command,), now)
+        sizes = self._sets.between(owner.uid, begun.sets, self._newest)
+        if key is None or not sizes:
+            return
+        if isinstance(command, Create):
+            objections = [self._against_creation(owner, key, size, begun) for size in sizes]
+        else:
+            entry = shown(system, PODS.id, key)
+            if entry is None or is_terminal(entry.facts):
+                return
+            objections = [self._against_deletion(owner, key, size, begun) for size in sizes]
+        if all(objections):
+            fail(f"{type(command).__name__} {key} of {owner.name}: {objections[-1]}")
+
+    def _against_creation(self, owner: OwnerRef, key: Key, size: _Sized, begun: _Begun) -> str:
+        """What speaks against it, if the set is so; "" if nothing does."""
+        ordinal = _ordinal(key)
+        if ordinal not in size.ordinals:
+            return f"its ordinals are {size.ordinals}"
+        if not size.ordered:
+            return ""
+        return self._not_ready(owner, key, range(size.ordinals.start, ordinal), begun)
+
+    def _against_deletion(self, owner: OwnerRef, key: Key, size: _Sized, begun: _Begun) -> str:
+        ordinal = _ordinal(key)
+        if ordinal in size.ordinals:
+            return self._not_ready(owner, key, range(ordinal + 1, size.ordinals.stop), begun)
+        if not size.ordered:
+            return ""
+        later = [each for each in range(ordinal + 1, ordinal + 20) if each not in size.ordinals]
+        there = [each for each in later if self._was(self._there, owner, key, each, begun) == {True}]
+        return f"those with ordinals {there} are not gone" if there else ""
+
+    def _not_ready(self, owner: OwnerRef, key: Key, ordinals: range, begun: _Begun) -> str:
+        waiting = [each for each in ordinals if True not in self._was(self._ready, owner, key, each, begun)]
+        return f"those with ordinals {waiting} are not ready" if waiting else ""
+
+    def _was(self, history: History[bool], owner: OwnerRef, key: Key, ordinal: int, begun: _Begun) -> set[bool]:
+        """The values that could be known."""
+        one = make_key(split_key(key)[0], f"{owner.name}-{ordinal}")
+        return set(history.between(one, begun.pods, self._newest))
+
+
+def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | None, Key | None]:
+    """The set that a command is about, and the pod that it creates or deletes."""
+    if isinstance(command, Create) and command.resource == PODS.id:
+        pod = decode_object(command.body)
+        return controller_of(pod), make_key(command.namespace, name_of(pod))
+    if isinstance(command, Delete) and command.resource == PODS.id:
+        entry = shown(system, PODS.id, command.key)
+        return (None if entry is None else entry.controller), command.key
+    return None, None
+
+
+def _ordinal(key: Key) -> int:
+    return int(key.rpartition("-")[2])

@@ -1,0 +1,222 @@
+"""The trial of the StatefulSet controller."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.identities import EachIdentityOnce, OrderIsKept
+from actors.simulation.invariants.ownership import Owns, replicas_of
+from actors.simulation.trials.actions import merge
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.silence import is_silent
+from actors.simulation.trials.trial import Trial
+from actors.simulation.trials.workloads.actions import Subject, given_an_image, made_anew, patient, scaled, workloads
+from actors.simulation.trials.workloads.outcome import is_available, uncounted
+from protocols.objects import Object, controller_of, is_deleting, labels_of, make_key, metadata, name_of, uid_of
+from protocols.pods import is_terminal, pod_facts
+from protocols.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+
+NAME = "statefulset-controller"
+REVISION = "controller-revision-hash"
+POLICIES = ("Retain", "Delete")
+STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def _actions(scenario: Scenario) -> Iterator[Action]:
+    """What becomes of claims is the same for all sets of a scenario, and for those that take the place of others."""
+    chance = scenario.chance("what becomes of claims")
+    claims = chance.choice((0, 0, 1, 2))
+    retention = {when: chance.choice(POLICIES) for when in ("whenDeleted", "whenScaled")}
+    policy = chance.choice(("OrderedReady", "OrderedReady", "Parallel"))
+
+    def spec(chance: random.Random) -> Object:
+        drawn: Object = {
+            "serviceName": "db",
+            "podManagementPolicy": policy,
+            "persistentVolumeClaimRetentionPolicy": retention,
+            "volumeClaimTemplates": [{"metadata": {"name": f"data-{i}"}, "spec": STORAGE} for i in range(claims)],
+            "revisionHistoryLimit": chance.choice((0, 1, 10)),
+        }
+        if chance.random() < 0.2:
+            drawn["ordinals"] = {"start": chance.choice((1, 3))}
+        if chance.random() < 0.3:
+            drawn["updateStrategy"] = _strategy(chance)
+        return drawn
+
+    return workloads(scenario, STATEFULSETS, at=1.7, changes=CHANGES, draw=spec)
+
+
+def _strategy(chance: random.Random) -> Object:
+    if chance.random() < 0.3:
+        return {"type": "OnDelete", "rollingUpdate": None}
+    return {"type": "RollingUpdate", "rollingUpdate": {"partition": chance.choice((0, 0, 1, 2))}}
+
+
+def _given_a_strategy(one: Subject, at: float) -> Iterator[Action]:
+    strategy = _strategy(one.chance)
+    yield merge(at, STATEFULSETS, one.key, {"spec": {"updateStrategy": strategy}}, f"strategy {strategy}")
+
+
+def _started_elsewhere(one: Subject, at: float) -> Iterator[Action]:
+    start = one.chance.choice((0, 1, 2))
+    yield merge(at, STATEFULSETS, one.key, {"spec": {"ordinals": {"start": start}}}, f"ordinals from {start}")
+
+
+def _robbed_of_a_pod(one: Subject, at: float) -> Iterator[Action]:
+    index = one.chance.randrange(6)
+
+    def do(cluster: SimulatedCluster) -> bool:
+        pods = _pods_named_after(cluster, one.name)
+        if pods:
+            cluster.delete(PODS, make_key(NAMESPACE, pods[index % len(pods)]))
+        return True
+
+    yield Action(at, f"delete a pod of {one.name}", do)
+
+
+def _ends_a_pod(one: Subject, at: float) -> Iterator[Action]:
+    """As a node does that evicts it."""
+    index, phase = one.chance.randrange(6), one.chance.choice(("Failed", "Succeeded"))
+
+    def do(cluster: SimulatedCluster) -> bool:
+        pods = _pods_named_after(cluster, one.name)
+        if pods:
+            key = make_key(NAMESPACE, pods[index % len(pods)])
+            cluster.merge(PODS, key, {"status": {"phase": phase}}, subresource="status")
+        return True
+
+    yield Action(at, f"a pod of {one.name} has {phase}", do)
+
+
+def _given_a_namesake(one: Subject, at: float) -> Iterator[Action]:
+    """A pod without an owner that is called as one of the set's, or nearly so."""
+    name = f"{one.name}-{one.chance.choice(('0', '1', '3', '01', '00', 'x'))}"
+    pod = {
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": one.name}},
+        "spec": {"containers": [{"name": "c", "image": "v1"}]},
+    }
+
+    def do(cluster: SimulatedCluster) -> bool:
+        if cluster.get(PODS, make_key(NAMESPACE, name)) is None:
+            cluster.create(PODS, pod)
+        return True
+
+    yield Action(at, f"create a pod {name} without an owner", do)
+
+
+CHANGES = (
+    given_an_image,
+    given_an_image,
+    given_an_image,
+    scaled,
+    scaled,
+    scaled,
+    _robbed_of_a_pod,
+    _robbed_of_a_pod,
+    _ends_a_pod,
+    made_anew,
+    patient,
+    _given_a_strategy,
+    _given_a_namesake,
+    _started_elsewhere,
+)
+
+
+def _pods_named_after(cluster: SimulatedCluster, name: str) -> list[str]:
+    pods = map(name_of, cluster.list(PODS, NAMESPACE))
+    return sorted(pod for pod in pods if pod.rpartition("-")[0] == name and pod.rpartition("-")[2].isdecimal())
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for obj in cluster.shown(STATEFULSETS, NAMESPACE):
+        pods = _pods_of(cluster, obj)
+        if _is_held_up(cluster, obj):
+            continue
+        what, status = f"StatefulSet {name_of(obj)}", obj.get("status") or {}
+        names, wanted = sorted(map(name_of, pods)), sorted(_names(obj))
+        if names != wanted:
+            yield f"{what}: its pods are {names}, not {wanted}"
+        ready = [pod for pod in pods if pod_facts(pod).ready and not is_terminal(pod_facts(pod))]
+        counts = {
+            "replicas": len(pods),
+            "readyReplicas": len(ready),
+            "availableReplicas": sum(1 for pod in ready if is_available(cluster, obj, pod)),
+            "updatedReplicas": sum(1 for pod in pods if _revision(pod) == status.get("updateRevision")),
+        }
+        yield from uncounted(STATEFULSETS, obj, counts)
+        for pod in pods:
+            if not pod_facts(pod).ready or is_deleting(pod):
+                yield f"{what}: pod {name_of(pod)} is not ready"
+            elif _is_to_be_updated(obj, pod) and _revision(pod) != status.get("updateRevision"):
+                yield f"{what}: pod {name_of(pod)} is of {_revision(pod)}, not of {status.get('updateRevision')}"
+            yield from _unsettled_claims(cluster, obj, pod)
+
+
+def _unsettled_claims(cluster: SimulatedCluster, obj: Object, pod: Object) -> Iterable[str]:
+    """One that goes with a former set of the name may be missing for good: nobody protects it in use here."""
+    retention = obj["spec"]["persistentVolumeClaimRetentionPolicy"]
+    goes = retention["whenDeleted"] == "Delete"
+    for template in obj["spec"].get("volumeClaimTemplates") or ():
+        name = f"{name_of(template)}-{name_of(pod)}"
+        claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, make_key(NAMESPACE, name))
+        if claim is None:
+            if not goes:
+                yield f"pod {name_of(pod)} has no claim {name}"
+            continue
+        owners = [reference["uid"] for reference in metadata(claim).get("ownerReferences") or ()]
+        if owners != ([uid_of(obj)] if goes else []):
+            yield f"claim {name} is owned by {owners}, and is {'' if goes else 'not '}to go with the set"
+
+
+def _pods_of(cluster: SimulatedCluster, obj: Object) -> list[Object]:
+    pods = cluster.shown(PODS, NAMESPACE)
+    return [pod for pod in pods if (owner := controller_of(pod)) is not None and owner.uid == uid_of(obj)]
+
+
+def _names(obj: Object) -> list[str]:
+    start = (obj["spec"].get("ordinals") or {}).get("start", 0)
+    return [f"{name_of(obj)}-{ordinal}" for ordinal in range(start, start + replicas_of(obj))]
+
+
+def _revision(pod: Object) -> str | None:
+    return labels_of(pod).get(REVISION)
+
+
+def _is_to_be_updated(obj: Object, pod: Object) -> bool:
+    strategy = obj["spec"]["updateStrategy"]
+    if strategy["type"] == "OnDelete":
+        return False
+    partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
+    return name_of(pod) in _names(obj)[partition:]
+
+
+def _is_held_up(cluster: SimulatedCluster, obj: Object) -> bool:
+    """A pod of its name is on a node that is silent for good: it has to wait for it, be it its own or not."""
+    silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
+    pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if name_of(pod).rpartition("-")[0] == name_of(obj)]
+    return any(pod_facts(pod).node in silent for pod in pods)
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """Without revisions: with a partition, or OnDelete, it is chance which one a pod has."""
+    return {
+        f"StatefulSet {name_of(obj)}": [] if _is_held_up(cluster, obj) else sorted(map(name_of, _pods_of(cluster, obj)))
+        for obj in cluster.shown(STATEFULSETS, NAMESPACE)
+    }
+
+
+TRIAL = Trial(
+    controller=NAME,
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (
+        EachIdentityOnce(),
+        OrderIsKept(cluster, sender=controller_name(NAME)),
+    ),
+    owns=(Owns(STATEFULSETS, CONTROLLER_REVISIONS), Owns(STATEFULSETS, PODS, pods=replicas_of)),
+)

@@ -1,0 +1,143 @@
+"""The writes of claims around those of pods, with their events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.controllers.workloads.statefulset.pod_control import ClaimGoing
+from actors.controllers.workloads.statefulset.spec import SPEC, sets_of_claim
+from actors.reconciliation import Change
+from actors.simulation.driving import bodies
+from protocols.messages.commands import Create, Update
+from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Outcome
+from protocols.objects import encode_object, name_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from tests.actors.controllers.workloads.statefulset.scenes import Scene, a_claim, a_reference, a_set, made, member
+
+DELETE_BOTH = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+POD_CREATED = ("Normal", "SuccessfulCreate", "Create Pod web-0 in StatefulSet web successful")
+
+
+def claim_created(name: str) -> tuple[str, str, str]:
+    return ("Normal", "SuccessfulCreate", f"Create Claim {name} Pod web-0 in StatefulSet web success")
+
+
+def refusing(scene: Scene, resource: Any, type: Any = Create, outcome: Outcome | None = None) -> Any:
+    def answer(command: Any) -> Outcome:
+        if isinstance(command, type) and command.resource == resource.id and not command.subresource:
+            return outcome or Forbidden("no")
+        return scene.bench.accept(command)
+
+    return answer
+
+
+def owned_claims(driven: Any) -> dict[str, list[str]]:
+    found = [c for c in driven.of(Update) if c.resource == PERSISTENT_VOLUME_CLAIMS.id]
+    claims = [body for body in bodies(driven, Update) if body["kind"] == "PersistentVolumeClaim"]
+    assert len(found) == len(claims)
+    return {name_of(one): [ref["kind"] for ref in one["metadata"]["ownerReferences"]] for one in claims}
+
+
+def test_claims_come_before_their_pod() -> None:
+    driven = Scene(a_set(1, claims=["data", "logs"])).sync()
+    assert made(driven) == ["data-web-0", "logs-web-0", "web-0"]
+    assert driven.events == [claim_created("data-web-0"), claim_created("logs-web-0"), POD_CREATED]
+
+
+def test_claims_that_are_there_are_used() -> None:
+    driven = Scene(a_set(1, claims=["data", "logs"]), claims=[a_claim("data-web-0")]).sync()
+    assert made(driven) == ["logs-web-0", "web-0"]
+
+
+def test_without_its_claim_no_pod_is_created() -> None:
+    scene = Scene(a_set(1, claims=["data"]))
+    driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS), raises=CommandFailed)
+    assert made(driven) == ["data-web-0"]
+    assert driven.events == [
+        ("Warning", "FailedCreate", "Create Claim data-web-0 for Pod web-0 in StatefulSet web failed error: no"),
+        (
+            "Warning",
+            "FailedCreate",
+            "Create Pod web-0 in StatefulSet web failed error: failed to create PVC data-web-0: no",
+        ),
+    ]
+
+
+def test_a_claim_that_is_being_deleted_is_waited_for() -> None:
+    going = a_claim("data-web-0", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["a/b"])
+    driven = Scene(a_set(1, claims=["data"]), claims=[going]).sync(raises=ClaimGoing)
+    assert made(driven) == []
+    why = "Create Pod web-0 in StatefulSet web failed error: pvc data-web-0 is being deleted"
+    assert driven.events == [("Warning", "FailedCreate", why)]
+
+
+def test_a_claim_that_goes_with_a_former_pod_is_waited_for_where_scaling_deletes_claims() -> None:
+    claim = a_claim("data-web-0", a_reference("Pod", "web-0", "former"))
+    obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
+    assert made(Scene(obj, claims=[claim]).sync()) == []
+    assert made(Scene(a_set(1, claims=["data"]), claims=[claim]).sync()) == ["web-0"]
+
+
+def test_its_deletion_wakes_the_set() -> None:
+    scene = Scene(a_set(1))
+    for name, keys in {"data-web-0": ["default/web"], "data-x-web-12": ["default/web"], "data-other-0": []}.items():
+        raw = encode_object(a_claim(name))
+        change = Change(type="DELETED", key=f"default/{name}", raw=raw, controller=None)
+        assert list(sets_of_claim(change, scene.bench.tables)) == keys
+    assert any(watch.resource == PERSISTENT_VOLUME_CLAIMS for watch in SPEC.watches)
+
+
+def test_a_pending_pod_gets_its_lost_claim_again() -> None:
+    pod = member(0, claims=["data"], phase="Pending", ready=False)
+    assert made(Scene(a_set(1, claims=["data"]), pod).sync()) == ["data-web-0"]
+
+
+def test_claims_get_their_owner_with_the_pod_though_that_is_refused() -> None:
+    obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
+    assert owned_claims(Scene(obj).sync()) == {"data-web-0": ["StatefulSet"]}
+    scene = Scene(obj)
+    driven = scene.sync(refusing(scene, PODS), raises=CommandFailed)
+    assert owned_claims(driven) == {"data-web-0": ["StatefulSet"]}
+
+
+def test_another_policy_gives_claims_other_owners() -> None:
+    obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
+    pods = [member(0, claims=["data"]), member(1, claims=["data"])]
+    driven = Scene(obj, *pods, claims=[a_claim("data-web-0"), a_claim("data-web-1")]).sync()
+    assert owned_claims(driven) == {"data-web-0": ["StatefulSet"], "data-web-1": ["Pod"]}
+    assert driven.events[0] == ("Normal", "SuccessfulUpdate", "Update Pod web-0 in StatefulSet web successful")
+
+
+def test_a_claim_of_another_controller_is_told_and_left() -> None:
+    obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
+    claim = a_claim("data-web-0", a_reference("ReplicaSet", "other"))
+    driven = Scene(obj, claims=[claim]).sync()
+    assert owned_claims(driven) == {}
+    text = (
+        "PersistentVolumeClaim data-web-0 has a conflicting OwnerReference that acts as a manging controller, "
+        "the retention policy is ignored for this claim"
+    )
+    assert driven.events == [("Warning", "ConflictingController", text), POD_CREATED]
+
+
+def test_a_claim_that_cannot_be_owned_is_told() -> None:
+    obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
+    scene = Scene(obj)
+    driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandFailed)
+    why = "could not update claim data-web-0 for delete policy ownerRefs: no"
+    assert ("Warning", "FailedUpdate", f"Update Pod web-0 in StatefulSet web failed error: {why}") in driven.events
+
+
+def test_a_pod_that_lost_its_label_gets_it_back() -> None:
+    lost = member(0, labels={"app": "web", "controller-revision-hash": "web-x"})
+    driven = Scene(a_set(1), lost).sync()
+    (pod,) = [body for body in bodies(driven, Update) if body["kind"] == "Pod"]
+    assert pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
+    assert ("Normal", "SuccessfulUpdate", "Update Pod web-0 in StatefulSet web successful") in driven.events
+
+
+def test_an_update_that_meets_a_newer_pod_is_tried_four_times() -> None:
+    scene = Scene(a_set(1), member(0, labels={"app": "web"}))
+    driven = scene.sync(refusing(scene, PODS, Update, Conflict("newer")), raises=CommandFailed)
+    assert len([c for c in driven.of(Update) if c.resource == PODS.id]) == 4
+    assert driven.events == [("Warning", "FailedUpdate", "Update Pod web-0 in StatefulSet web failed error: newer")]

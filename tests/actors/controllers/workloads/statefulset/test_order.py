@@ -1,0 +1,334 @@
+"""Which pods are created, deleted and waited for: upstream's cases, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.reconciliation import RequeueAfter
+from actors.simulation.driving import created_names, deleted_keys
+from protocols.messages.commands import Create, Delete
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Forbidden, NotFound, Outcome
+from protocols.resources import PODS, STATEFULSETS
+from tests.actors.controllers.workloads.statefulset.scenes import (
+    DELETING,
+    KEY,
+    Scene,
+    a_set,
+    called,
+    made,
+    member,
+    revision,
+    status_written,
+    young,
+)
+
+TERMINATING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
+
+
+def going(ordinal: int, **options: Any) -> Any:
+    return member(ordinal, metadata=TERMINATING, **options)
+
+
+@pytest.mark.parametrize(
+    ("pods", "created"),
+    [
+        ([], ["web-0"]),
+        ([member(0)], ["web-1"]),
+        ([member(0, ready=False)], []),
+        ([member(0, phase="Pending", ready=False)], []),
+        ([going(0)], []),
+        ([member(0), member(1)], ["web-2"]),
+        ([member(0), member(2)], ["web-1"]),
+        ([member(0), member(1, ready=False)], []),
+        ([member(0), member(1), member(2)], []),
+    ],
+)
+def test_in_order_a_pod_is_created_once_its_predecessors_are_ready(pods: list[Any], created: list[str]) -> None:
+    assert made(Scene(a_set(3), *pods).sync()) == created
+
+
+def test_in_parallel_all_are_created_in_batches_that_grow() -> None:
+    driven = Scene(a_set(7, parallel=True), member(3, ready=False)).sync()
+    batches = [[c for c in batch if isinstance(c, Create)] for batch in driven.batches]
+    assert [len(batch) for batch in batches if batch] == [1, 2, 3]
+    assert made(driven) == ["web-0", "web-1", "web-2", "web-4", "web-5", "web-6"]
+    assert (status_written(driven) or {})["replicas"] == 7
+
+
+def test_in_parallel_a_thousand_are_there_after_two_syncs() -> None:
+    scene = Scene(a_set(1000, parallel=True))
+    first = scene.sync()
+    assert len(made(first)) == 500
+    scene.bench.catch_up()
+    assert len(made(scene.sync())) == 500
+
+
+def test_in_parallel_a_batch_with_a_failure_is_the_last() -> None:
+    scene = Scene(a_set(7, parallel=True))
+    tried = []
+
+    def answer(command: Any) -> Outcome:
+        if isinstance(command, Create) and command.resource == PODS.id:
+            tried.append(command)
+            if len(tried) == 2:
+                return Forbidden('pods "web-1" is forbidden: exceeded quota: q')
+        return scene.bench.accept(command)
+
+    driven = scene.sync(answer, raises=CommandFailed)
+    assert len(tried) == 3
+    why = 'Create Pod web-1 in StatefulSet web failed error: pods "web-1" is forbidden: exceeded quota: q'
+    assert ("Warning", "FailedCreate", why) in driven.events
+    assert (status_written(driven) or {})["replicas"] == 2
+
+
+@pytest.mark.parametrize(
+    ("pods", "deleted"),
+    [
+        ([member(0), member(1), member(2), member(3)], ["default/web-3"]),
+        ([member(0), member(1), member(2), going(3)], []),
+        ([member(0), member(1), member(2, ready=False), member(3, ready=False)], []),
+        ([member(0), member(1), member(2), member(3, ready=False)], ["default/web-3"]),
+        ([member(0), member(1), member(2, ready=False), member(3)], ["default/web-3"]),
+        ([member(0), member(1, ready=False), member(2), member(3)], []),
+        ([member(0), member(2)], []),
+    ],
+)
+def test_in_order_the_last_goes_first_once_all_that_stay_are_ready(pods: list[Any], deleted: list[str]) -> None:
+    assert deleted_keys(Scene(a_set(2), *pods).sync()) == deleted
+
+
+def test_in_parallel_all_that_are_not_wanted_go() -> None:
+    driven = Scene(a_set(1, parallel=True), *(member(i, ready=False) for i in range(4))).sync()
+    assert sorted(deleted_keys(driven)) == ["default/web-1", "default/web-2", "default/web-3"]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_has_ended_is_deleted_and_made_again(phase: str, parallel: bool) -> None:
+    scene = Scene(a_set(1, parallel=parallel), member(0, phase=phase, ready=False))
+    assert deleted_keys(scene.sync()) == ["default/web-0"]
+    scene.bench.catch_up()
+    assert made(scene.sync()) == ["web-0"]
+
+
+def test_one_that_has_ended_and_is_being_deleted_is_waited_for() -> None:
+    driven = Scene(a_set(2), going(0, phase="Failed", ready=False)).sync()
+    assert not deleted_keys(driven)
+    assert not made(driven)
+
+
+def test_ordinals_begin_where_the_spec_says() -> None:
+    pods = [member(0), member(1), *(member(i) for i in (2, 3, 4))]
+    driven = Scene(a_set(3, ordinals={"start": 2}), *pods).sync()
+    assert deleted_keys(driven) == ["default/web-1"]
+    assert made(Scene(a_set(3, ordinals={"start": 2}), member(2)).sync()) == ["web-3"]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_set_that_is_being_deleted_creates_nothing_and_says_what_is_left(parallel: bool) -> None:
+    driven = Scene(a_set(3, parallel=parallel, meta=DELETING), member(0)).sync()
+    assert not made(driven)
+    assert not deleted_keys(driven)
+    assert (status_written(driven) or {})["replicas"] == 1
+
+
+def test_a_set_that_is_gone_needs_nothing() -> None:
+    assert Scene(None).sync().commands == []
+
+
+# minReadySeconds
+
+
+@pytest.mark.parametrize(("seconds", "created"), [(10.0, []), (60.0, ["web-1"])])
+def test_a_predecessor_has_to_be_available(seconds: float, created: list[str]) -> None:
+    driven = Scene(a_set(2, minReadySeconds=30), young(0, seconds)).sync()
+    assert made(driven) == created
+    status = status_written(driven) or {}
+    assert (status["readyReplicas"], status["availableReplicas"]) == (1, int(seconds == 60.0))
+    assert driven.result == (None if created else RequeueAfter(20.0))
+
+
+@pytest.mark.parametrize(("seconds", "deleted"), [(10.0, []), (60.0, ["default/web-1"])])
+def test_scaling_down_waits_for_those_that_stay(seconds: float, deleted: list[str]) -> None:
+    driven = Scene(a_set(1, minReadySeconds=30), young(0, seconds), member(1)).sync()
+    assert deleted_keys(driven) == deleted
+
+
+# What goes wrong
+
+
+def test_a_name_that_is_taken_is_tried_again_without_an_event() -> None:
+    scene = Scene(a_set(1))
+
+    def answer(command: Any) -> Outcome:
+        is_pod = isinstance(command, Create) and command.resource == PODS.id
+        return AlreadyExists('pods "web-0" already exists') if is_pod else scene.bench.accept(command)
+
+    assert scene.sync(answer, raises=CommandFailed).events == []
+
+
+@pytest.mark.parametrize("outcome", [NotFound(), Conflict()])
+def test_a_pod_that_went_by_itself_is_no_failure(outcome: Outcome) -> None:
+    scene = Scene(a_set(0), member(0))
+    driven = scene.sync(lambda c: outcome if isinstance(c, Delete) else scene.bench.accept(c))
+    told = [("Normal", "SuccessfulDelete", "Delete Pod web-0 in StatefulSet web successful")]
+    assert driven.events == (told if isinstance(outcome, NotFound) else [])
+
+
+def test_a_deletion_that_fails_is_told_and_tried_again() -> None:
+    scene = Scene(a_set(0), member(0))
+    driven = scene.sync(
+        lambda c: Forbidden("no") if isinstance(c, Delete) else scene.bench.accept(c), raises=CommandFailed
+    )
+    assert driven.events == [("Warning", "FailedDelete", "Delete Pod web-0 in StatefulSet web failed error: no")]
+
+
+def test_a_deletion_is_of_the_pod_that_was_seen_and_rests_on_fresh_tables() -> None:
+    (command,) = Scene(a_set(0), member(0)).sync().of(Delete)
+    assert command.uid == "uid-of-web-0"
+    assert command.depends_on == (PODS.id, f"{STATEFULSETS.id} {KEY}")
+
+
+def test_while_a_pod_cannot_be_read_nothing_is_created_or_deleted() -> None:
+    scene = Scene(a_set(3), member(1))
+    scene.bench.spoil(PODS, "default/web-0")
+    driven = scene.sync()
+    assert driven.commands == []
+    assert driven.result == RequeueAfter(10.0)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_killed_between_any_two_writes_it_comes_to_the_same(parallel: bool) -> None:
+    def end(stop_after: int | None) -> list[str]:
+        scene = Scene(a_set(3, parallel=parallel, claims=["data"]), member(0, claims=["data"]), revisions=[])
+        if stop_after is not None:
+            scene.sync(stop_after=stop_after)
+            scene.restart()
+        for _ in range(4):
+            scene.sync(raises=None)
+            scene.bench.catch_up()
+        return sorted(pod["metadata"]["name"] for pod in scene.bench.tables[PODS].objects())
+
+    whole = end(None)
+    assert whole == (["web-0", "web-1", "web-2"] if parallel else ["web-0", "web-1"])
+    assert all(end(stop_after) == whole for stop_after in range(1, 6))
+
+
+# Who belongs to it
+
+
+def test_an_orphan_with_a_name_of_its_own_is_adopted_and_others_are_not() -> None:
+    orphans = [member(1, owner=None), member("01", owner=None), member("x", owner=None)]
+    foreign = member(2, owner=None, labels={"app": "other"})
+    driven = Scene(a_set(3), member(0), *orphans, foreign).sync()
+    patched = [command.key for command in driven.commands if type(command).__name__ == "Patch"]
+    assert patched == ["default/web-1"]
+
+
+def test_what_it_selects_no_more_or_has_no_name_of_its_own_is_released() -> None:
+    driven = Scene(a_set(1), member(0), member("x"), member(1, labels={"app": "other"})).sync()
+    patched = [command.key for command in driven.commands if type(command).__name__ == "Patch"]
+    assert sorted(patched) == ["default/web-1", "default/web-x"]
+    assert deleted_keys(driven) == []
+
+
+# Updates
+
+
+def updated(*pods: Any, image: str = "v2", **options: Any) -> Scene:
+    several = options.pop("several_unavailable", False)
+    status = {"replicas": 3, "availableReplicas": 3, "currentRevision": called("v1"), "updateRevision": called("v1")}
+    obj = a_set(len(pods) or 3, image=image, status=status, **options)
+    known = [revision("v1", 1), revision("v2", 2)]
+    return Scene(obj, *pods, revisions=known, several_unavailable=several)
+
+
+def partition(number: int, **more: Any) -> Any:
+    return {"type": "RollingUpdate", "rollingUpdate": {"partition": number, **more}}
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize(
+    ("images", "strategy", "deleted"),
+    [
+        ("111", partition(0), ["default/web-2"]),
+        ("112", partition(0), ["default/web-1"]),
+        ("122", partition(0), ["default/web-0"]),
+        ("222", partition(0), []),
+        ("111", partition(2), ["default/web-2"]),
+        ("112", partition(2), []),
+        ("111", partition(7), []),
+        ("111", {"type": "RollingUpdate"}, ["default/web-2"]),
+        ("111", {"type": "OnDelete"}, []),
+        ("211", partition(0), ["default/web-2"]),
+    ],
+)
+def test_an_update_goes_from_the_top_down_to_the_partition(
+    images: str, strategy: Any, deleted: list[str], parallel: bool
+) -> None:
+    pods = [member(i, image=f"v{image}") for i, image in enumerate(images)]
+    assert deleted_keys(updated(*pods, updateStrategy=strategy, parallel=parallel).sync()) == deleted
+
+
+def test_in_parallel_an_update_waits_for_those_above() -> None:
+    pods = [member(0), member(1), member(2, image="v2", ready=False)]
+    assert deleted_keys(updated(*pods, parallel=True).sync()) == []
+    broken_and_old = [member(0), member(1), member(2, ready=False)]
+    assert deleted_keys(updated(*broken_and_old, parallel=True).sync()) == ["default/web-2"]
+
+
+def test_in_order_an_update_stays_stuck_behind_a_pod_that_is_never_ready() -> None:
+    """As upstream documents it: the broken pod has to be deleted by hand."""
+    scene = updated(member(0), member(1), member(2, image="v2", ready=False), image="v1")
+    assert deleted_keys(scene.sync()) == []
+
+
+def test_a_pod_below_the_partition_is_made_again_as_it_was() -> None:
+    def revision_of_new(ordinals: list[int], strategy: Any, current_replicas: int = 0) -> str:
+        status = {
+            "replicas": 2,
+            "availableReplicas": 2,
+            "currentRevision": called("v1"),
+            "currentReplicas": current_replicas,
+        }
+        pods = [member(i) for i in ordinals]
+        obj = a_set(3, image="v2", status=status, updateStrategy=strategy)
+        driven = Scene(obj, *pods, revisions=[revision("v1", 1), revision("v2", 2)]).sync()
+        (command,) = [c for c in driven.of(Create) if c.resource == PODS.id]
+        return "v1" if called("v1").encode() in command.body else "v2"
+
+    assert revision_of_new([], partition(1)) == "v1"
+    assert revision_of_new([0], partition(1)) == "v2"
+    assert revision_of_new([0], {"type": "RollingUpdate"}, current_replicas=2) == "v1"
+    assert revision_of_new([0], {"type": "RollingUpdate"}, current_replicas=1) == "v2"
+    assert revision_of_new([0], {"type": "OnDelete"}, current_replicas=3) == "v2"
+
+
+@pytest.mark.parametrize(
+    ("pods", "deleted"),
+    [
+        ([member(i) for i in range(6)], ["default/web-4", "default/web-5"]),
+        ([*(member(i) for i in range(5)), going(5)], ["default/web-4"]),
+        ([going(0), *(member(i) for i in range(1, 6))], ["default/web-5"]),
+        ([going(0), going(1), *(member(i) for i in range(2, 6))], []),
+        ([*(member(i) for i in range(4)), member(4, image="v2"), member(5, image="v2")], ["default/web-3"]),
+    ],
+)
+def test_with_the_gate_several_may_be_unavailable(pods: list[Any], deleted: list[str]) -> None:
+    scene = updated(*pods, parallel=True, updateStrategy=partition(3, maxUnavailable=2), several_unavailable=True)
+    assert sorted(deleted_keys(scene.sync())) == deleted
+    without = updated(*pods, parallel=True, updateStrategy=partition(3, maxUnavailable=2))
+    assert len(deleted_keys(without.sync())) <= 1
+
+
+@pytest.mark.parametrize("seconds", [10.0, 60.0])
+def test_an_update_waits_until_those_above_are_available(seconds: float) -> None:
+    pods = [member(0), young(1, seconds, image="v2")]
+    driven = updated(*pods, minReadySeconds=30, parallel=True).sync()
+    assert deleted_keys(driven) == ([] if seconds == 10.0 else ["default/web-0"])
+
+
+def test_created_names_are_those_of_pods_alone() -> None:
+    assert created_names(Scene(a_set(1)).sync()) == ["web-0"]

@@ -1,0 +1,83 @@
+"""StatefulSets as manifests, what users do with them, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.running import until
+
+REVISIONS, SETS, CLAIMS = "apps/v1/controllerrevisions", "apps/v1/statefulsets", "persistentvolumeclaims"
+
+
+def stateful_set(name: str, replicas: int, *, claims: tuple[str, ...] = (), **spec: Any) -> Object:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}
+    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": name,
+            "selector": {"matchLabels": labels},
+            "template": template,
+            "volumeClaimTemplates": [{"metadata": {"name": claim}, "spec": storage} for claim in claims],
+            **spec,
+        },
+    }
+
+
+def change(kubectl: Kubectl, name: str, spec: Object) -> None:
+    kubectl("patch", "statefulset", name, "--type=merge", f"--patch={json.dumps({'spec': spec})}")
+
+
+def set_image(kubectl: Kubectl, name: str, image: str) -> None:
+    kubectl("set", "image", f"statefulset/{name}", f"main={image}")
+
+
+def status(kubectl: Kubectl, name: str) -> Object:
+    found: Object = kubectl.get(SETS, name).get("status", {})
+    return found
+
+
+def until_status(kubectl: Kubectl, name: str, **wanted: Any) -> None:
+    """Of the newest generation. A number that is left out is 0."""
+
+    def is_so() -> bool:
+        obj = kubectl.get(SETS, name)
+        said = obj.get("status", {})
+        observed = said.get("observedGeneration") == obj["metadata"]["generation"]
+        return observed and all(said.get(field, 0) == value for field, value in wanted.items())
+
+    until(is_so, f"the status of {name} says {wanted}", why=lambda: f"{status(kubectl, name)}\n{kubectl.state()}")
+
+
+def until_ready(kubectl: Kubectl, name: str, replicas: int) -> None:
+    counts = dict.fromkeys(("replicas", "readyReplicas", "availableReplicas"), replicas)
+    until_status(kubectl, name, **counts)
+
+
+def until_updated(kubectl: Kubectl, name: str, replicas: int) -> None:
+    """All pods are of the newest revision."""
+    until_status(kubectl, name, readyReplicas=replicas, updatedReplicas=replicas, replicas=replicas)
+    until(
+        lambda: len({status(kubectl, name)[field] for field in ("currentRevision", "updateRevision")}) == 1,
+        "the update is complete",
+        why=kubectl.state,
+    )
+
+
+def revisions(kubectl: Kubectl) -> list[tuple[str, int, str, str]]:
+    """Names, numbers, hashes and data: nothing of it is chance."""
+    return sorted(
+        (
+            one["metadata"]["name"],
+            one["revision"],
+            one["metadata"]["labels"]["controller.kubernetes.io/hash"],
+            json.dumps(one["data"]),
+        )
+        for one in kubectl.items(REVISIONS)
+    )
