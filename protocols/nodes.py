@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 from protocols.late_methods import dataclass
 from protocols.objects import Object, shared_json
 from protocols.times import parse_time
@@ -54,6 +56,7 @@ class NodeFacts:
     taints of that effect as JSON, for comparison. kubelet: the kubelet's version, "v1.36.0". topology_zone: its label
     topology.kubernetes.io/zone alone. provider_id: spec.providerID. balancer_excluded: its labels keep load balancers
     from sending to it; balancer_leaving: it is being deleted, or about to be by the cluster autoscaler.
+    placement: name, labels and taints as JSON, for comparison: all by which pods are kept from a node for good.
     """
 
     uid: str
@@ -71,6 +74,7 @@ class NodeFacts:
     provider_id: str = ""
     balancer_excluded: bool = False
     balancer_leaving: bool = False
+    placement: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ def node_facts(node: Object) -> NodeFacts:
         provider_id=_text(spec.get("providerID"), "spec.providerID"),
         balancer_excluded=labels.get(EXCLUDE_BALANCERS, "false") not in _FALSE,
         balancer_leaving=bool(meta.get("deletionTimestamp")) or any(one.get("key") == LEAVING for one in taints),
+        placement=orjson.dumps([meta.get("name") or "", labels, taints]),
     )
 
 

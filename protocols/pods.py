@@ -16,6 +16,7 @@ from typing import Any
 from protocols.blanks import blank_of
 from protocols.integers import INT32
 from protocols.late_methods import dataclass
+from protocols.node_affinity import NAME_FIELD, REQUIRED
 from protocols.objects import Object, finalizers_of, shared_json
 from protocols.times import parse_time
 
@@ -35,6 +36,7 @@ class PodFacts:
     restarts: the highest restart count among its containers; sidecar_restarts: among its restartable init containers.
     deletion_cost: the value of the annotation pod-deletion-cost; 0 if it is missing or invalid.
     tolerations: spec.tolerations as JSON, for comparison; equal ones are shared between pods.
+    target: its node; while unassigned the one that its required node affinity names (as that of DaemonSets' pods does).
     """
 
     labels: Mapping[str, str]
@@ -51,6 +53,7 @@ class PodFacts:
     tolerations: bytes
     ready_changed: float | None = None
     ips: str = ""
+    target: str = ""
 
 
 _BLANK = blank_of(PodFacts)
@@ -114,9 +117,26 @@ def pod_facts(pod: Object) -> PodFacts:
         shared_json(spec.get("tolerations")),
         changed,
         _ips(status),
+        _shared_text(node or _named_node(spec.get("affinity")), "spec.nodeName"),
     )
     facts.__class__ = PodFacts
     return facts  # type: ignore[no-any-return]
+
+
+def _named_node(affinity: Any) -> Any:
+    """The first node that the required terms name, and only that one; "" for none.
+
+    Source: kubernetes v1.36 pkg/controller/daemon/util/daemonset_util.go, GetTargetNodeName.
+    """
+    if affinity is None:
+        return ""
+    required = _map(_map(affinity, "spec.affinity").get("nodeAffinity"), "spec.affinity.nodeAffinity").get(REQUIRED)
+    for term in _maps(_map(required, REQUIRED).get("nodeSelectorTerms"), "nodeSelectorTerms"):
+        for field in _maps(term.get("matchFields"), "matchFields"):
+            if field.get("key") == NAME_FIELD and field.get("operator") == "In":
+                names = field.get("values")
+                return names[0] if isinstance(names, list) and len(names) == 1 else ""
+    return ""
 
 
 def _ready_condition(conditions: Any) -> Mapping[str, Any] | None:

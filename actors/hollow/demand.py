@@ -10,23 +10,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from protocols.late_methods import dataclass
+from protocols.node_affinity import Term, required_terms
 from protocols.objects import Object, OwnerRef
 from protocols.quantities import milli_value, whole_value
-from protocols.selectors import Operator, Requirement, requirement
+from protocols.selectors import Operator
 
 # What a pod that asks for nothing is counted as when nodes are compared. Source: pkg/scheduler/util/pod_resources.go.
 UNASKED_CPU, UNASKED_MEMORY = 100, 200 * 1024 * 1024
-HOST_NAME_FIELD = "metadata.name"
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
-
-_OPERATORS = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
-    "Gt": Operator.GREATER_THAN,
-    "Lt": Operator.LESS_THAN,
-}
 
 
 class Taint(NamedTuple):
@@ -61,20 +52,6 @@ class Port(NamedTuple):
     number: int
 
 
-class Term(NamedTuple):
-    """One of the alternatives of a node affinity: labels and fields all have to match."""
-
-    labels: tuple[Requirement, ...]
-    fields: tuple[Requirement, ...]
-
-    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        if not self.labels and not self.fields:
-            return False
-        if not all(one.matches(labels) for one in self.labels):
-            return False
-        return all(one.matches({HOST_NAME_FIELD: name}) for one in self.fields)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What one pod asks for; pods of one owner usually share theirs.
@@ -103,7 +80,7 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
     """Raises ValueError on a malformed quantity."""
     spec = pod["spec"]
     requests = pod_requests(spec)
-    terms = _terms(spec.get("affinity"))
+    terms = required_terms(spec.get("affinity"))
     return Demand(
         requests=tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
         cpu=requests.get("cpu") or UNASKED_CPU,
@@ -177,35 +154,6 @@ def _ports(spec: Mapping[str, Any]) -> Iterable[Port]:
             if number:
                 address = port.get("hostIP") or ""
                 yield Port(port.get("protocol") or "TCP", "" if address in _ANY_ADDRESS else address, number)
-
-
-def _terms(affinity: Mapping[str, Any] | None) -> tuple[Term, ...] | None:
-    required = ((affinity or {}).get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
-        return None
-    terms = []
-    for term in required.get("nodeSelectorTerms") or ():
-        try:
-            labels = tuple(_label_requirement(one) for one in term.get("matchExpressions") or ())
-            fields = tuple(_field_requirement(one) for one in term.get("matchFields") or ())
-        except ValueError:  # as upstream: a term that cannot be understood matches nothing
-            continue
-        terms.append(Term(labels, fields))
-    return tuple(terms)
-
-
-def _label_requirement(expression: Mapping[str, Any]) -> Requirement:
-    operator = _OPERATORS.get(expression.get("operator") or "")
-    if operator is None:
-        raise ValueError(f"{expression.get('operator')!r} is not a valid node selector operator")
-    return requirement(expression.get("key") or "", operator, expression.get("values") or ())
-
-
-def _field_requirement(expression: Mapping[str, Any]) -> Requirement:
-    operator, values = _OPERATORS.get(expression.get("operator") or ""), expression.get("values") or ()
-    if operator not in (Operator.IN, Operator.NOT_IN) or expression.get("key") != HOST_NAME_FIELD or len(values) != 1:
-        raise ValueError(f"not a requirement on a node's fields: {expression!r}")
-    return Requirement(HOST_NAME_FIELD, operator, tuple(values))
 
 
 def _names(terms: tuple[Term, ...] | None) -> frozenset[str] | None:

@@ -66,6 +66,7 @@ def test_facts_come_from_metadata_spec_and_status() -> None:
         tolerations=b'[{"key":"gpu","operator":"Exists"}]',
         ready_changed=parse_time(READY),
         ips="",
+        target="n1",
     )
 
 
