@@ -87,12 +87,11 @@ class NoLookWithoutReason:
 
     def _sees_orphans(self, system: ControllerSystem, command: Get | List) -> bool:
         """Whether an owner is read live while some possible dependents have no owner."""
-        owns = self._ownership.owners.get(command.resource)
-        if owns is None or not isinstance(command, Get):
+        dependents = self._ownership.dependents.get(command.resource)
+        if dependents is None or not isinstance(command, Get):
             return False
-        namespace, _ = split_key(command.key)
-        orphans = system.tables[owns.dependents.id].indexed(OWNER, owner_value(namespace=namespace, controller=None))
-        return bool(orphans)
+        orphans = owner_value(namespace=split_key(command.key)[0], controller=None)
+        return any(system.tables[resource.id].indexed(OWNER, orphans) for resource in dependents)
 
 
 class CallsInProportion:

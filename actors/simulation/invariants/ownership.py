@@ -68,14 +68,19 @@ def storage_of(resource: Resource) -> str:
 class Ownership:
     """The keepers of a setting, and what follows from them.
 
-    keepers: by their actor's name. owners: what each resource owns, by its id. counted: owners of a known number of
+    keepers: by their actor's name. dependents: what each resource owns, by its id. counted: owners of a known number of
     pods, by their kind.
     """
 
     def __init__(self, keepers: Iterable[Keeper]) -> None:
         self.keepers: Mapping[str, Keeper] = MappingProxyType({each.sender: each for each in keepers})
         every = [owns for each in self.keepers.values() for owns in each.owns]
-        self.owners: Mapping[str, Owns] = MappingProxyType({owns.owner.id: owns for owns in every})
+        self.dependents: Mapping[str, frozenset[Resource]] = MappingProxyType(
+            {
+                owner: frozenset(owns.dependents for owns in every if owns.owner.id == owner)
+                for owner in {owns.owner.id for owns in every}
+            }
+        )
         counted = [owns for owns in every if owns.dependents == PODS and owns.wanted is not None]
         self.counted: Mapping[str, Owns] = MappingProxyType({owns.owner.kind: owns for owns in counted})
         self.counted_ids = frozenset(owns.owner.id for owns in counted)
