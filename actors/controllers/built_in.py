@@ -29,6 +29,7 @@ from actors.controllers.network import endpoints, endpointslice, endpointslice_m
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.objects import garbage_collector, namespace, resourcequota
 from actors.controllers.workloads import (
+    daemonset,
     deployment,
     disruption,
     replicaset,
@@ -49,6 +50,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     namespace.SPEC,
     service_accounts.SPEC,
     garbage_collector.SPEC,
+    daemonset.SPEC,
     deployment.SPEC,
     replicaset.SPEC,
     disruption.SPEC,

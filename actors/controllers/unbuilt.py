@@ -65,15 +65,6 @@ class CronJobOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonSetOptions(ControllerOptions):
-    configz_block = "DaemonSetController"
-
-    concurrent_syncs: int = flag(
-        2, "DaemonSets synced at once.", name="concurrent-daemonset-syncs", config="ConcurrentDaemonSetSyncs"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceTaintEvictionOptions(ControllerOptions):
     configz_block = "DeviceTaintEvictionController"
 
@@ -265,14 +256,6 @@ def _resource_claim_workers(options: Options) -> Iterator[str]:
 
 # In upstream's start order.
 UNBUILT: tuple[UnbuiltController, ...] = (
-    UnbuiltController(
-        name="daemonset-controller",
-        aliases=("daemonset",),
-        options=DaemonSetOptions,
-        checks=(
-            at_least_one("concurrent-daemonset-syncs", lambda options: options[DaemonSetOptions].concurrent_syncs),
-        ),
-    ),
     UnbuiltController(
         name="job-controller",
         aliases=("job",),

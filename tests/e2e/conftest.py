@@ -24,6 +24,7 @@ MORE = (
     "resourcequota-controller",
     "ttl-after-finished-controller",
     "statefulset-controller",
+    "daemonset-controller",
 )
 
 InNamespace = Callable[[str], Kubectl]

@@ -8,6 +8,7 @@ generated name.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable
 from hashlib import blake2b
@@ -50,6 +51,14 @@ def generated_names(owner: Object, count: int, *, taken: Callable[[Key], bool]) 
         if not taken(make_key(namespace, name)):
             names[name] = None
     return list(names)
+
+
+def generated_name(owner: Object, purpose: str, *, taken: Callable[[Key], bool]) -> str:
+    """A name for the dependent that has this purpose, as to run on a certain node; otherwise as generated_names."""
+    namespace, prefix = namespace_of(owner), generate_name(name_of(owner))[:_LONGEST_BASE]
+    seed = f"{uid_of(owner)}/{resource_version_of(owner)}/{purpose}/"
+    names = (prefix + _suffix(f"{seed}{number}") for number in itertools.count())
+    return next(name for name in names if not taken(make_key(namespace, name)))
 
 
 def _suffix(seed: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from actors.controllers.shared.generated_names import as_if_generated, generate_name
-from actors.reconciliation import Step, delete, own, record, slow_start, together
+from actors.reconciliation import Step, delete, get_live, own, record, slow_start, together
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, Create
 from protocols.messages.outcomes import (
@@ -121,6 +121,24 @@ def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: R
     return result
 
 
+def fetch_existing(creations: Creations) -> Step[list[Key]]:
+    """Fetch pods whose name already existed; returns the keys now resolved (found or 404).
+
+    The overlay then shows them, so that the next sync counts them or takes other names. One that cannot be fetched
+    counts as unanswered.
+    """
+    gets = [get_live(PODS, key, as_informer=True) for key in creations.existing]
+    outcomes = yield from together(gets)
+    resolved = []
+    for get, outcome in zip(gets, outcomes, strict=True):
+        if isinstance(outcome, Done | NotFound):
+            resolved.append(get.key)
+        else:
+            creations.failure = CommandFailed(get, outcome)
+            creations.unanswered.append(split_key(get.key)[1])
+    return resolved
+
+
 @dataclass(slots=True)
 class Deletions:
     """The outcomes of deletions. deleted: keys, also of pods that terminate gracefully. failure: the first.
@@ -133,13 +151,17 @@ class Deletions:
     failure: CommandFailed | None = None
 
 
-def delete_pods(pods: Iterable[Entry], *, owner: Object, owners: Resource) -> Step[Deletions]:
+def delete_pods(
+    pods: Iterable[Entry], *, owner: Object, owners: Resource, further_grounds: Sequence[Resource] = ()
+) -> Step[Deletions]:
     """Delete these pods together, with an event on the owner for each outcome.
+
+    further_grounds: whose tables the deletions rest on, beside pods and the owner.
 
     A pod that is gone, or was replaced by another of its name, is no failure.
     """
     result = Deletions()
-    grounds = (PODS, (owners, key_of(owner)))
+    grounds: list[Resource | tuple[Resource, Key]] = [PODS, (owners, key_of(owner)), *further_grounds]
     commands = [delete(PODS, pod, depends_on=grounds) for pod in pods]
     outcomes = yield from together(commands)
     for command, outcome in zip(commands, outcomes, strict=True):

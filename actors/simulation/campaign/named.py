@@ -10,6 +10,7 @@ from actors.simulation.campaign.account_setting import ACCOUNTS_TOO
 from actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
 from actors.simulation.campaign.budget_setting import BUDGETS_TOO
 from actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO, POD_CERTIFICATES_TOO
+from actors.simulation.campaign.daemon_setting import DAEMONS_TOO
 from actors.simulation.campaign.everything_setting import everything
 from actors.simulation.campaign.finished_setting import FINISHED_TOO
 from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
@@ -31,6 +32,7 @@ PARTS = (
     NAMESPACES_TOO,
     FINISHED_TOO,
     STATEFUL_TOO,
+    DAEMONS_TOO,
     CERTIFICATES_TOO,
     QUOTAS_TOO,
     BOOTSTRAP_TOO,

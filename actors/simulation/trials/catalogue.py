@@ -22,6 +22,7 @@ from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbag
 from actors.simulation.trials.objects import garbage_collector, namespace, resourcequota
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads import (
+    daemonset,
     deployment,
     disruption,
     replicaset,
@@ -60,6 +61,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             namespace,
             ttl_after_finished,
             statefulset,
+            daemonset,
             approving,
             signing,
             request_cleaner,

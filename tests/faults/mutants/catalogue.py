@@ -7,6 +7,7 @@ from tests.faults.mutants.bootstrap import BOOTSTRAP
 from tests.faults.mutants.budgets import BUDGETS
 from tests.faults.mutants.certificates import CERTIFICATES
 from tests.faults.mutants.clients import CLIENTS
+from tests.faults.mutants.daemons import DAEMONS
 from tests.faults.mutants.finished import FINISHED
 from tests.faults.mutants.garbage import GARBAGE
 from tests.faults.mutants.namespaces import NAMESPACES
@@ -31,6 +32,7 @@ MUTANTS = (
     *ACCOUNTS,
     *CERTIFICATES,
     *FINISHED,
+    *DAEMONS,
     *QUOTAS,
     *BOOTSTRAP,
     *ROLES,

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from actors.controllers.shared.generated_names import generated_names
 from actors.controllers.shared.ownership import claim
-from actors.controllers.shared.pod_control import Creations, Deletions, PodForm, create_pods, delete_pods
+from actors.controllers.shared.pod_control import (
+    Creations,
+    Deletions,
+    PodForm,
+    create_pods,
+    delete_pods,
+    fetch_existing,
+)
 from actors.controllers.shared.ranking import deletion_age_ratios, ranked_deletion_order, related_on_nodes
 from actors.controllers.shared.replacements import Replacements, next_patience
 from actors.controllers.shared.replica_status import count_pods, next_status, seconds_to_next_availability
@@ -30,10 +37,8 @@ from actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
     Step,
-    get_live,
-    together,
 )
-from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from protocols.messages.outcomes import CommandFailed, Refused
 from protocols.objects import Key, Object, is_deleting, make_key, metadata, split_key
 from protocols.pods import PodFacts, is_active
 from protocols.resources import PODS
@@ -215,26 +220,10 @@ class ReplicaSetReconciler:
             memory.made(creations.created, self._clock.monotonic())
         if creations.created:
             self._log.info("pods created", key=entry.key, count=len(creations.created))
-        resolved = yield from self._fetch_existing(creations)
+        resolved = yield from fetch_existing(creations)
         known = {split_key(pod)[1] for pod in [*creations.created, *resolved]}
         self._unsure[entry.key] = [name for name in dict.fromkeys([*again, *creations.unanswered]) if name not in known]
         return creations
-
-    def _fetch_existing(self, creations: Creations) -> Step[list[Key]]:
-        """Fetch pods whose name already existed; returns the keys now resolved (found or 404).
-
-        The overlay then shows them, so that the next sync counts them or takes other names.
-        """
-        gets = [get_live(PODS, key, as_informer=True) for key in creations.existing]
-        outcomes = yield from together(gets)
-        resolved = []
-        for get, outcome in zip(gets, outcomes, strict=True):
-            if isinstance(outcome, Done | NotFound):
-                resolved.append(get.key)
-            else:
-                creations.failure = CommandFailed(get, outcome)
-                creations.unanswered.append(split_key(get.key)[1])
-        return resolved
 
     def _delete(self, entry: Entry, owner: Object, active: Sequence[Entry], count: int) -> Step[Deletions]:
         victims = active

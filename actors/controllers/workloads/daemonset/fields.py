@@ -1,0 +1,136 @@
+"""The fields of DaemonSets that decisions rest on, read so that a malformed one is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from protocols.integers import parse_int
+from protocols.objects import Object, annotations_of
+from protocols.percentages import IntOrString, scaled_value
+from protocols.pods import PodFacts
+from protocols.selectors import LabelSelector, label_selector_of
+
+GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
+GENERATION_LABEL = "pod-template-generation"
+HASH_LABEL = "controller-revision-hash"
+ROLLING_UPDATE = "RollingUpdate"
+
+
+class Rolling(NamedTuple):
+    """spec.updateStrategy.rollingUpdate."""
+
+    max_unavailable: IntOrString
+    max_surge: IntOrString
+
+    @property
+    def surges(self) -> bool:
+        """Whether a node may have two pods for a while. Source: AllowsSurge."""
+        return scaled_value(self.max_surge, 1, round_up=True) > 0
+
+
+class DaemonSpec(NamedTuple):
+    """A DaemonSet's spec and status, read and checked.
+
+    generation: of the template, as old clients count it; None without the annotation, or if it is no number.
+    rolling: None for the strategy OnDelete.
+    """
+
+    selector: LabelSelector
+    template: Object
+    template_labels: Mapping[str, str]
+    generation: str | None
+    min_ready_seconds: int
+    rolling: Rolling | None
+    history_limit: int
+    status: Mapping[str, Any]
+    collision_count: int | None
+
+    @property
+    def surges(self) -> bool:
+        return self.rolling is not None and self.rolling.surges
+
+    def selects(self, pod: PodFacts) -> bool:
+        return self.selector.matches(pod.labels)
+
+    def is_updated(self, pod: PodFacts, hash: str) -> bool:
+        """Whether a pod is of the current template: by the hash or by the older count. Source: IsPodUpdated."""
+        labels = pod.labels
+        if hash and labels.get(HASH_LABEL) == hash:
+            return True
+        return self.generation is not None and labels.get(GENERATION_LABEL) == self.generation
+
+
+def daemon_spec(daemon_set: Object) -> DaemonSpec:
+    """Raises ValueError that names the field that is missing or of the wrong type."""
+    spec = _map(daemon_set, "spec", "spec")
+    template = spec.get("template")
+    if not isinstance(template, dict):
+        raise ValueError(f"spec.template is a map, got {template!r}")
+    labels = _map(_map(template, "metadata", "spec.template.metadata"), "labels", "spec.template.metadata.labels")
+    _map(template, "spec", "spec.template.spec")
+    selector = selector_of(daemon_set)
+    if not selector.matches(labels):
+        # Validation forbids it, and upstream does not look: each new pod would be released at once, and the next made.
+        raise ValueError("spec.selector does not match the labels of spec.template")
+    status = _map(daemon_set, "status", "status")
+    return DaemonSpec(
+        selector=selector,
+        template=template,
+        template_labels=labels,
+        generation=_generation(daemon_set),
+        min_ready_seconds=_count(spec, "minReadySeconds", 0),
+        rolling=_rolling(_map(spec, "updateStrategy", "spec.updateStrategy")),
+        history_limit=_count(spec, "revisionHistoryLimit", 10),
+        status=status,
+        collision_count=_collisions(status),
+    )
+
+
+def selector_of(daemon_set: Object) -> LabelSelector:
+    """Raises ValueError if it is missing or malformed."""
+    selector = _map(daemon_set, "spec", "spec").get("selector")
+    if not isinstance(selector, dict):
+        raise ValueError(f"spec.selector is a map, got {selector!r}")
+    return label_selector_of(selector)
+
+
+def _generation(daemon_set: Object) -> str | None:
+    number = parse_int(annotations_of(daemon_set).get(GENERATION_ANNOTATION))
+    return None if number is None else str(number)
+
+
+def _rolling(strategy: Mapping[str, Any]) -> Rolling | None:
+    """Raises ValueError on what is neither a number nor a percentage."""
+    if strategy.get("type", ROLLING_UPDATE) != ROLLING_UPDATE:
+        return None
+    given = _map(strategy, "rollingUpdate", "spec.updateStrategy.rollingUpdate")
+    most = [given.get(name) or 0 for name in ("maxUnavailable", "maxSurge")]
+    for value in most:
+        scaled_value(value, 1, round_up=True)
+    return Rolling(*most)
+
+
+def _collisions(status: Mapping[str, Any]) -> int | None:
+    count = status.get("collisionCount")
+    if count is not None and type(count) is not int:
+        raise ValueError(f"status.collisionCount is a number, got {count!r}")
+    return count
+
+
+def _map(of: Mapping[str, Any], name: str, field: str) -> Mapping[str, Any]:
+    value = of.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{field} is a map, got {value!r}")
+    return value
+
+
+def _count(spec: Mapping[str, Any], field: str, default: int) -> int:
+    value = spec.get(field)
+    if value is None:
+        return default
+    if type(value) is not int or value < 0:
+        raise ValueError(f"spec.{field} is a number from 0 on, got {value!r}")
+    return value

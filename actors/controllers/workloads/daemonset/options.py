@@ -1,0 +1,16 @@
+"""Flags of the DaemonSet controller."""
+
+from __future__ import annotations
+
+from actors.options import ControllerOptions
+from protocols.late_methods import dataclass
+from runtime.flags.declaration import flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonSetOptions(ControllerOptions):
+    configz_block = "DaemonSetController"
+
+    concurrent_syncs: int = flag(
+        2, "DaemonSets synced at once.", name="concurrent-daemonset-syncs", config="ConcurrentDaemonSetSyncs"
+    )

@@ -1,0 +1,137 @@
+"""Which pods a new template replaces now, and which nodes get a second pod.
+
+Source: kubernetes v1.36 pkg/controller/daemon/update.go (rollingUpdate, updatedDesiredNodeCounts,
+findUpdatedPodsOnNode). Differences: nodes are taken in the order of the table, there at random; a node that is gone
+counts as one that the pods do not fit, there nothing is done until its pods are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from actors.controllers.workloads.daemonset.fields import DaemonSpec, Rolling
+from actors.controllers.workloads.daemonset.managing import NodePods, Plan
+from actors.controllers.workloads.daemonset.placement import NEITHER, Verdict
+from protocols.percentages import scaled_value
+from protocols.pods import is_available
+from runtime.tables.table import Entry
+
+
+class Limits(NamedTuple):
+    """How many nodes may be without an available pod, and how many may have two; one of them is above 0."""
+
+    unavailable: int
+    surge: int
+
+
+def limits_of(rolling: Rolling, desired: int) -> Limits:
+    """desired: nodes that pods belong on. Both round up. Source: updatedDesiredNodeCounts."""
+    unavailable = scaled_value(rolling.max_unavailable, desired, round_up=True)
+    surge = scaled_value(rolling.max_surge, desired, round_up=True)
+    return Limits(1 if desired > 0 and unavailable == surge == 0 else unavailable, surge)
+
+
+class _OnNode(NamedTuple):
+    """A node's pods that are not being deleted: at most one of the current template and one other."""
+
+    new: Entry | None
+    old: Entry | None
+
+
+def plan_update(
+    nodes: Mapping[str, Verdict], pods: NodePods, *, spec: DaemonSpec, rolling: Rolling, hash: str, now: float
+) -> Plan:
+    """nodes: all that there are. now: Unix seconds."""
+    wanted = [node for node, verdict in nodes.items() if verdict.should_run]
+    limits = limits_of(rolling, len(wanted))
+    looked_at = {node: _on_node(pods.get(node, ()), spec, hash) for node in dict.fromkeys([*wanted, *pods])}
+
+    def available(pod: Entry) -> bool:
+        return is_available(pod.facts, min_ready_seconds=spec.min_ready_seconds, now=now)
+
+    if limits.surge == 0:
+        return _replacements(looked_at, limits.unavailable, available)
+    fits = {node: nodes.get(node, NEITHER).should_run for node in looked_at}
+    return _surge(looked_at, fits, limits.surge, len(wanted), available)
+
+
+def _on_node(pods: Sequence[Entry], spec: DaemonSpec, hash: str) -> _OnNode | None:
+    """None if there are two of a kind: managing.py removes one first. Source: findUpdatedPodsOnNode."""
+    new = old = None
+    for pod in pods:
+        if pod.facts.deleting:
+            continue
+        if spec.is_updated(pod.facts, hash):
+            if new is not None:
+                return None
+            new = pod
+        else:
+            if old is not None:
+                return None
+            old = pod
+    return _OnNode(new, old)
+
+
+def _replacements(nodes: Mapping[str, _OnNode | None], most: int, available: Callable[[Entry], bool]) -> Plan:
+    """Delete old pods: those that are not available at once, others as long as no more than `most` nodes are without.
+
+    The pods that follow them are made when they are gone.
+    """
+    unavailable = 0
+    plan, candidates = Plan(), []
+    for found in nodes.values():
+        if found is None or (found.new is None) == (found.old is None):
+            unavailable += 1
+        elif found.new is not None:
+            unavailable += not available(found.new)
+        elif found.old is not None:
+            if available(found.old):
+                candidates.append(found.old)
+            else:
+                plan.delete.append(found.old)
+                unavailable += 1
+    plan.delete += candidates[: max(0, most - unavailable)]
+    return plan
+
+
+def _surge(
+    nodes: Mapping[str, _OnNode | None],
+    fits: Mapping[str, bool],
+    most: int,
+    desired: int,
+    available: Callable[[Entry], bool],
+) -> Plan:
+    """Create new pods beside old ones: at once where the old one is not available, else on `most` nodes at a time.
+
+    An old pod goes when the new one is available. Where pods do not fit any more it goes when there are enough
+    elsewhere.
+    """
+    plan, candidates, unwanted = Plan(), [], []
+    surging = in_service = 0
+    for node, found in nodes.items():
+        if found is None:
+            surging += 1
+            continue
+        new, old = found
+        serving = new if old is None else old
+        in_service += serving is not None and available(serving)
+        if old is None:
+            continue
+        if new is not None:
+            if available(new):
+                plan.delete.append(old)
+            else:
+                surging += 1
+        elif not available(old):
+            if fits[node]:
+                plan.create.append(node)
+            else:
+                plan.delete.append(old)
+        elif fits[node]:
+            candidates.append(node)
+        else:
+            unwanted.append(old)
+    plan.delete += unwanted[: max(0, in_service - desired)]
+    plan.create += candidates[: max(0, most - surging)]
+    return plan

@@ -1,0 +1,45 @@
+"""How the DaemonSet controller presents itself to the system."""
+
+from __future__ import annotations
+
+from actors.controllers.shared.option_checks import at_least_one
+from actors.controllers.workloads.daemonset.options import DaemonSetOptions
+from actors.controllers.workloads.daemonset.reconciler import QUEUE, DaemonSetReconciler
+from actors.controllers.workloads.daemonset.watches import NODE_WATCHES, WATCHES
+from actors.options import Options
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+
+
+def _workers(options: Options) -> int:
+    return options[DaemonSetOptions].concurrent_syncs
+
+
+def _build(context: ControllerContext) -> DaemonSetReconciler:
+    return DaemonSetReconciler(
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        comparing=context.options.feature_gates["TaintTolerationComparisonOperators"],
+    )
+
+
+SPEC = ControllerSpec(
+    name="daemonset-controller",
+    aliases=("daemonset",),
+    never_blocks=True,
+    client="daemon-set-controller",
+    component="daemonset-controller",
+    queues=(
+        Queue(QUEUE, watches=WATCHES, concurrency=_workers, terminal=()),
+        Queue(
+            "daemonset-node-updates",
+            watches=NODE_WATCHES,
+            reconcile=DaemonSetReconciler.node_changed,
+            concurrency=_workers,
+            terminal=(),
+        ),
+    ),
+    build=_build,
+    options=DaemonSetOptions,
+    checks=(at_least_one("concurrent-daemonset-syncs", _workers),),
+)

@@ -1,0 +1,66 @@
+"""What a DaemonSet's status says of its pods.
+
+Source: kubernetes v1.36 pkg/controller/daemon/daemon_controller.go (updateDaemonSetStatus, storeDaemonSetStatus).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from actors.controllers.shared.status import without_zeros
+from actors.controllers.workloads.daemonset.fields import DaemonSpec
+from actors.controllers.workloads.daemonset.managing import NodePods
+from actors.controllers.workloads.daemonset.placement import Verdict
+from protocols.objects import Object
+from protocols.pods import is_available
+
+
+class Counts(NamedTuple):
+    """Numbers of nodes. On each the pod counts that has been there longest."""
+
+    desired: int = 0
+    current: int = 0
+    misscheduled: int = 0
+    ready: int = 0
+    updated: int = 0
+    available: int = 0
+
+
+def count_nodes(nodes: Mapping[str, Verdict], pods: NodePods, *, spec: DaemonSpec, hash: str, now: float) -> Counts:
+    """now: Unix seconds."""
+    desired = current = misscheduled = ready = updated = available = 0
+    for node, verdict in nodes.items():
+        there = pods.get(node)
+        if not verdict.should_run:
+            misscheduled += there is not None
+            continue
+        desired += 1
+        if there is None:
+            continue
+        current += 1
+        first = there[0].facts
+        if first.ready:
+            ready += 1
+            available += is_available(first, min_ready_seconds=spec.min_ready_seconds, now=now)
+        updated += spec.is_updated(first, hash)
+    return Counts(desired, current, misscheduled, ready, updated, available)
+
+
+def next_status(status: Mapping[str, Any], counts: Counts, *, generation: int) -> Object | None:
+    """The status to write; None if it is as it should be."""
+    numbers = {
+        "currentNumberScheduled": counts.current,
+        "numberMisscheduled": counts.misscheduled,
+        "desiredNumberScheduled": counts.desired,
+        "numberReady": counts.ready,
+        "updatedNumberScheduled": counts.updated,
+        "numberAvailable": counts.available,
+        "numberUnavailable": counts.desired - counts.available,
+    }
+    observed = status.get("observedGeneration", 0)
+    if observed >= generation and all(status.get(name, 0) == number for name, number in numbers.items()):
+        return None
+    wanted = {**status, **numbers, "observedGeneration": generation}
+    may_be_left_out = ("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable")
+    return without_zeros(wanted, *may_be_left_out)

@@ -1,0 +1,72 @@
+"""Which changes concern which DaemonSet.
+
+A node's change has a queue of its own, as upstream: its verdicts before and after are compared, and only the DaemonSets
+for which they differ are enqueued. Upstream compares the verdict with the pods that are there, and misses what changes
+numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from actors.controllers.workloads.daemonset.fields import selector_of
+from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
+from protocols.messages.watching import EventType
+from protocols.nodes import node_facts
+from protocols.objects import Key, is_deleting, labels_of, uid_of
+from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
+from runtime.tables.overlay import Tables
+
+
+class NodeChange(NamedTuple):
+    """before: its NodeFacts.placement; b"" for a node that was not there."""
+
+    node: str
+    before: bytes
+
+    def __str__(self) -> str:
+        return self.node
+
+
+def changed_node(change: Change, _tables: Tables) -> Iterable[NodeChange]:
+    before = change.new if change.deleted else change.old
+    return (NodeChange(change.key, b"" if before is None else node_facts(before).placement),)
+
+
+def possible_owners(change: Change, tables: Tables) -> Iterable[Key]:
+    """All DaemonSets that select an object without a controller, which one of them may adopt: of those that are new,
+    have lost their controller or changed their labels.
+    """
+    if change.controller is not None or change.deleted:
+        return
+    new, old = change.new, change.old
+    labels = labels_of(new)
+    if not labels or is_deleting(new):
+        return
+    if old is not None and uid_of(old) == uid_of(new):
+        if change.previous_controller is None and labels_of(old) == labels:
+            return
+    lister = tables[DAEMONSETS]
+    for entry in lister.entries(change.namespace):
+        try:
+            selector = selector_of(lister.object_of(entry))
+        except ValueError:
+            continue  # its own sync reports what is wrong with it
+        if not selector.empty and selector.matches(labels):
+            yield entry.key
+
+
+_its_daemon_set: Callable[[Change, Tables], Iterable[Key]] = its_controller(DAEMONSETS)
+_OWNED = Interest(owner_kinds=(DAEMONSETS.kind,))
+# A revision that others add for a DaemonSet is looked at with its next change, as upstream: they may not be done yet.
+_CHANGED = Interest(types=(EventType.MODIFIED, EventType.DELETED), owner_kinds=(DAEMONSETS.kind,))
+
+WATCHES = (
+    Watch(DAEMONSETS, to=itself),
+    Watch(PODS, to=_its_daemon_set, interest=_OWNED),
+    Watch(PODS, to=possible_owners, interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",))),
+    Watch(CONTROLLER_REVISIONS, to=_its_daemon_set, interest=_CHANGED),
+    Watch(CONTROLLER_REVISIONS, to=possible_owners, interest=Interest(owner_kinds=(ORPHANS,))),
+)
+NODE_WATCHES = (Watch(NODES, to=changed_node, interest=Interest(changed=("placement",))),)

@@ -1,0 +1,225 @@
+"""The trial of the DaemonSet controller: users make DaemonSets, change their templates and strategies, delete pods, and
+label and taint nodes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from actors.controllers.workloads.daemonset.fields import HASH_LABEL
+from actors.controllers.workloads.daemonset.placement import Verdict, placement_of
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.daemons import OneDaemonPodOnANode
+from actors.simulation.invariants.ownership import Owns
+from actors.simulation.trials.actions import create, delete, merge, replace
+from actors.simulation.trials.nodes.actions import set_taint
+from actors.simulation.trials.nodes.taints import MAINTENANCE
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.silence import nodes_are_well
+from actors.simulation.trials.trial import Trial
+from actors.simulation.trials.workloads.actions import orphan, pods_of
+from actors.simulation.trials.workloads.outcome import image_of, is_available, uncounted
+from protocols.nodes import node_facts
+from protocols.objects import Object, controller_of, labels_of, make_key, metadata, name_of, uid_of
+from protocols.pods import is_terminal, pod_facts
+from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
+
+NAME = "agent"
+LABEL = "example.com/agents"  # of nodes that some DaemonSets select
+IMAGES = 4
+LIMITS = ((1, 0), (1, 0), (2, 0), ("50%", 0), (0, 1), (0, 2), (0, "50%"))  # maxUnavailable, maxSurge
+POLICIES = ("Background", "Background", "Orphan")
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("daemonset actions")
+    for name in scenario.names(chance, NAME, chance.choice((1, 1, 2))):
+        yield from _life(scenario, chance, name)
+    for node in scenario.nodes.keep(chance, 2):
+        for at in scenario.times(chance, chance.randint(1, 2)):
+            yield _label(at, node, chance.choice(("yes", "yes", "no")))
+    if chance.random() < 0.3 and (tainted := scenario.nodes.take()) is not None:
+        begin, end = scenario.times(chance, 2)
+        yield set_taint(begin, tainted, MAINTENANCE, there=True)
+        if chance.random() < 0.5:
+            yield set_taint(end, tainted, MAINTENANCE, there=False)
+
+
+def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
+    """What users do with one DaemonSet, in any order."""
+    key = make_key(NAMESPACE, name)
+
+    def changed(at: float) -> Iterator[Action]:
+        what, changes = chance.choice(CHANGES)(chance)
+        yield merge(at, DAEMONSETS, key, {"spec": changes}, what)
+
+    def robbed(at: float) -> Iterator[Action]:
+        yield _kill(at, name, chance.randrange(6))
+
+    def given_a_stray(at: float) -> Iterator[Action]:
+        yield orphan(at, name)
+
+    def made_anew(at: float) -> Iterator[Action]:
+        yield replace(at, DAEMONSETS, key, _daemon_set(chance, name))
+
+    def make(at: float) -> Iterator[Action]:
+        yield create(at, DAEMONSETS, _daemon_set(chance, name))
+
+    def remove(at: float) -> Iterator[Action]:
+        yield delete(at, DAEMONSETS, key, policy=chance.choice(POLICIES))
+
+    changes = (changed, changed, changed, changed, robbed, given_a_stray, made_anew)
+    return scenario.life(chance, make=make, remove=remove, changes=changes, most=6)
+
+
+def _image(chance: random.Random) -> tuple[str, Object]:
+    image = f"v{chance.randint(1, IMAGES)}"
+    return f"image {image}", {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}
+
+
+def _strategy(chance: random.Random) -> tuple[str, Object]:
+    if chance.random() < 0.15:
+        return "strategy OnDelete", {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
+    unavailable, surge = chance.choice(LIMITS)
+    limits = {"maxUnavailable": unavailable, "maxSurge": surge}
+    return f"strategy {limits}", {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": limits}}
+
+
+def _patience(chance: random.Random) -> tuple[str, Object]:
+    seconds = chance.choice((0, 1, 4))
+    return f"minReadySeconds {seconds}", {"minReadySeconds": seconds}
+
+
+def _memory(chance: random.Random) -> tuple[str, Object]:
+    kept = chance.choice((0, 1, 5))
+    return f"keeps {kept} old revisions", {"revisionHistoryLimit": kept}
+
+
+def _choice_of_nodes(chance: random.Random) -> tuple[str, Object]:
+    wanted = chance.choice(("yes", None))
+    return f"nodes with {LABEL} {wanted}", {"template": {"spec": {"nodeSelector": {LABEL: wanted}}}}
+
+
+CHANGES = (_image, _image, _image, _strategy, _patience, _memory, _choice_of_nodes)
+
+
+def _daemon_set(chance: random.Random, name: str) -> Object:
+    template: Object = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": f"v{chance.choice((1, 1, IMAGES))}"}]},
+    }
+    spec: Object = {"selector": {"matchLabels": {"app": name}}, "template": template}
+    if chance.random() < 0.7:
+        spec |= _strategy(chance)[1]
+    if chance.random() < 0.3:
+        spec |= _patience(chance)[1]
+    if chance.random() < 0.3:
+        spec |= _memory(chance)[1]
+    if chance.random() < 0.2:
+        template["spec"]["nodeSelector"] = {LABEL: "yes"}
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+def _label(at: float, node: str, value: str) -> Action:
+    return merge(at, NODES, node, {"metadata": {"labels": {LABEL: value}}}, f"{LABEL} {value}")
+
+
+def _kill(at: float, app: str, index: int) -> Action:
+    """A user deletes a pod, if there is one: which nodes there are is chance."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        pods = [pod for pod in pods_of(cluster, app) if not metadata(pod).get("deletionTimestamp")]
+        if pods:
+            cluster.delete(PODS, make_key(NAMESPACE, name_of(pods[index % len(pods)])))
+        return True
+
+    return Action(at, f"delete a pod of {app}, if there is one", do)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    nodes = {name_of(node): node for node in cluster.shown(NODES)}
+    pods: dict[str, dict[str, list[Object]]] = {}  # by owner, by node
+    sets = cluster.shown(DAEMONSETS, NAMESPACE)
+    for pod in cluster.shown(PODS, NAMESPACE):
+        owner, facts = controller_of(pod), pod_facts(pod)
+        if is_terminal(facts):
+            continue
+        if owner is None:
+            if not facts.deleting and labels_of(pod).get("app", "") in map(name_of, sets):
+                yield f"pod {name_of(pod)} is not adopted"
+        elif owner.kind == DAEMONSETS.kind:
+            pods.setdefault(owner.uid, {}).setdefault(facts.target, []).append(pod)
+    for obj in sets:
+        yield from _unsettled_set(cluster, obj, nodes, pods.get(uid_of(obj), {}))
+
+
+def _unsettled_set(
+    cluster: SimulatedCluster, obj: Object, nodes: Mapping[str, Object], pods: Mapping[str, list[Object]]
+) -> Iterable[str]:
+    what, well = f"DaemonSet {name_of(obj)}", nodes_are_well(cluster)
+    revisions = [one for one in cluster.shown(CONTROLLER_REVISIONS, NAMESPACE) if _is_of(one, obj)]
+    current = [one for one in revisions if one["data"]["spec"]["template"]["spec"] == obj["spec"]["template"]["spec"]]
+    if len(current) != 1 or current[0]["revision"] != max(one["revision"] for one in revisions):
+        yield f"{what}: {len(current)} revisions of its template, or not the newest, of {len(revisions)}"
+        return
+    hash = labels_of(current[0]).get(HASH_LABEL)
+    rolls = (obj["spec"].get("updateStrategy") or {}).get("type") != "OnDelete"
+    counts = dict.fromkeys(("desiredNumberScheduled", "currentNumberScheduled", "numberMisscheduled"), 0)
+    counts |= dict.fromkeys(("numberReady", "numberAvailable"), 0)
+    for name, node in nodes.items():
+        verdict, here = _verdict(obj, node), pods.get(name, [])
+        active = [pod for pod in here if not pod_facts(pod).deleting]
+        if verdict.should_run:
+            counts["desiredNumberScheduled"] += 1
+            counts["currentNumberScheduled"] += bool(here)
+        else:
+            counts["numberMisscheduled"] += bool(here)
+        if len(active) > 1 and well:
+            yield f"{what}: {len(active)} pods on {name}"
+        elif verdict.should_run and not here:
+            yield f"{what}: no pod on {name}"
+        elif active and not verdict.may_stay:
+            yield f"{what}: a pod on {name}, where it may not stay"
+        elif active and rolls and well and verdict.should_run and labels_of(active[0]).get(HASH_LABEL) != hash:
+            yield f"{what}: an old pod on {name}"
+        if verdict.should_run and len(here) == 1:
+            counts["numberReady"] += pod_facts(here[0]).ready
+            counts["numberAvailable"] += is_available(cluster, obj, here[0])
+    if well:
+        yield from uncounted(DAEMONSETS, obj, counts)
+
+
+def _is_of(dependent: Object, owner: Object) -> bool:
+    controller = controller_of(dependent)
+    return controller is not None and controller.uid == uid_of(owner)
+
+
+def _verdict(obj: Object, node: Object) -> Verdict:
+    return placement_of(obj["spec"]["template"], comparing=False).verdict(node_facts(node).placement)
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """What each wants, and on how many nodes it is ready where none is silent.
+
+    Left out: pods that were there before a taint came (they may stay), and with OnDelete who has the newest template.
+    """
+    state: dict[str, Any] = {}
+    for obj in cluster.shown(DAEMONSETS, NAMESPACE):
+        said = state[f"DaemonSet {name_of(obj)} {image_of(obj)}"] = {"strategy": obj["spec"].get("updateStrategy")}
+        if nodes_are_well(cluster):
+            status = obj.get("status") or {}
+            counted = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "numberAvailable")
+            said["status"] = {name: status.get(name, 0) for name in counted}
+    return state
+
+
+TRIAL = Trial(
+    controller="daemonset-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (OneDaemonPodOnANode(cluster),),
+    owns=(Owns(DAEMONSETS, PODS), Owns(DAEMONSETS, CONTROLLER_REVISIONS)),
+)

@@ -1,0 +1,154 @@
+"""A new template replaces old pods, as fast as the strategy has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, Rolling, daemon_spec
+from actors.controllers.workloads.daemonset.rolling import Limits, limits_of
+from protocols.objects import Object
+from protocols.pods import pod_facts
+from protocols.resources import NODES, PODS
+from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned
+
+Build = Callable[..., Scene]
+
+
+def rolled_out(scene: Build, count: int, **strategy: Any) -> Scene:
+    """All pods of v1 are there and available."""
+    one = scene(daemon_set(**strategy), nodes=nodes(count))
+    assert one.counted() == (count, 0)
+    one.make_ready()
+    assert one.counted() == (0, 0)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("unavailable", "surge", "desired", "limits"),
+    [
+        (0, 0, 2, (1, 0)),
+        ("50%", 0, 2, (1, 0)),
+        ("50%", 0, 3, (2, 0)),
+        (0, "50%", 2, (0, 1)),
+        ("50%", 0, 0, (0, 0)),
+        (0, 0, 0, (0, 0)),
+        (3, 0, 1, (3, 0)),
+    ],
+)
+def test_limits_round_up(unavailable: Any, surge: Any, desired: int, limits: tuple[int, int]) -> None:
+    assert limits_of(Rolling(unavailable, surge), desired) == Limits(*limits)
+
+
+def test_as_many_pods_go_as_may_be_unavailable(scene: Build) -> None:
+    one = rolled_out(scene, 5, unavailable=2)
+    one.change(image="v2", unavailable=2, generation=2)
+    seen = []
+    for _ in range(3):
+        seen += [one.counted(), one.counted(), one.counted()]
+        one.make_ready()
+    assert seen == [(0, 2), (2, 0), (0, 0), (0, 2), (2, 0), (0, 0), (0, 1), (1, 0), (0, 0)]
+    assert len(set(one.hashes())) == 1
+
+
+def test_a_further_template_replaces_first_what_is_not_available(scene: Build) -> None:
+    one = rolled_out(scene, 5, unavailable=2)
+    one.change(image="v2", unavailable=2, generation=2)
+    assert [one.counted(), one.counted()] == [(0, 2), (2, 0)]
+    one.change(image="v3", unavailable=2, generation=3)
+    assert [one.counted(), one.counted(), one.counted()] == [(0, 2), (2, 0), (0, 0)]
+
+
+def test_pods_that_are_not_available_go_whatever_the_limit(scene: Build) -> None:
+    one = scene(daemon_set(unavailable=3), nodes=nodes(5))
+    one.counted()
+    one.change(image="v2", unavailable=3, generation=2)
+    assert one.counted() == (0, 5)
+
+
+@pytest.mark.parametrize(("most", "gone"), [(0, 10), (9, 10), (10, 10), (11, 11)])
+def test_unavailable_pods_use_up_the_limit(scene: Build, most: int, gone: int) -> None:
+    one = scene(daemon_set(unavailable=most), nodes=nodes(20))
+    one.counted()
+    one.make_ready()
+    for pod in one.pods()[:10]:
+        one.edit(pod, lambda one: {**one, "status": {"phase": "Running"}})
+    one.change(image="v2", unavailable=most, generation=2)
+    assert one.counted() == (0, gone)
+
+
+def test_with_on_delete_nothing_goes(scene: Build) -> None:
+    strategy = {"updateStrategy": {"type": "OnDelete"}}
+    one = rolled_out(scene, 3, **strategy)
+    one.change(image="v2", generation=2, **strategy)
+    assert one.counted() == (0, 0)
+    assert one.status().get("updatedNumberScheduled", 0) == 0
+
+
+def test_a_surge_brings_new_pods_before_old_ones_go(scene: Build) -> None:
+    one = rolled_out(scene, 5, unavailable=0, surge=2)
+    one.change(image="v2", unavailable=0, surge=2, generation=2)
+    seen = [one.counted(), one.counted()]
+    for _ in range(3):
+        one.make_ready()
+        seen += [one.counted(), one.counted()]
+    assert seen == [(2, 0), (0, 0), (0, 2), (2, 0), (0, 2), (1, 0), (0, 1), (0, 0)]
+    assert len(set(one.hashes())) == 1
+
+
+def test_a_surge_does_not_wait_for_pods_that_are_not_available(scene: Build) -> None:
+    one = scene(daemon_set(unavailable=0, surge=1), nodes=nodes(5))
+    one.counted()
+    one.change(image="v2", unavailable=0, surge=1, generation=2)
+    assert one.counted() == (5, 0)
+    assert one.counted() == (0, 5)
+
+
+@pytest.mark.parametrize(("seconds", "gone"), [(10.0, 0), (20.0, 1)])
+def test_an_old_pod_stays_until_the_new_one_is_available(scene: Build, seconds: float, gone: int) -> None:
+    strategy = {"unavailable": 0, "surge": 1, "minReadySeconds": 15}
+    one = rolled_out(scene, 1, **strategy)
+    one.change(image="v2", generation=2, **strategy)
+    assert one.counted() == (1, 0)
+    one.make_ready(seconds_ago=seconds)
+    assert one.counted() == (0, gone)
+
+
+def test_a_surge_leaves_nodes_that_pods_do_not_fit_when_there_are_enough_elsewhere(scene: Build) -> None:
+    strategy = {"unavailable": 0, "surge": 1}
+    one = rolled_out(scene, 2, **strategy)
+    taint = {"key": "gpu", "effect": "NoSchedule"}
+    known = nodes(2)[0]
+    one.bench.show(NODES, {**known, "spec": {"taints": [taint]}})
+    one.change(image="v2", generation=2, **strategy)
+    assert one.counted() == (1, 1)  # two are available, and one is wanted
+
+
+@pytest.mark.parametrize(
+    ("generation", "labels", "hash", "updated"),
+    [
+        ("1", {GENERATION_LABEL: "1"}, "x", True),
+        ("1", {GENERATION_LABEL: "2"}, "x", False),
+        ("1", {GENERATION_LABEL: "2", "controller-revision-hash": "x"}, "x", True),
+        ("x", {GENERATION_LABEL: "x"}, "x", False),
+        (None, {}, "x", False),
+        (None, {"controller-revision-hash": "x"}, "x", True),
+        (None, {"controller-revision-hash": ""}, "", False),
+    ],
+)
+def test_a_pod_is_updated_by_its_hash_or_by_the_older_count(
+    generation: str | None, labels: Object, hash: str, updated: bool
+) -> None:
+    obj = daemon_set()
+    obj["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": generation} if generation else {}
+    facts = pod_facts(owned("a", "n0", labels=labels))
+    assert daemon_spec(obj).is_updated(facts, hash) is updated
+
+
+def test_pods_of_a_node_with_two_of_a_kind_are_left_to_be_sorted_out_first(scene: Build) -> None:
+    one = rolled_out(scene, 2, unavailable=1)
+    one.bench.show(PODS, owned("zz", "n0"))
+    one.change(image="v2", unavailable=1, generation=2)
+    assert one.counted() == (0, 1)

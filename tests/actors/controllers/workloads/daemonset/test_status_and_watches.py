@@ -1,0 +1,101 @@
+"""What the status counts, and which changes of nodes concern which DaemonSets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.controllers.workloads.daemonset.watches import NodeChange
+from actors.reconciliation import Enqueue
+from actors.simulation.driving import drive_steps
+from protocols.messages.commands import Command, Get, Update
+from protocols.messages.outcomes import CommandFailed, Conflict, Outcome
+from protocols.nodes import node_facts
+from protocols.objects import Object
+from protocols.resources import NODES
+from tests.actors.controllers.workloads.daemonset.scene import KEY, Scene, daemon_set, node, nodes, owned
+
+Build = Callable[..., Scene]
+
+
+def test_nodes_are_counted(scene: Build) -> None:
+    taint = {"key": "gpu", "effect": "NoSchedule"}
+    there = [*nodes(3), node("tainted", taints=[taint])]
+    one = scene(daemon_set(), nodes=there, pods=[owned("z", "tainted")])
+    one.sync()
+    assert one.status() == {
+        "desiredNumberScheduled": 3,
+        "currentNumberScheduled": 3,
+        "updatedNumberScheduled": 3,
+        "numberUnavailable": 3,
+        "numberReady": 0,
+        "numberMisscheduled": 1,
+        "observedGeneration": 1,
+    }
+    one.bench.catch_up()
+    for pod in one.pods():
+        if pod["metadata"]["name"] != "z":
+            one.edit(pod, lambda each: {**each, "status": {"phase": "Running", "conditions": [READY]}})
+    one.sync()
+    assert (one.status()["numberReady"], one.status()["numberAvailable"]) == (3, 3)
+    assert "numberUnavailable" not in one.status()
+
+
+READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+def test_the_next_pod_to_become_available_is_waited_for(scene: Build) -> None:
+    one = scene(daemon_set(minReadySeconds=15), nodes=nodes(2))
+    one.counted()
+    one.make_ready(seconds_ago=10.0)
+    driven = one.sync()
+    assert driven.result is not None
+    assert driven.result.seconds == pytest.approx(5.0)
+
+
+def test_a_status_that_is_refused_twice_is_an_error(scene: Build) -> None:
+    one = scene(daemon_set(), nodes=nodes(1))
+
+    def answer(command: Command) -> Outcome:
+        return Conflict("changed") if isinstance(command, Update) else one.bench.accept(command)
+
+    driven = one.sync(answer, raises=CommandFailed)
+    assert (len(driven.of(Update)), len(driven.of(Get))) == (2, 1)
+
+
+FAST, SLOW = node("n0", disk="fast"), node("n0", disk="slow")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "concerned"),
+    [
+        (SLOW, FAST, True),
+        (FAST, SLOW, True),
+        (None, FAST, True),
+        (None, SLOW, False),
+        (FAST, None, True),
+        (SLOW, None, False),
+        (SLOW, node("n0", disk="slower"), False),
+        (FAST, node("n0", disk="fast", zone="a"), False),
+        (FAST, node("n0", disk="fast", taints=[{"key": "gpu", "effect": "NoSchedule"}]), True),
+    ],
+)
+def test_a_node_concerns_the_daemon_sets_for_which_it_changes_something(
+    scene: Build, before: Object | None, after: Object | None, concerned: bool
+) -> None:
+    one = scene(daemon_set(pod={"nodeSelector": {"disk": "fast"}}), nodes=[each for each in (before,) if each])
+    one.sync()
+    if after is not None:
+        one.bench.show(NODES, after)
+    elif before is not None:
+        one.bench.hide(NODES, "n0")
+    change = NodeChange("n0", b"" if before is None else node_facts(before).placement)
+    driven = drive_steps(one.reconciler.node_changed(change), one.bench.accept, tables=one.tables)
+    assert driven.enqueued == ([Enqueue("daemonset", KEY)] if concerned else [])
+
+
+def test_a_daemon_set_that_was_not_synced_yet_has_its_own_key_to_come(scene: Build) -> None:
+    one = scene(daemon_set(), nodes=nodes(1))
+    driven = drive_steps(one.reconciler.node_changed(NodeChange("n0", b"")), one.bench.accept, tables=one.tables)
+    assert driven.enqueued == []
