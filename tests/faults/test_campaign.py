@@ -21,7 +21,7 @@ from actors.simulation.campaign.setting import USUAL, Setting
 from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from runtime.simulation.plan import draw_fault
 
-SEEDS = int(os.environ.get("KCM_SEEDS", "96"))
+SEEDS = int(os.environ.get("KCM_SEEDS", "48"))
 PARTS = 8
 SHARES = {USUAL.name: 1, EVERYTHING.name: 20}  # by setting: one in so many seeds; 10 of all others
 
