@@ -117,7 +117,15 @@ class Setting:
     def scenario(self, number: int, *, draw: Callable[[str], Random] | None = None) -> Scenario:
         """draw: see Scenario."""
         fleet, pod = self.fleet(number), self.pod(number)
-        return Scenario(number, seconds=self.acting, fleet=fleet, pod=pod, steady=self.steady, draw=draw)
+        return Scenario(
+            number,
+            seconds=self.acting,
+            disturbed=self.faults,
+            fleet=fleet,
+            pod=pod,
+            steady=self.steady,
+            draw=draw,
+        )
 
     def plan(self, seed: int) -> tuple[Fault, ...]:
         # Of draw_plan a setting may have said some arguments, its resources, say: the faults of calls are drawn too.

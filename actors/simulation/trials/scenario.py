@@ -95,9 +95,9 @@ class NodePool:
 class Scenario:
     """What the actions of a run are drawn from.
 
-    number: equal numbers have equal actions. seconds: within which users act. pod: more fields for the spec of every
-    pod of a workload. steady: pods go when they are deleted, as no node is silent for good. draw: makes the generator
-    for a purpose, where the number is not to determine what it draws.
+    number: equal numbers have equal actions. seconds: within which users act. disturbed: … something goes wrong. pod:
+    more fields for the spec of every pod of a workload. steady: pods go when they are deleted, as no node is silent for
+    good. draw: makes the generator for a purpose, where the number is not to determine what it draws.
     """
 
     def __init__(
@@ -105,12 +105,14 @@ class Scenario:
         number: int,
         *,
         seconds: float,
+        disturbed: float = 0.0,
         fleet: Fleet | None = None,
         pod: Mapping[str, Any] = NOTHING,
         steady: bool = True,
         draw: Callable[[str], random.Random] | None = None,
     ) -> None:
-        self.number, self.seconds, self.pod, self.steady = number, seconds, pod, steady
+        self.number, self.pod, self.steady = number, pod, steady
+        self.seconds, self.disturbed = seconds, disturbed
         self._draw = draw
         self.fleet = fleet if fleet is not None else Fleet()
         self.nodes = NodePool(self.fleet, self.chance("nodes"))

@@ -31,7 +31,7 @@ from runtime.tables.entry import Entry
 
 NAME = "legacy-serviceaccount-token-cleaner-controller"
 ACCOUNT = "legacy"
-UNDISTURBED = 60.0  # seconds
+REST = 20.0  # seconds after the faults, so that no list is behind
 LONG_AGO, SOMETIME = "2001-01-01", "soon"
 # What is said of a Secret, and what becomes of it: it is marked, deleted, or left as it is.
 MARKED, DELETED, LEFT = "marked", "deleted", "left"
@@ -73,7 +73,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     yield Action(at, f"an account of an old release is there, with {', '.join(cases)}", do)
     yield managers_restart(at + 3.0)
     # And once nothing goes wrong any more: a look that was shown the past has no other one for a day.
-    yield managers_restart(UNDISTURBED)
+    yield managers_restart(scenario.disturbed + REST)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
