@@ -20,7 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import runtime.simulation
-from tests.bench import scenes
+from tests.bench import http_scenes, scenes
 from tests.bench.scenes import SCENES
 
 MOST = 60  # functions that are shown
@@ -159,7 +159,7 @@ def cost_of(name: str) -> tuple[Cost, Counter[tuple[str, str]]]:
     scene = SCENES[name]()
     scene.act()  # what is made once is made now
     simulator = frozenset() if scene.whole else frozenset(map(str, SIMULATOR.glob("*.py")))
-    interpreter = Interpreter(leave_out=simulator | {scenes.__file__})
+    interpreter = Interpreter(leave_out=simulator | {scenes.__file__, http_scenes.__file__})
     sizes: list[int] = []
     if scene.system is not None:
         scene.system.taps.append(lambda _sender, _to, frame: sizes.append(len(frame)))

@@ -7,7 +7,7 @@ counted. Everything is in one thread, on virtual time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,9 @@ from runtime.client.api import Request, Response
 from runtime.logs.standard_log import quiet_log
 from runtime.simulation.world import World
 from runtime.system.actor import Actor
-from runtime.system.actor_system import ActorSpec, ActorSystem
+from runtime.system.actor_system import ActorSpec
+from tests.bench import http_scenes
+from tests.bench.scene import Scene
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 OWNER = {
@@ -53,19 +55,6 @@ CONTAINER = {
 
 
 EVENTS, KEYS, CREATED, STATUSES, REQUESTS, RESTING, LISTED = 100, 20, 64, 10, 50, 60, 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """Work that can be repeated.
-
-    units: in one call of `act`. system: whose messages are counted. whole: the simulator itself is counted too.
-    """
-
-    act: Callable[[], None]
-    units: int
-    system: ActorSystem | None = None
-    whole: bool = False
 
 
 # What stands in for the world. The functions of this file are not counted.
@@ -396,5 +385,8 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "a pod at a controller's start": controller_starts,
     "a create in the server's core": server_creates,
     "a get in the server's core": server_gets,
+    "a pod created over HTTP": http_scenes.creates,
+    "a Deployment applied over HTTP": http_scenes.applies,
+    "a get over HTTP": http_scenes.gets,
     "a simulated second at rest": rest,
 }
