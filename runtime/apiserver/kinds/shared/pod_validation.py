@@ -43,6 +43,7 @@ from runtime.apiserver.kinds.shared.security_contexts import (
     wrong_host_users,
     wrong_pod_context,
 )
+from runtime.apiserver.kinds.shared.unremarkable_specs import UnremarkableSpecs, key_of
 from runtime.apiserver.kinds.shared.volume_sources import wrong_path, wrong_source
 from runtime.apiserver.kinds.shared.windows import wrong_host_processes, wrong_on_linux, wrong_on_windows
 
@@ -65,6 +66,7 @@ _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _DEMANDS = ("resourceClaims", "resources", "overhead")
 _PLAIN_MOUNT = {"name", "mountPath", "readOnly"}
 _NO_EPHEMERAL = "cannot be set for an Ephemeral Container"
+_faultless = UnremarkableSpecs()
 
 
 def validate_pod_template(template: Object, field: str) -> list[FieldError]:
@@ -83,6 +85,16 @@ def validate_pod_template(template: Object, field: str) -> list[FieldError]:
 
 def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
     """spec: with its defaults."""
+    key = key_of(spec)
+    if key in _faultless:
+        return []
+    errors = _wrong_spec(spec, field)
+    if not errors:
+        _faultless.add(key)
+    return errors
+
+
+def _wrong_spec(spec: Object, field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     volumes = _validate_volumes(spec.get("volumes") or [], f"{field}.volumes", errors)
     containers, init = spec.get("containers") or [], spec.get("initContainers") or []

@@ -12,6 +12,7 @@ from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.kinds.shared.pod_preparation import APPARMOR
 from runtime.apiserver.kinds.shared.scheduling_rules import PREFERRED, REQUIRED
+from runtime.apiserver.kinds.shared.unremarkable_specs import UnremarkableSpecs, key_of
 from runtime.apiserver.kinds.shared.warnings import (
     FRACTIONS,
     NODE_LABELS,
@@ -51,14 +52,28 @@ _PLACES = ("nodeSelector", "affinity", "topologySpreadConstraints")
 _LISTS = ("hostAliases", "imagePullSecrets", "overhead", "dnsConfig")
 
 Part = Mapping[str, Any]
+_unremarkable = UnremarkableSpecs()
 
 
-def warnings_of_template(template: Object, field: str) -> Iterator[str]:
-    return _warnings(template, f"{field}.")
+def warnings_of_template(template: Object, field: str) -> Iterable[str]:
+    return _warnings_once(template, f"{field}.")
 
 
-def warnings_of_pod(pod: Object) -> Iterator[str]:
-    return _warnings(pod, "")
+def warnings_of_pod(pod: Object) -> Iterable[str]:
+    return _warnings_once(pod, "")
+
+
+def _warnings_once(obj: Object, at: str) -> Iterable[str]:
+    """As _warnings, which say nothing of most specs but for what annotations say."""
+    if obj.get("metadata", {}).get("annotations"):
+        return _warnings(obj, at)
+    key = key_of(obj["spec"])
+    if key in _unremarkable:
+        return ()
+    found = [*_warnings(obj, at)]
+    if not found:
+        _unremarkable.add(key)
+    return found
 
 
 def _warnings(obj: Object, at: str) -> Iterator[str]:
