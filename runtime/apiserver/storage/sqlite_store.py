@@ -16,13 +16,13 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 from runtime.apiserver.storage.calling import call_all
 from runtime.apiserver.storage.snapshots import copy_store
-from runtime.apiserver.storage.store import DELETED, Change, Stored, StoreLostError, StoreUnusableError
+from runtime.apiserver.storage.store import ADDED, DELETED, Change, Stored, StoreLostError, StoreUnusableError
 from runtime.process.files import identity
 
 FORMAT = 1
@@ -41,6 +41,8 @@ WAL_KEPT = 16 * 1024 * 1024  # bytes of the log that stay once they are in the f
 # Pages of 4 kB. Some stay free for what comes next; more are given back, a few with each commit, as that takes time.
 FEWEST_FREE, FREE_PART, GIVEN_BACK = 1024, 4, 256
 IDLE = 5.0  # seconds between two gifts where nothing is committed
+ENOUGH, MOST_TURNS = 16, 8  # commits that are handed over at once; turns of the server's that others are waited for
+ROWS = 64  # in one statement: each gives the interpreter away, and has to wait until it is given back
 
 _Commit = tuple[Sequence[Change], Callable[[], None]]
 _HandedOver = tuple[int, list[_Commit]]  # with the era, which ends when commits are refused
@@ -56,8 +58,9 @@ class _Copy(NamedTuple):
 class SqliteStore:
     """Durable writes for one server. post: run this on the server's thread, soon; may be called from any thread.
 
-    soon: the same, from the server's thread. What it commits until then is handed over together: the store's thread is
-    woken once, and does not compete with the server's for the interpreter in the middle of its work.
+    soon: the same, from the server's thread, after what else has come was begun. What is committed meanwhile is handed
+    over together, once a turn brings nothing more: the store's thread is woken once, does not compete with the server's
+    for the interpreter in the middle of its work, and syncs once for all of it.
 
     refused: there was no room. It is called on the server's thread: the on_durable of all commits that are under way
     never comes, nothing of them is written, and the server has to take them back before it commits anything else.
@@ -84,9 +87,11 @@ class SqliteStore:
         self._path, self._post, self._soon = path, post, soon
         self._refused, self._failed = refused, failed
         self._gathered: list[_Commit] = []  # on the server's thread, as the era
+        self._turns, self._last_turn = 0, 0  # how often more was waited for, and how many there were then
         self._era = 0
         self._refused_era = -1  # on the store's thread: what comes of it was built on what is not there
         self._is_shrinking = False  # likewise: there are pages to be given back
+        self._may_have_freed = True  # likewise: pages, since they were counted
         self._commits: queue.SimpleQueue[_HandedOver | _Copy | None] = queue.SimpleQueue()
         self._connection = _open(path, synced=synced)
         # The write-ahead log is there from the first transaction until the store is closed.
@@ -116,7 +121,16 @@ class SqliteStore:
     def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
         self._gathered.append((changes, on_durable))
         if len(self._gathered) == 1:
-            self._soon(self._hand_over)
+            self._turns = self._last_turn = 0
+            self._soon(self._gather)
+
+    def _gather(self) -> None:
+        there = len(self._gathered)
+        if self._last_turn < there < ENOUGH and self._turns < MOST_TURNS:
+            self._turns, self._last_turn = self._turns + 1, there
+            self._soon(self._gather)
+        else:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         if self._gathered:
@@ -164,7 +178,8 @@ class SqliteStore:
                     self._write_or_refuse(handed_over[-1][0], commits)
                 for copy in copies:
                     self._post(partial(copy.done, self._copied(copy.to)))
-                self._give_back()
+                if self._may_have_freed:
+                    self._give_back()
             except Exception as err:  # whatever it is, nothing after it would be durable
                 self._failed(err)
                 return
@@ -213,7 +228,7 @@ class SqliteStore:
 
     def _give_back(self) -> None:
         free = self._free_pages()
-        self._is_shrinking = free > GIVEN_BACK
+        self._is_shrinking = self._may_have_freed = free > GIVEN_BACK
         if free:
             with contextlib.suppress(sqlite3.OperationalError):  # moving pages takes room, too
                 # One page a step, without a row: `execute` would make only the first.
@@ -222,15 +237,23 @@ class SqliteStore:
     def _write_batch(self, commits: Sequence[_Commit]) -> None:
         # Only the last state of each object matters: the order inside a commit is not observable.
         changes = {(change.storage, change.key): change for changes, _ in commits for change in changes}
+        self._may_have_freed |= any(change.type != ADDED for change in changes.values())
         revision = commits[-1][0][-1].revision
         gone = [key for key, change in changes.items() if change.type == DELETED]
         kept = [(*key, change.revision, change.raw) for key, change in changes.items() if change.type != DELETED]
         connection = self._connection
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", kept)
+        for first in range(0, len(kept), ROWS):
+            rows = kept[first : first + ROWS]
+            connection.execute(_insertion(len(rows)), [value for row in rows for value in row])
         connection.executemany("DELETE FROM objects WHERE storage = ? AND key = ?", gone)
         connection.execute("UPDATE newest SET revision = ?", (revision,))
         connection.execute("COMMIT")
+
+
+@lru_cache(maxsize=ROWS)
+def _insertion(rows: int) -> str:
+    return f"INSERT OR REPLACE INTO objects VALUES {', '.join(['(?, ?, ?, ?)'] * rows)}"
 
 
 def _is_want_of_room(err: sqlite3.Error) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.storage.sqlite_store import SqliteStore
+from runtime.apiserver.storage.sqlite_store import ENOUGH, MOST_TURNS, ROWS, SqliteStore
 from runtime.apiserver.storage.store import Change, MemoryStore, StoreLostError, StoreUnusableError
 from tests.runtime.apiserver.stores import HeldStore
 
@@ -125,23 +125,66 @@ def at_once(callback: Callable[[], None]) -> None:
     callback()
 
 
-def test_what_is_committed_in_one_turn_is_handed_over_and_acknowledged_together(tmp_path):
-    posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-    turn: list[Callable[[], None]] = []
-    durable: list[int] = []
-    store = SqliteStore(tmp_path / "db", post=posted.put, soon=turn.append, refused=print, failed=print)
-    for revision in (1, 2, 3):
-        change = Change("ADDED", "pods", f"d/{revision}", revision, b"{}", b"")
-        store.commit((change,), lambda revision=revision: durable.append(revision))
-    assert len(turn) == 1
-    turn.pop()()
-    posted.get(timeout=10)()
-    assert durable == [1, 2, 3]
-    store.commit((Change("ADDED", "pods", "d/4", 4, b"{}", b""),), lambda: None)
-    assert len(turn) == 1
-    store.close()  # takes along what was not handed over
-    reopened = SqliteStore(tmp_path / "db", post=posted.put, soon=at_once, refused=print, failed=print)
-    assert (reopened.revision(), len(list(reopened.load()))) == (4, 4)
+class Turns:
+    """A store whose server's turns are taken one by one. durable: revisions that are, in their order."""
+
+    def __init__(self, path) -> None:
+        self.posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._next: list[Callable[[], None]] = []
+        self.durable: list[int] = []
+        self.store = SqliteStore(path, post=self.posted.put, soon=self._next.append, refused=print, failed=print)
+
+    def commit(self, revision: int) -> None:
+        change = Change("ADDED", "pods", f"d/{revision:05}", revision, b"{}", b"")
+        self.store.commit((change,), lambda: self.durable.append(revision))
+
+    def take(self) -> bool:
+        """One turn. Returns whether the store wants another."""
+        due, self._next[:] = [*self._next], []
+        for callback in due:
+            callback()
+        return bool(self._next)
+
+
+@pytest.fixture
+def turns(tmp_path):
+    turns = Turns(tmp_path / "db")
+    yield turns
+    turns.store.close()
+
+
+def test_what_is_committed_in_turns_that_follow_each_other_is_handed_over_and_acknowledged_together(turns):
+    turns.commit(1)
+    assert turns.take()
+    turns.commit(2)
+    turns.commit(3)
+    assert turns.take()
+    assert not turns.take()  # one that brought nothing more
+    turns.posted.get(timeout=10)()
+    assert turns.durable == [1, 2, 3]
+
+
+def test_no_commit_waits_for_many_others_nor_for_many_turns(turns):
+    for revision in range(1, ENOUGH + 1):
+        turns.commit(revision)
+    assert not turns.take()
+    turns.posted.get(timeout=10)()
+    for revision in range(ENOUGH + 1, ENOUGH + 1 + MOST_TURNS):
+        turns.commit(revision)
+        assert turns.take()
+    turns.commit(100)
+    assert not turns.take()
+    turns.posted.get(timeout=10)()
+    assert turns.durable[-1] == 100
+
+
+def test_closing_takes_along_what_was_not_handed_over(turns, tmp_path):
+    many = 3 * ROWS + 1
+    for revision in range(1, many + 1):
+        turns.commit(revision)
+    turns.store.close()
+    reopened = Turns(tmp_path / "db").store
+    assert (reopened.revision(), [one.revision for one in reopened.load()]) == (many, [*range(1, many + 1)])
     reopened.close()
 
 
@@ -472,7 +515,7 @@ from pathlib import Path
 import orjson
 from runtime.client.api import Request
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.sqlite_store import SqliteStore
+from runtime.apiserver.storage.sqlite_store import ENOUGH, MOST_TURNS, ROWS, SqliteStore
 
 class Clock:
     def now(self):
