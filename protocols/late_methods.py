@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from operator import attrgetter
 from reprlib import recursive_repr
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 OWN = ("__init__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__getstate__", "__setstate__")
@@ -55,12 +56,11 @@ def _init(cls: Any) -> Any:
     keywords = [_parameter(one) for one in fields if one.init and one.kw_only]
     if keywords:
         parameters += ["*", *keywords]
-    assignment = "__set(__self, {name!r}, {value})" if cls.__dataclass_params__.frozen else "__self.{name} = {value}"
+    known = {"__set": object.__setattr__, "__factory": FACTORY}
     values = {one.name: _value(one) for one in fields}
-    body = [assignment.format(name=name, value=value) for name, value in values.items() if value]
+    body = [_assignment(cls, name, value, known) for name, value in values.items() if value]
     if hasattr(cls, "__post_init__"):
         body.append("__self.__post_init__()")
-    known = {"__set": object.__setattr__, "__factory": FACTORY}
     for one in fields:
         if one.default_factory is not MISSING:
             known[f"__make_{one.name}"] = one.default_factory
@@ -77,6 +77,17 @@ def _init(cls: Any) -> Any:
     written = namespace["within"](**known)
     written.__annotations__ = {**{one.name: one.type for one in fields if one.init}, "return": None}
     return _named(written, cls)
+
+
+def _assignment(cls: Any, name: str, value: str, known: dict[str, Any]) -> str:
+    """known: what the line refers to is added. A slot is set by its own descriptor, which need not be looked for."""
+    if not cls.__dataclass_params__.frozen:
+        return f"__self.{name} = {value}"
+    slot = getattr(cls, name, None)
+    if not isinstance(slot, MemberDescriptorType):
+        return f"__set(__self, {name!r}, {value})"
+    known[f"__set_{name}"] = slot.__set__
+    return f"__set_{name}(__self, {value})"
 
 
 def _parameter(one: Field[Any]) -> str:

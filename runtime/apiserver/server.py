@@ -239,12 +239,12 @@ class ApiServer:
     def _authenticate(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
         """All tokens but those of Secrets."""
         cluster, asking = self._cluster, audiences or (ISSUER,)
+        if cluster.tokens is not None:  # before the others: these come with each request, the others once a connection
+            found = cluster.tokens.authenticate(token, asking, state=cluster.state, now=cluster.clock.now())
+            if isinstance(found, Authenticated) or found.why:
+                return found
         user = self._node_of(token) or self._users.user_of(token)
-        if user is not None:
-            return Authenticated(user, (ISSUER,)) if ISSUER in asking else Unauthenticated()
-        if cluster.tokens is None:
-            return Unauthenticated()
-        return cluster.tokens.authenticate(token, asking, state=cluster.state, now=cluster.clock.now())
+        return Unauthenticated() if user is None or ISSUER not in asking else Authenticated(user, (ISSUER,))
 
     def _node_of(self, token: str) -> User | None:
         name = node_in(self._node_key, token) if self._node_key else None
@@ -428,7 +428,7 @@ class ApiServer:
         annotations = None if remarks is None else remarks.annotations
         if not warnings and not annotations:
             return response
-        return replace(response, warnings=tuple(warnings), annotations=annotations)
+        return response.remarked(tuple(warnings), annotations)
 
     def _react(self) -> None:
         """Run the reactions to this request's changes, and to the changes that they make, as part of its commit."""

@@ -66,6 +66,17 @@ class Response:
     warnings: tuple[str, ...] = ()
     annotations: Mapping[str, str] | None = None
 
+    def remarked(self, warnings: tuple[str, ...], annotations: Mapping[str, str] | None) -> Response:
+        """The same with these. As nearly every write has some, it is made without dataclasses.replace."""
+        return Response(
+            status=self.status,
+            body=self.body,
+            content_type=self.content_type,
+            retry_after=self.retry_after,
+            warnings=warnings,
+            annotations=annotations,
+        )
+
 
 class Stream(Protocol):
     """A running watch."""

@@ -5,10 +5,11 @@ Source: kubernetes plugin/pkg/admission/priority/admission.go (v1.36).
 
 from __future__ import annotations
 
-from protocols.objects import Object, decode_object
+from protocols.objects import Object
 from runtime.apiserver.admission.refusal import forbidden
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.storage.state import to_read
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 # Every cluster has these two classes, whether or not they are stored.
@@ -56,13 +57,14 @@ def _of_class(cluster: Cluster, pod: Object) -> tuple[int, str]:
     """(priority, preemption policy) of the pod's class; writes the name of the default class into the pod."""
     name = pod["spec"].get("priorityClassName")
     if not name:
-        defaults = [one for one in cluster.state.objects(PRIORITY_CLASSES) if one.get("globalDefault")]
+        classes = map(to_read, cluster.state.collection(PRIORITY_CLASSES).raw_objects())
+        defaults = [one for one in classes if one.get("globalDefault")]
         if not defaults:
             return 0, _PREEMPT
         chosen = min(defaults, key=lambda one: one.get("value", 0))
         pod["spec"]["priorityClassName"] = chosen["metadata"]["name"]
     elif record := cluster.state.get(PRIORITY_CLASSES, name):
-        chosen = decode_object(record.raw)
+        chosen = to_read(record.raw)
     elif name in _SYSTEM_CLASSES:
         return _SYSTEM_CLASSES[name], _PREEMPT
     else:

@@ -8,15 +8,15 @@ Source: kubernetes plugin/pkg/admission/serviceaccount/admission.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from protocols.admission_plugins import SERVICE_ACCOUNT
 from protocols.mounted_secrets import secret_names
-from protocols.objects import Object, annotations_of, decode_object, name_of
+from protocols.objects import Object, annotations_of, name_of
 from runtime.apiserver.admission.refusal import forbidden
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.questions import Pause
+from runtime.apiserver.storage.state import to_read
 
 DEFAULT = "default"
 ACCOUNTS = "serviceaccounts"
@@ -73,13 +73,7 @@ def _account(cluster: Cluster, pod: Object) -> Object:
     if record is None:
         because = f'error looking up service account {key}: serviceaccount "{name}" not found'
         raise forbidden("", "pods", pod, because)
-    return _decoded(record.raw)
-
-
-@lru_cache(maxsize=64)
-def _decoded(raw: bytes) -> Object:
-    """Not to be changed. Most pods of a namespace have one account."""
-    return decode_object(raw)
+    return to_read(record.raw)
 
 
 def _check_mirror(pod: Object) -> None:

@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from protocols.objects import Key, Object, decode_object, make_key, name_of, namespace_of, uid_of
+from protocols.objects import Key, Object, make_key, name_of, namespace_of, uid_of
 from runtime.apiserver.registry.users import ACCOUNTS, AUTHENTICATED, Authenticated, Unauthenticated, User
-from runtime.apiserver.storage.state import State
+from runtime.apiserver.storage.state import State, to_read
 from runtime.signing.tokens import SigningKey
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 CLAIM = "kubernetes.io"
 EXTRA = "authentication.kubernetes.io/"
 BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}  # kinds that a token may be bound to, by their storage
+ACCOUNT = "serviceaccounts"
 MOST_KNOWN = 1024  # tokens
 LEEWAY = 60.0  # seconds that clocks may differ
 
@@ -34,10 +35,20 @@ class Bound(NamedTuple):
     uid: str
 
 
+class _Issued(NamedTuple):
+    """What a token says. rests_on: its account, then what it is bound to, each as (storage, key, uid)."""
+
+    user: User
+    audiences: tuple[str, ...]
+    begins: float
+    ends: float
+    rests_on: tuple[tuple[str, Key, str], ...]
+
+
 class AccountTokens:
     def __init__(self, key: SigningKey) -> None:
         self._key = key
-        self._claims_of = lru_cache(maxsize=MOST_KNOWN)(key.claims_of)  # a signature is looked at once
+        self._read = lru_cache(maxsize=MOST_KNOWN)(self._read_anew)  # a signature is looked at once
 
     def public_key(self) -> dict[str, str]:
         """As a JSON Web Key (RFC 7517)."""
@@ -77,31 +88,39 @@ class AccountTokens:
         self, token: str, audiences: Sequence[str], *, state: State, now: float
     ) -> Authenticated | Unauthenticated:
         """now: unix seconds."""
-        claims = self._claims_of(token)
-        if claims is None or claims.get("iss") != ISSUER:
+        issued = self._read(token)
+        if issued is None:
             return Unauthenticated()
-        good_for = tuple(one for one in audiences if one in claims["aud"])
+        good_for = tuple([one for one in audiences if one in issued.audiences])
         if not good_for:
-            given, wanted = (" ".join(map(json.dumps, each)) for each in (claims["aud"], audiences))
+            given, wanted = (" ".join(map(json.dumps, each)) for each in (issued.audiences, audiences))
             return Unauthenticated(f"token audiences [{given}] is invalid for the target audiences [{wanted}]")
-        if now >= claims["exp"]:
+        if now >= issued.ends:
             return Unauthenticated("service account token has expired")
-        if now < claims["nbf"] - LEEWAY:
+        if now < issued.begins - LEEWAY:
             return Unauthenticated("service account token is not valid yet")
+        for storage, key, uid in issued.rests_on:
+            record = state.get(storage, key)
+            if record is None or uid_of(to_read(record.raw)) != uid:
+                if storage == ACCOUNT:
+                    return Unauthenticated(f'serviceaccounts "{key.rpartition("/")[2]}" not found')
+                return Unauthenticated("service account token has been invalidated")
+        return Authenticated(issued.user, good_for)
+
+    def _read_anew(self, token: str) -> _Issued | None:
+        claims = self._key.claims_of(token)
+        if claims is None or claims.get("iss") != ISSUER:
+            return None
         said = claims[CLAIM]
         namespace, account = said["namespace"], said["serviceaccount"]
-        if not _is_there(state, "serviceaccounts", make_key(namespace, account["name"]), account["uid"]):
-            return Unauthenticated(f'serviceaccounts "{account["name"]}" not found')
-        for storage, key, uid in _bindings(said):
-            if not _is_there(state, storage, key, uid):
-                return Unauthenticated("service account token has been invalidated")
         user = User(
             claims["sub"],
             uid=account["uid"],
             groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
             extra={f"{EXTRA}credential-id": (f"JTI={claims['jti']}",), **_extra(said)},
         )
-        return Authenticated(user, good_for)
+        own = (ACCOUNT, make_key(namespace, account["name"]), account["uid"])
+        return _Issued(user, tuple(claims["aud"]), claims["nbf"], claims["exp"], (own, *_bindings(said)))
 
 
 def _bindings(said: Mapping[str, Any]) -> Iterator[tuple[str, Key, str]]:
@@ -123,8 +142,3 @@ def _extra(said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         if one is not None:
             found |= {f"{EXTRA}{kind}-{field}": (one[field],) for field in ("name", "uid") if field in one}
     return found
-
-
-def _is_there(state: State, storage: str, key: Key, uid: str) -> bool:
-    record = state.get(storage, key)
-    return record is not None and uid_of(decode_object(record.raw)) == uid

@@ -37,10 +37,10 @@ from runtime.apiserver.http.outside_calls import OutsideCalls
 from runtime.apiserver.http.pages import Pages, json_response
 from runtime.apiserver.http.request_bodies import is_yaml, json_body, repeated_in_applied
 from runtime.apiserver.http.streams import WatchStream
-from runtime.apiserver.http.targets import Target, target_of
+from runtime.apiserver.http.targets import Target, asked_for, target_of
 from runtime.apiserver.http.turns import Turns, level_of
 from runtime.apiserver.http.yaml_bodies import JsonBody
-from runtime.apiserver.registry.attributes import Attributes, attributes_of, forbidden
+from runtime.apiserver.registry.attributes import Attributes, forbidden
 from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, NOBODY
@@ -177,8 +177,7 @@ class ApiHttp:
             path = target_of(request.target).path.rstrip("/")
             if authorization or path not in _WITHOUT_USER:
                 if self._audit is not None:
-                    target = target_of(request.target)
-                    self._audit.not_let_in(request, attributes_of(request.method, target.path, target.query))
+                    self._audit.not_let_in(request, asked_for(request.method, request.target))
                 return _UNAUTHORIZED
         else:
             request.user = user
@@ -223,27 +222,25 @@ class ApiHttp:
     def _let_in(self, request: HttpRequest, target: Target) -> None:
         """Settles who acts. Raises StatusError: 403 where that user may not do this."""
         if self._audit is not None and request.observer is None:  # else it is carried out again
-            asked = attributes_of(request.method, target.path, target.query)
+            asked = asked_for(request.method, request.target)
             self._audit.begin(request, request.user or ANONYMOUS, asked)
-        for name in request.headers:
-            if name.startswith(IMPERSONATE):
-                self._impersonate(request, target)
-                break
+        if IMPERSONATE in b"\n".join(request.headers):  # looked at one by one only where there may be such
+            self._impersonate(request)
         user = request.user or ANONYMOUS
         if request.observer is None and (MASTERS in user.groups or target.path in _HEALTH):
             return
-        asked = attributes_of(request.method, target.path, target.query)
+        asked = asked_for(request.method, request.target)
         decision = ALLOWED if target.path in _HEALTH else self._api.decide(user, asked)
         if request.observer is not None:
             request.observer.decided(allowed=decision.allowed, reason=decision.reason)
         if not decision.allowed:
             raise forbidden(user.name, asked, decision.reason)
 
-    def _impersonate(self, request: HttpRequest, target: Target) -> None:
+    def _impersonate(self, request: HttpRequest) -> None:
         wanted = wanted_user((*request.headers.items(), *request.repeated))
         if wanted is None:
             return
-        asked = attributes_of(request.method, target.path, target.query)
+        asked = asked_for(request.method, request.target)
         found = self._impersonation.impersonate(request.user or ANONYMOUS, wanted, asked)
         request.user = found.user
         # Once: it may be carried out again.
@@ -253,7 +250,7 @@ class ApiHttp:
 
     def _count(self, request: HttpRequest, status: int) -> None:
         target = target_of(request.target)
-        asked = attributes_of(request.method, target.path, target.query)
+        asked = asked_for(request.method, request.target)
         if status >= 400 and self._api.route(target.path) is None:
             asked = Attributes(asked.verb, is_resource=False)  # there are any number of what there is not
         self._metrics.responded(
@@ -386,13 +383,13 @@ class ApiHttp:
     def _watch(self, request: HttpRequest, asked: Request, form: Form) -> None:
         watch: Watch | Response | None = None
 
-        asked_for = attributes_of("GET", asked.path, asked.query)
+        wanted = asked_for("GET", request.target)
 
         def over() -> None:
             self._streams.discard(stream)
             if isinstance(watch, Watch):
                 watch.cancel()
-                self._metrics.watching(asked_for, -1)
+                self._metrics.watching(wanted, -1)
 
         shown = None if form == AS_IT_IS else self._forms.representation(target_of(request.target), form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
@@ -402,7 +399,7 @@ class ApiHttp:
             request.respond(self._forms.error(_accept(request), watch), whole=watch)
             return
         self._streams.add(stream)
-        self._metrics.watching(asked_for, 1)
+        self._metrics.watching(wanted, 1)
         type_ = form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch"
         deprecations = (target_of(request.target).deprecation, watch.definition.deprecation)
         request.stream(type_, stream, warnings=[one for one in deprecations if one])

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from runtime.apiserver.http.turns import is_heartbeat
+from runtime.apiserver.registry.attributes import Attributes, attributes_of
 
 _CORE_RESOURCE = re.compile("/api/v1/(?:namespaces/[^/]+/)?(?P<resource>[^/]+)")
 # What upstream has an APILifecycle for, of all that it serves by default.
@@ -37,8 +38,20 @@ def target_of(raw: bytes) -> Target:
     path, _, query = raw.decode(errors="surrogateescape").partition("?")
     if "%" in path:
         path = unquote(path)
-    parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
-    return Target(path, MappingProxyType(parameters), _is_resource(path), is_heartbeat(path), _deprecation_of(path))
+    return Target(path, _parameters(query), _is_resource(path), is_heartbeat(path), _deprecation_of(path))
+
+
+@lru_cache(maxsize=256)
+def _parameters(query: str) -> Mapping[str, str]:
+    """Many targets have the same."""
+    return MappingProxyType(dict(parse_qsl(query, keep_blank_values=True)) if query else {})
+
+
+@lru_cache(maxsize=1024)
+def asked_for(method: str, raw: bytes) -> Attributes:
+    """What a request with this target asks to do; who authorizes, notes and counts requests all want to know."""
+    target = target_of(raw)
+    return attributes_of(method, target.path, target.query)
 
 
 def _is_resource(path: str) -> bool:

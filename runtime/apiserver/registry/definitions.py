@@ -98,6 +98,7 @@ class Registry:
     """All definitions; a CustomResourceDefinition adds and removes some while the server runs."""
 
     def __init__(self, definitions: Iterable[ResourceDefinition] = ()) -> None:
+        self.routes: dict[str, Any] = {}  # by path, until a definition comes or goes; see routing
         self._definitions: dict[tuple[str, str, str], ResourceDefinition] = {}
         self._of_kind: dict[tuple[str, str], ResourceDefinition] = {}
         self._of_storage: dict[str, ResourceDefinition] = {}
@@ -105,12 +106,14 @@ class Registry:
             self.add(definition)
 
     def add(self, definition: ResourceDefinition) -> None:
+        self.routes.clear()
         self._definitions[definition.group, definition.version, definition.plural] = definition
         self._of_kind[definition.api_version, definition.kind] = definition
         if definition.is_stored:
             self._of_storage[definition.storage] = definition
 
     def remove(self, definition: ResourceDefinition) -> None:
+        self.routes.clear()
         self._definitions.pop((definition.group, definition.version, definition.plural), None)
         self._of_kind.pop((definition.api_version, definition.kind), None)
         if definition.is_stored:

@@ -12,6 +12,8 @@ from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS
 
+MOST_ROUTES = 4096  # that are kept
+
 
 class Route(NamedTuple):
     """namespace: "" for what is cluster-scoped, or a collection over all namespaces. name: "" for a collection."""
@@ -24,6 +26,16 @@ class Route(NamedTuple):
 
 def route(registry: Registry, path: str) -> Route:
     """Raises StatusError: 404 on a path that no served resource has, 501 on what needs containers that run."""
+    found: Route | None = registry.routes.get(path)
+    if found is None:
+        found = _found(registry, path)
+        if len(registry.routes) >= MOST_ROUTES:
+            registry.routes.clear()
+        registry.routes[path] = found
+    return found
+
+
+def _found(registry: Registry, path: str) -> Route:
     parts = path.split("/")
     if parts[-1] == "" and len(parts) > 2:
         parts.pop()

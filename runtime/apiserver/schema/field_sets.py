@@ -35,10 +35,10 @@ def _below(value: Any, type_: MergeType) -> Tree | None:
     if isinstance(value, dict):
         named, found = type_.named, {}
         for name, each in value.items():
-            inner = _below(each, type_.field(name))
-            if inner is None or (each is not None and not isinstance(each, dict | list)):
+            inner = _below(each, type_.field(name)) if isinstance(each, dict | list) else None
+            if inner is None:
                 found[f"f:{name}"] = _MEMBER
-            elif each == {} or each is None or name not in named:
+            elif each == {} or name not in named:
                 found[f"f:{name}"] = {ITSELF: {}, **inner} if inner else _MEMBER
             elif inner:
                 found[f"f:{name}"] = inner
@@ -95,7 +95,7 @@ def has_path(fields: Tree, path: Sequence[str]) -> bool:
 
 def in_order(fields: Tree) -> Tree:
     """As upstream writes it."""
-    return {step: in_order(fields[step]) for step in sorted(fields)}
+    return {step: in_order(inner) if (inner := fields[step]) else inner for step in sorted(fields)}
 
 
 def minus(one: Tree, other: Tree) -> Tree:

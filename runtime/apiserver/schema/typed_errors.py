@@ -24,7 +24,7 @@ def _errors(value: Any, type_: MergeType, path: str) -> Iterator[str]:
         for name, each in value.items():
             if closed and name not in type_.named:
                 yield f"{path}.{name}: field not declared in schema"
-            else:
+            elif isinstance(each, dict | list):  # of anything else there is nothing to say
                 yield from _errors(each, type_.field(name), f"{path}.{name}")
     elif isinstance(value, list) and type_.is_associative:
         seen = set()

@@ -9,9 +9,9 @@ back and that another write then gets.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
@@ -30,6 +30,13 @@ class Record(NamedTuple):
 
 
 IDENTITY = ("name", "generateName", "namespace", "uid")  # of an object's metadata
+
+
+@lru_cache(maxsize=256)
+def to_read(raw: bytes) -> Object:
+    """A stored object, decoded, for who does not change it: what most requests look at (accounts, classes) is decoded
+    once for all of them."""
+    return decode_object(raw)
 
 
 class Collection:
@@ -71,7 +78,7 @@ class State:
 
     def __init__(self, store: Store, publish: Publish) -> None:
         self._store, self._publish = store, publish
-        self._collections: dict[str, Collection] = {}
+        self._collections: defaultdict[str, Collection] = defaultdict(Collection)
         self.revision = self.durable = store.revision()
         self.staged: list[Change] = []  # by the request that is being handled
         self._unpublished: deque[Change] = deque()
@@ -81,16 +88,13 @@ class State:
             self.collection(stored.storage).put(stored.key, Record(stored.raw, stored.revision, labels))
 
     def collection(self, storage: str) -> Collection:
-        collection = self._collections.get(storage)
-        if collection is None:
-            collection = self._collections[storage] = Collection()
-        return collection
+        return self._collections[storage]
 
     def collections(self) -> Iterator[tuple[str, Collection]]:
         return iter(list(self._collections.items()))
 
     def get(self, storage: str, key: Key) -> Record | None:
-        return self.collection(storage).records.get(key)
+        return self._collections[storage].records.get(key)
 
     def objects(self, storage: str) -> Iterator[Object]:
         """All objects of a collection, decoded, in the order of their keys."""

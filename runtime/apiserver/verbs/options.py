@@ -59,6 +59,8 @@ def dry_run_errors(asked: list[str]) -> list[FieldError]:
 
 def manager_errors(name: str, field: str) -> list[FieldError]:
     errors = [too_long(field, LONGEST_NAME)] if len(name.encode()) > LONGEST_NAME else []
+    if name.isprintable():
+        return errors
     position = 0  # in bytes
     for char in name:
         if not char.isprintable():
