@@ -224,6 +224,7 @@ _NESTED.update(
         (lifecycle.EnqueueKey, "key"): (lambda key: key, _as_tuples),
         (commands.Delete, "depends_on"): (lambda ids: ids, _as_tuples),
         (commands.DeleteCollection, "depends_on"): (lambda ids: ids, _as_tuples),
+        (commands.Fetch, "query"): (lambda pairs: pairs, _as_tuples),
         (discovery.ServedResource, "verbs"): (lambda verbs: verbs, _as_tuples),
         (discovery.ResourcesDiscovered, "resources"): (_all_to_wire, _all_from_wire),
         (discovery.ResourcesDiscovered, "others"): (_all_to_wire, _all_from_wire),

@@ -129,6 +129,9 @@ CONTROLLER_REVISIONS = Resource(group="apps", version="v1", plural="controllerre
 POD_DISRUPTION_BUDGETS = Resource(
     group="policy", version="v1", plural="poddisruptionbudgets", kind="PodDisruptionBudget"
 )
+HORIZONTAL_POD_AUTOSCALERS = Resource(
+    group="autoscaling", version="v2", plural="horizontalpodautoscalers", kind="HorizontalPodAutoscaler"
+)
 LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", kind="Lease")
 ENDPOINT_SLICES = Resource(group="discovery.k8s.io", version="v1", plural="endpointslices", kind="EndpointSlice")
 CLUSTER_ROLES = Resource(

@@ -138,14 +138,15 @@ class List(Awaited["Outcome"]):
 
 @dataclass(frozen=True, slots=True)
 class Fetch(Awaited["Outcome"]):
-    """A live GET of a document that is no object: of discovery. Done.body is the document.
+    """A live GET of a document that is no object: of discovery, or of metrics. Done.body is the document.
 
-    path: as in a URL. accept: the media types that its reader knows.
+    path: as in a URL. accept: the media types that its reader knows. query: names and values.
     """
 
     resource: ClassVar[str] = ""
     path: str
     accept: str = "application/json"
+    query: tuple[tuple[str, str], ...] = ()
 
 
 Command = Create | Update | Patch | Delete | DeleteCollection | Get | List | Fetch | Call | CloudCall

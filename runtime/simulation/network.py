@@ -63,7 +63,8 @@ class SimulatedNetwork:
     """The server, and the ways to it. Each way takes `latency` to twice that many virtual seconds.
 
     server: the one in place now; a restart replaces it. requests: (when, client, request) of all processes. ask:
-    answers for webhooks.
+    answers for webhooks. aggregated: by API group, who answers for it in the place of the server, as an APIService says
+    it; discovery does not list these.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class SimulatedNetwork:
     ) -> None:
         self.server, self.clock = server, clock
         self.ask: Ask = nobody_there
+        self.aggregated: dict[str, Callable[[Request], Response]] = {}
         self.injector: Injector | None = None
         self.trace: Trace | None = None
         self.witnesses: list[Witness] = []
@@ -157,6 +159,8 @@ class SimulatedNetwork:
     def serve(self, request: Request) -> Response | Suspended:
         """What the server responds, with its HTTP side's discovery documents."""
         path = request.path
+        if self.aggregated and (answer := self.aggregated.get(_group_of(path))) is not None:
+            return answer(request)
         if not _is_discovery(path):
             return self.server.begin(request, user=_user_of(request))
         registry = self.server.registry
@@ -177,6 +181,10 @@ def _user_of(request: Request) -> User:
 def _is_discovery(path: str) -> bool:
     """Of the server, a group, or a group version: /apis, /apis/apps, /apis/apps/v1, /api/v1."""
     return path.count("/") <= (3 if path.startswith("/apis/") else 2 if path.startswith("/api/") else 1)
+
+
+def _group_of(path: str) -> str:
+    return path.split("/", 3)[2] if path.startswith("/apis/") else ""
 
 
 def _name_in(request: Request) -> str:

@@ -171,6 +171,7 @@ def sample_of(message_type: type) -> Any:
         "stalled": {"g/v1": "broken"},
         **dict.fromkeys(("verbs", "metadata_only", "depends_on"), ("s",)),
         "having": (("phase", ("Failed", None)),),
+        "query": (("labelSelector", "app=web"),),
         "indexed": (("node", "n1"),),
         **dict.fromkeys(("types", "owner_kinds", "changed", "finalizers"), ("s",)),
     }

@@ -5,17 +5,32 @@ Source: apimachinery pkg/api/meta/restmapper.go (RESTMapping).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from actors.reconciliation import Retry
+from actors.reconciliation import Change, Retry
+from actors.reconciliation.discovered import Discovered
 from protocols.messages.discovery import ServedResource
+from protocols.objects import Key
 from protocols.resources import Resource
+from runtime.tables.overlay import Tables
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 FIRST_LOOK = 1.0  # seconds until kinds may be known, after a start
+
+
+def _none(_served: ServedResource) -> bool:
+    return False
+
+
+def _nobody(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[Key]:
+    return ()
+
+
+KINDS_ALONE: Discovered[Key] = Discovered(select=_none, to=_nobody)
+"""For a spec's `discovers`: to know which kinds are served. No table is kept of any of them."""
 
 
 class ServedKinds:
@@ -27,21 +42,30 @@ class ServedKinds:
     def __init__(self) -> None:
         self._kinds: Mapping[tuple[str, str], ServedResource] | None = None
         self._resources: Mapping[str, Resource] | None = None
+        self._groups: Mapping[tuple[str, str], Sequence[ServedResource]] | None = None
         self._ever: dict[tuple[str, str], Resource] = {}
 
     def follow(self, served: Iterable[ServedResource]) -> None:
         kinds: dict[tuple[str, str], ServedResource] = {}
         resources: dict[str, Resource] = {}
+        groups: dict[tuple[str, str], list[ServedResource]] = {}
         for one in served:
             resource = one.resource
             resources[resource.id] = resource
             kinds.setdefault((resource.api_version, one.kind), one)
-        self._kinds, self._resources = kinds, resources
+            of_kind = groups.setdefault((one.group, one.kind), [])
+            if all(one.plural != each.plural for each in of_kind):
+                of_kind.append(one)
+        self._kinds, self._resources, self._groups = kinds, resources, groups
         self._ever.update((kind, resources[one.resource.id]) for kind, one in kinds.items())
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
         """None if this version of the kind is not served. Where two resources are of one kind, the one served first."""
         return _known(self._kinds).get((api_version, kind))
+
+    def of_group(self, group: str, kind: str) -> Sequence[ServedResource]:
+        """The resources of this kind, each in the version that the server prefers."""
+        return _known(self._groups).get((group, kind), ())
 
     def find_former(self, api_version: str, kind: str) -> Resource | None:
         """What was of this kind when it was served for the last time, which may be now."""

@@ -52,16 +52,16 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
             path = _object_path(resource, key, subresource)
             return Request(method="PUT", path=path, body=body, permit=permit)
         case Patch(resource, key, body, patch_type, subresource, field_manager, force, user):
-            query = {"fieldManager": field_manager} if field_manager else {}
+            said = {"fieldManager": field_manager} if field_manager else {}
             if patch_type == PatchType.APPLY and not field_manager:
-                query["fieldManager"] = manager
+                said["fieldManager"] = manager
             if force:
-                query["force"] = "true"
+                said["force"] = "true"
             path = _object_path(resource, key, subresource)
             return Request(
                 method="PATCH",
                 path=path,
-                query=query,
+                query=said,
                 body=body,
                 content_type=str(patch_type),
                 permit=permit,
@@ -84,16 +84,16 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
             )
         case Get(resource, key, as_informer=True):
             namespace, name = split_key(key)
-            query = {"fieldSelector": f"metadata.name={_one_name(resource, key, name)}"}
-            return Request(method="GET", path=resource_path(resource, namespace), query=query, permit=permit)
+            only = {"fieldSelector": f"metadata.name={_one_name(resource, key, name)}"}
+            return Request(method="GET", path=resource_path(resource, namespace), query=only, permit=permit)
         case Get(resource, key, subresource):
             return Request(method="GET", path=_object_path(resource, key, subresource), permit=permit)
         case List(resource, namespace, labels, fields, metadata_only):
-            path, query = resource_path(resource, namespace), _selectors(labels, fields) | _part(command)
+            path, chosen = resource_path(resource, namespace), _selectors(labels, fields) | _part(command)
             accept = METADATA_LIST if metadata_only else JSON
-            return Request(method="GET", path=path, query=query, accept=accept, permit=permit)
-        case Fetch(path, accept):
-            return Request(method="GET", path=path, accept=accept, permit=permit)
+            return Request(method="GET", path=path, query=chosen, accept=accept, permit=permit)
+        case Fetch(path, accept, query):
+            return Request(method="GET", path=path, query=dict(query), accept=accept, permit=permit)
         case _:
             raise TypeError(f"no request carries {command!r} out")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from actors.simulation.campaign.account_setting import ACCOUNTS_TOO
+from actors.simulation.campaign.autoscaler_setting import AUTOSCALERS_TOO
 from actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
 from actors.simulation.campaign.budget_setting import BUDGETS_TOO
 from actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO, POD_CERTIFICATES_TOO
@@ -37,6 +38,7 @@ PARTS = (
     QUOTAS_TOO,
     BOOTSTRAP_TOO,
     ROLES_TOO,
+    AUTOSCALERS_TOO,
 )
 EVERYTHING = everything(PARTS)
 SETTINGS: Mapping[str, Setting] = MappingProxyType(

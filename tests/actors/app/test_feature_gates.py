@@ -143,10 +143,14 @@ def test_pod_certificate_requests_are_cleaned_up(cluster: SimulatedCluster, on: 
     assert (cluster.list(POD_CERTIFICATE_REQUESTS) == []) is on
 
 
+AUTOSCALER = "tests/actors/controllers/workloads/horizontal_pod_autoscaler/test_gates.py"
+
+
 def test_every_gate_that_works_is_shown_somewhere() -> None:
     elsewhere = {
         "ComponentFlagz": "tests/actors/command/test_serving.py",
         "ComponentStatusz": "tests/actors/command/test_serving.py",
+        **dict.fromkeys(("HPAConfigurableTolerance", "HPAScaleToZero", "PodLevelResources"), AUTOSCALER),
         "TaintBasedEvictions": "tests/actors/controllers/nodes/node_lifecycle/",
     }
     assert SHOWN.keys() | elsewhere.keys() == WORKING

@@ -29,7 +29,7 @@ def test_what_has_no_effect_is_not_shown_as_if_it_counted() -> None:
         "--concurrent-job-syncs=9",
         "--enable-leader-migration",
         "--v=2",
-        "--feature-gates=HPAScaleToZero=true,PodDeletionCost=false",
+        "--feature-gates=ImageVolumeWithDigest=true,PodDeletionCost=false",
     )
     text = str(configuration(given))
     for word in ("ConcurrentJobSyncs", "LeaderMigration", "GCIgnoredResources"):
@@ -39,7 +39,7 @@ def test_what_has_no_effect_is_not_shown_as_if_it_counted() -> None:
         "concurrent-job-syncs",
         "enable-leader-migration",
     ]
-    assert own["featureGatesWithoutEffect"] == ["HPAScaleToZero=true"]
+    assert own["featureGatesWithoutEffect"] == ["ImageVolumeWithDigest=true"]
     assert own["featureGates"]["PodDeletionCost"] is False
     assert own["featureGates"]["WatchListClient"] is True
 

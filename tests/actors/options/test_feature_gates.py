@@ -66,9 +66,9 @@ def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) ->
     "setting, told",
     [
         ("PodDeletionCost=false,ComponentStatusz=false,TaintBasedEvictions=false", None),
-        ("HPAScaleToZero=false,MaxUnavailableStatefulSet=false", None),  # as it is anyway
-        ("HPAScaleToZero=true", "HPAScaleToZero=true"),
-        ("kube:HPAScaleToZero=true,AtomicFIFO=false", "AtomicFIFO=false, HPAScaleToZero=true"),
+        ("ImageVolumeWithDigest=false,MaxUnavailableStatefulSet=false", None),  # as it is anyway
+        ("ImageVolumeWithDigest=true", "ImageVolumeWithDigest=true"),
+        ("kube:ImageVolumeWithDigest=true,AtomicFIFO=false", "AtomicFIFO=false, ImageVolumeWithDigest=true"),
         ("KubeletInUserNamespace=true", "KubeletInUserNamespace=true"),  # of another component
         ("ControllerManagerReleaseLeaderElectionLockOnExit=true", None),
         (
@@ -78,8 +78,11 @@ def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) ->
         ("StaleControllerConsistencyReplicaSet=false", "StaleControllerConsistencyReplicaSet=false"),
         ("StaleControllerConsistencyReplicaSet=true", None),
         ("AllBeta=true,MaxUnavailableStatefulSet=false", "8 of AllBeta"),
-        ("AllAlpha=true", "47 of AllAlpha"),  # all but TaintTolerationComparisonOperators and the release of the lease
-        ("AllAlpha=false,AllBeta=false,HPAScaleToZero=true", "HPAScaleToZero=true, 1 of AllAlpha, 82 of AllBeta"),
+        ("AllAlpha=true", "46 of AllAlpha"),  # all but two that work here, and the release of the lease
+        (
+            "AllAlpha=false,AllBeta=false,ImageVolumeWithDigest=true",
+            "ImageVolumeWithDigest=true, 1 of AllAlpha, 80 of AllBeta",
+        ),
     ],
 )
 def test_settings_that_change_nothing_are_told_in_one_line(setting: str, told: str | None) -> None:

@@ -1,13 +1,14 @@
 """The texts of the disruption controller's events.
 
-Source: kubernetes v1.36 pkg/controller/disruption/disruption.go; apimachinery pkg/apis/meta/v1/generated.pb.go, for how
-Go prints a LabelSelector.
+Source: kubernetes v1.36 pkg/controller/disruption/disruption.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from actors.controllers.shared.selector_texts import selector_in_go
 
 
 def unmanaged_pods(selector: Mapping[str, Any] | None) -> str:
@@ -25,17 +26,3 @@ def several_budgets(namespace: str, name: str, chosen: str) -> str:
 def not_deleted(budget: str) -> str:
     """budget: its namespace and name; upstream names the namespace twice."""
     return f"Pod was expected by PDB {budget} to be deleted but it wasn't"
-
-
-def selector_in_go(selector: Mapping[str, Any] | None) -> str:
-    if selector is None:
-        return "nil"
-    labels = selector.get("matchLabels") or {}
-    equal = "".join(f"{label}: {labels[label]}," for label in sorted(labels))
-    others = "".join(
-        f"LabelSelectorRequirement{{Key:{one.get('key', '')},Operator:{one.get('operator', '')},"
-        f"Values:[{' '.join(one.get('values') or ())}],}},"
-        for one in selector.get("matchExpressions") or ()
-    )
-    expressions = f"[]LabelSelectorRequirement{{{others}}}"
-    return f"&LabelSelector{{MatchLabels:map[string]string{{{equal}}},MatchExpressions:{expressions},}}"

@@ -22,7 +22,6 @@ from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from protocols.selectors import LabelSelector, label_selector_of
 from runtime.tables.lister import Lister
 from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
 
 
 class BudgetFacts(NamedTuple):
@@ -76,20 +75,6 @@ def size_facts(controller: Object) -> SizeFacts:
 
 
 BUDGET_FACTS = Facts(POD_DISRUPTION_BUDGETS, budget_facts)
-
-
-def selected_pods(pods: Lister, namespace: str, selector: LabelSelector) -> list[Entry]:
-    """In the order of their names."""
-    known: dict[int, bool] = {}  # pods with equal labels share one mapping
-    found = []
-    for entry in pods.entries(namespace):
-        labels = entry.facts.labels
-        selected = known.get(id(labels))
-        if selected is None:
-            selected = known[id(labels)] = selector.matches(labels)
-        if selected:
-            found.append(entry)
-    return sorted(found, key=lambda entry: entry.key)
 
 
 def selecting_budgets(budgets: Lister, namespace: str, labels: Mapping[str, str]) -> list[Key]:

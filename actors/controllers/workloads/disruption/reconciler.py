@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from actors.controllers.shared.selected_pods import selected_pods
 from actors.controllers.shared.served_kinds import ServedKinds
 from actors.controllers.workloads.disruption import events
 from actors.controllers.workloads.disruption.counting import (
@@ -34,7 +35,7 @@ from actors.controllers.workloads.disruption.counting import (
     needs_scale,
     next_status,
 )
-from actors.controllers.workloads.disruption.matching import selected_pods, selecting_budgets, selector_of
+from actors.controllers.workloads.disruption.matching import selecting_budgets, selector_of
 from actors.controllers.workloads.disruption.scales import Scales
 from actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, unmarked_status
 from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from actors.controllers.shared.served_kinds import KINDS_ALONE
 from actors.controllers.workloads.disruption.matching import (
     BUDGET_FACTS,
     budgets_of_pod,
@@ -13,12 +12,9 @@ from actors.controllers.workloads.disruption.matching import (
 )
 from actors.controllers.workloads.disruption.reconciler import QUEUE, RECHECK_QUEUE, STALE_QUEUE, DisruptionReconciler
 from actors.controllers.workloads.disruption.stale_targets import MARKED_PODS, PODS_MARKED
-from actors.reconciliation import Change, Interest, Watch, itself
-from actors.reconciliation.discovered import Discovered
+from actors.reconciliation import Interest, Watch, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
-from protocols.messages.discovery import ServedResource
 from protocols.messages.watching import EventType
-from protocols.objects import Key
 from protocols.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -26,24 +22,13 @@ from protocols.resources import (
     REPLICASETS,
     REPLICATION_CONTROLLERS,
     STATEFULSETS,
-    Resource,
 )
-from runtime.tables.overlay import Tables
 
 RESTATED = Interest(changed=("state",))  # of a budget
 COUNTED = Interest(changed=("labels", "deleting", "ready"))  # of a pod: all that a budget counts by
 
 SIZED = (REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS, STATEFULSETS)
 RESIZED = Interest(types=(EventType.MODIFIED,), changed=("replicas",))
-
-
-def _none(_served: ServedResource) -> bool:
-    """What is served is asked for, to know which kinds can be scaled. No table is kept of any of it."""
-    return False
-
-
-def _nobody(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[Key]:
-    return ()
 
 
 def _build(context: ControllerContext) -> DisruptionReconciler:
@@ -85,6 +70,6 @@ SPEC = ControllerSpec(
     ),
     indexes=(MARKED_PODS,),
     facts=(BUDGET_FACTS, *(Facts(resource, size_facts) for resource in SIZED)),
-    discovers=Discovered(select=_none, to=_nobody),
+    discovers=KINDS_ALONE,
     build=_build,
 )

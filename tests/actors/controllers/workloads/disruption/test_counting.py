@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.controllers.shared.selector_texts import selector_in_go
 from actors.controllers.workloads.disruption.counting import (
     Need,
     disrupted_pods,
@@ -12,7 +13,6 @@ from actors.controllers.workloads.disruption.counting import (
     need_of,
     next_status,
 )
-from actors.controllers.workloads.disruption.events import selector_in_go
 from protocols.objects import Object
 from protocols.resources import PODS
 from protocols.times import format_time

@@ -1,0 +1,21 @@
+"""The pods that a label selector selects, by their facts."""
+
+from __future__ import annotations
+
+from protocols.selectors import LabelSelector
+from runtime.tables.lister import Lister
+from runtime.tables.table import Entry
+
+
+def selected_pods(pods: Lister, namespace: str, selector: LabelSelector) -> list[Entry]:
+    """In the order of their names."""
+    known: dict[int, bool] = {}  # pods with equal labels share one mapping
+    found = []
+    for entry in pods.entries(namespace):
+        labels = entry.facts.labels
+        selected = known.get(id(labels))
+        if selected is None:
+            selected = known[id(labels)] = selector.matches(labels)
+        if selected:
+            found.append(entry)
+    return sorted(found, key=lambda entry: entry.key)

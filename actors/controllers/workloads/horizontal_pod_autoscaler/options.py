@@ -1,0 +1,81 @@
+"""The flags of the horizontal pod autoscaler.
+
+Source: kubernetes v1.36 cmd/kube-controller-manager/app/options/hpacontroller.go; the retired ones are older.
+"""
+
+from __future__ import annotations
+
+from actors.options import ControllerOptions
+from protocols.late_methods import dataclass
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION, FLOAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HorizontalPodAutoscalerOptions(ControllerOptions):
+    configz_block = "HPAController"
+
+    concurrent_syncs: int = flag(
+        5,
+        "Autoscalers synced at once.",
+        name="concurrent-horizontal-pod-autoscaler-syncs",
+        config="ConcurrentHorizontalPodAutoscalerSyncs",
+    )
+    sync_period: float = flag(
+        15.0,
+        "How often the number of pods is decided.",
+        name="horizontal-pod-autoscaler-sync-period",
+        kind=DURATION,
+        config="HorizontalPodAutoscalerSyncPeriod",
+    )
+    tolerance: float = flag(
+        0.1,
+        "Smaller changes of the ratio are left alone.",
+        name="horizontal-pod-autoscaler-tolerance",
+        kind=FLOAT,
+        config="HorizontalPodAutoscalerTolerance",
+    )
+    downscale_stabilization: float = flag(
+        300.0,
+        "Never below what was wanted within this time.",
+        name="horizontal-pod-autoscaler-downscale-stabilization",
+        kind=DURATION,
+        config="HorizontalPodAutoscalerDownscaleStabilizationWindow",
+    )
+    cpu_initialization_period: float = flag(
+        300.0,
+        "CPU of pods this young may be left out.",
+        name="horizontal-pod-autoscaler-cpu-initialization-period",
+        kind=DURATION,
+        config="HorizontalPodAutoscalerCPUInitializationPeriod",
+    )
+    initial_readiness_delay: float = flag(
+        30.0,
+        "Pods this young that turn ready do so for the first time.",
+        name="horizontal-pod-autoscaler-initial-readiness-delay",
+        kind=DURATION,
+        config="HorizontalPodAutoscalerInitialReadinessDelay",
+    )
+    use_rest_clients: bool = flag(
+        True,
+        "Take metrics from the metrics APIs.",
+        name="horizontal-pod-autoscaler-use-rest-clients",
+        hidden=True,
+        retired="Kubernetes removed it",
+    )
+    upscale_delay: float = flag(
+        180.0,
+        "Pause after scaling up.",
+        name="horizontal-pod-autoscaler-upscale-delay",
+        kind=DURATION,
+        hidden=True,
+        retired="Kubernetes removed it",
+    )
+    downscale_delay: float = flag(
+        300.0,
+        "Pause after scaling down.",
+        name="horizontal-pod-autoscaler-downscale-delay",
+        kind=DURATION,
+        hidden=True,
+        retired="Kubernetes removed it",
+    )

@@ -1,0 +1,184 @@
+"""An autoscaler keeps its target within its bounds, and changes it no faster than it may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Any, NamedTuple
+
+from actors.app.system import ControllerSystem
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import (
+    Admitted,
+    Fail,
+    Observation,
+    OutcomeReceived,
+    ProcessStarted,
+    Submitted,
+)
+from protocols.late_methods import dataclass
+from protocols.messages.commands import Command, Get, Submit, Update
+from protocols.messages.outcomes import Conflict, Done, Outcome
+from protocols.objects import Key, decode_object, uid_of
+from protocols.resources import HORIZONTAL_POD_AUTOSCALERS
+
+SENDER = controller_name("horizontal-pod-autoscaler-controller")
+MARGIN = 1.0  # seconds by which an end of a period is not judged
+
+
+class _Change(NamedTuple):
+    by: int
+    at: float
+
+
+@dataclass(slots=True)
+class _Known:
+    """What one incarnation knows of one autoscaler.
+
+    started: how many replicas its target had at first, and when. window: the shortest one since, in seconds: a longer
+    one does not bring back what was forgotten.
+    """
+
+    spec: Mapping[str, Any]
+    window: float
+    current: int | None = None
+    started: _Change | None = None
+    changes: list[_Change] = field(default_factory=list)
+    unsure_until: float = -math.inf
+    is_writing: bool = False  # the next Get is part of an update, and begins no look
+
+
+class KeepsToItsBounds:
+    """Each update of a scale is judged by the autoscaler that was looked at, and the target as it was read for it.
+
+    It is within minReplicas and maxReplicas. It is no further than the policies of spec.behavior allow, after all that
+    this incarnation changed within their periods; without behavior, no more than the double, or 4. And for as long as
+    scaling down is stabilized, nothing is scaled below what the target had when this incarnation saw it first: it knows
+    nothing of what was recommended before. A target that is outside its bounds is brought back at once.
+
+    window: seconds, where an autoscaler does not say its own.
+    """
+
+    name = "autoscalers keep to their bounds and rates"
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
+
+    def __init__(self, cluster: SimulatedCluster, *, window: float) -> None:
+        self._clock, self._window = cluster.clock, window
+        self._known: dict[str, dict[str, _Known]] = {}  # by process, and by the autoscaler's uid
+        self._looking: dict[tuple[str, str, Key], str] = {}  # by process and target: uid of the autoscaler
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case ProcessStarted(process):
+                self._known[process] = {}
+            case Admitted(process, name) if name == SENDER:
+                self._known[process] = {}
+            case Submitted(process, system, submit) if submit.sender == SENDER:
+                self._submitted(process, system, submit, fail)
+            case OutcomeReceived(process, _, sender, command, outcome) if sender == SENDER and command is not None:
+                self._settled(process, command, outcome)
+
+    def _submitted(self, process: str, system: ControllerSystem, submit: Submit, fail: Fail) -> None:
+        for command in submit.commands:
+            if isinstance(command, Get) and command.subresource == "scale":
+                self._begun(process, system, submit.key, command)
+            if isinstance(command, Update) and command.subresource == "scale":
+                known = self._of(process, command)
+                if known is not None and known.current is not None:
+                    known.is_writing = True
+                    replicas = decode_object(command.body)["spec"]["replicas"]
+                    for problem in self._problems(known, known.current, replicas):
+                        fail(f"{submit.key} scales from {known.current} to {replicas}: {problem}")
+
+    def _begun(self, process: str, system: ControllerSystem, key: Key, command: Get) -> None:
+        lister = system.tables.get(HORIZONTAL_POD_AUTOSCALERS.id)
+        entry = None if lister is None else lister.get(key)
+        if entry is None:
+            return
+        before = self._of(process, command)
+        if before is not None and before.is_writing:
+            before.is_writing = False
+            return
+        autoscaler = decode_object(entry.raw)
+        uid, spec = uid_of(autoscaler), autoscaler["spec"]
+        window = self._window_of(spec)
+        known = self._known[process].setdefault(uid, _Known(spec, window))
+        if known.spec.get("behavior") != spec.get("behavior"):  # by other rules other changes were remembered
+            longest = max([0.0, *(rule["periodSeconds"] for rule in _policies(spec))])
+            known.unsure_until = self._clock.monotonic() + longest
+        known.spec, known.current, known.window = spec, None, min(known.window, window)
+        self._looking[process, command.resource, command.key] = uid
+
+    def _of(self, process: str, command: Get | Update) -> _Known | None:
+        uid = self._looking.get((process, command.resource, command.key), "")
+        return self._known[process].get(uid)
+
+    def _settled(self, process: str, command: Command, outcome: Outcome) -> None:
+        if not isinstance(command, Get | Update) or command.subresource != "scale":
+            return
+        known, now = self._of(process, command), self._clock.monotonic()
+        if known is None:
+            return
+        if isinstance(command, Get):
+            if isinstance(outcome, Done):
+                known.current = (decode_object(outcome.body).get("spec") or {}).get("replicas") or 0
+                known.started = known.started or _Change(known.current, now)
+            return
+        if isinstance(outcome, Done):
+            known.is_writing = False
+        if isinstance(outcome, Done) and known.current is not None:
+            known.changes.append(_Change(decode_object(command.body)["spec"]["replicas"] - known.current, now))
+        elif not isinstance(outcome, Conflict):
+            known.unsure_until = now + 2 * max([0.0, *(rule["periodSeconds"] for rule in _policies(known.spec))])
+
+    def _window_of(self, spec: Mapping[str, Any]) -> float:
+        down = (spec.get("behavior") or {}).get("scaleDown") or {}
+        return float(down.get("stabilizationWindowSeconds", self._window))
+
+    def _problems(self, known: _Known, current: int, replicas: int) -> Iterable[str]:
+        spec, now = known.spec, self._clock.monotonic()
+        lowest, highest = spec.get("minReplicas", 1), spec["maxReplicas"]
+        if not lowest <= replicas <= highest:
+            yield f"its bounds are {lowest} and {highest}"
+        if not lowest <= current <= highest:
+            return
+        behavior = spec.get("behavior")
+        if behavior is None and replicas > max(2 * current, 4):
+            yield "it has no behavior, and no more than the double, or 4, is allowed"
+        if behavior is not None and now > known.unsure_until:
+            yield from _too_fast(behavior, known.changes, current, replicas, now)
+        started = known.started
+        if started is not None and now < started.at + known.window - MARGIN and replicas < min(current, started.by):
+            yield f"it had {started.by} when it was seen first, {now - started.at:.1f} s ago"
+
+
+def _too_fast(
+    behavior: Mapping[str, Any], changes: Iterable[_Change], current: int, replicas: int, now: float
+) -> Iterable[str]:
+    """By each policy alone: Max needs one that allows it, Min all."""
+    up = replicas > current
+    rules = behavior["scaleUp" if up else "scaleDown"]
+    allowed = []
+    for policy in rules["policies"]:
+        recent = [one.by for one in changes if one.at > now - policy["periodSeconds"]]
+        surely = [one.by for one in changes if one.at > now - policy["periodSeconds"] + MARGIN]
+        befores = {current - sum(recent), current - sum(surely)}
+        allowed.append(any(_allows(policy, before, replicas, up=up) for before in befores))
+    if rules["selectPolicy"] == "Disabled" or not (all if rules["selectPolicy"] == "Min" else any)(allowed):
+        yield f"its policies do not allow it: {rules}, after {[(one.by, round(now - one.at, 1)) for one in changes]}"
+
+
+def _allows(policy: Mapping[str, Any], before: int, replicas: int, *, up: bool) -> bool:
+    value = policy["value"]
+    if policy["type"] == "Percent":
+        limit = math.ceil(before * (1 + value / 100)) if up else int(before * (1 - value / 100))
+    else:
+        limit = before + value if up else before - value
+    return replicas <= limit if up else replicas >= limit
+
+
+def _policies(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    behavior = spec.get("behavior") or {}
+    return [rule for way in ("scaleUp", "scaleDown") for rule in (behavior.get(way) or {}).get("policies") or ()]

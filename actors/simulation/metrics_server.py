@@ -1,0 +1,133 @@
+"""A stand-in for what serves the three APIs of metrics, in a simulated cluster.
+
+metrics = metrics_server(cluster)
+metrics.usage = lambda pod: {"cpu": "300m"}
+metrics.external["queue"] = ["30"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from actors.simulation.cluster import SimulatedCluster
+from protocols.objects import Object, labels_of, name_of, namespace_of
+from protocols.resources import PODS
+from protocols.selectors import parse_label_selector
+from protocols.times import format_time
+from runtime.client.api import Request, Response
+
+RESOURCES, CUSTOM, EXTERNAL = "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"
+GROUPS = (RESOURCES, CUSTOM, EXTERNAL)
+WINDOW = 30  # seconds, of every sample
+ALL_OBJECTS = "*"
+
+Usage = Callable[[Object], Mapping[str, str] | None]
+
+
+def metrics_server(cluster: SimulatedCluster) -> MetricsServer:
+    """That of this cluster; made when it is asked for."""
+    found = cluster.network.aggregated.get(RESOURCES)
+    server = getattr(found, "__self__", None)
+    return server if isinstance(server, MetricsServer) else MetricsServer(cluster)
+
+
+class MetricsServer:
+    """usage: what each container of a running pod uses, by resource; None for a pod of which nothing is known yet.
+
+    of_pods: by metric, the value of each running pod. of_objects: by metric, and by resource and name ("services web").
+    external: by metric, the values of its series. down: groups whose backend is down. absent: groups not served.
+    """
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self.usage: Usage = lambda _pod: None
+        self.of_pods: dict[str, Callable[[Object], str | None]] = {}
+        self.of_objects: dict[str, dict[str, str]] = {}
+        self.external: dict[str, list[str]] = {}
+        self.down: set[str] = set()
+        self.absent: set[str] = set()
+        cluster.network.aggregated.update(dict.fromkeys(GROUPS, self.answer))
+
+    def answer(self, request: Request) -> Response:
+        group, *parts = request.path.split("/")[2:]
+        if group in self.absent:
+            return Response(status=404, body=b"404 page not found\n")
+        if group in self.down:
+            return Response(status=503, body=b"service unavailable\n")
+        if not parts:
+            versions = [{"groupVersion": f"{group}/v1beta2", "version": "v1beta2"}]
+            return _ok({"kind": "APIGroup", "name": group, "versions": versions, "preferredVersion": versions[0]})
+        namespace, query = parts[2], request.query
+        if group == RESOURCES:
+            return _ok({"kind": "PodMetricsList", "items": self._used(namespace, query)})
+        if group == EXTERNAL:
+            return self._external(parts[3])
+        return self._custom(namespace, parts[3:], query)
+
+    def _pods(self, namespace: str, query: Mapping[str, str]) -> list[Object]:
+        selector = parse_label_selector(query.get("labelSelector", ""))
+        pods = self._cluster.list(PODS, namespace)
+        return [pod for pod in pods if _runs(pod) and selector.matches(labels_of(pod))]
+
+    def _used(self, namespace: str, query: Mapping[str, str]) -> list[Object]:
+        items = []
+        for pod in self._pods(namespace, query):
+            usage = self.usage(pod)
+            if usage is not None:
+                containers = [{"name": one["name"], "usage": dict(usage)} for one in pod["spec"]["containers"]]
+                items.append(
+                    {"metadata": _reference(pod), "containers": containers, "window": f"{WINDOW}s", **self._at}
+                )
+        return items
+
+    def _external(self, metric: str) -> Response:
+        values = self.external.get(metric, [])
+        items = [{"metricName": metric, "value": value, **self._at} for value in values]
+        return _ok({"kind": "ExternalMetricValueList", "items": items})
+
+    def _custom(self, namespace: str, parts: list[str], query: Mapping[str, str]) -> Response:
+        items: list[Object] = []
+        if parts[:2] == ["pods", ALL_OBJECTS]:
+            value_of = self.of_pods.get(parts[2], _unknown)
+            for pod in self._pods(namespace, query):
+                value = value_of(pod)
+                if value is not None:
+                    one = {"describedObject": _reference(pod), "value": value, "windowSeconds": WINDOW}
+                    items.append({**one, **self._at})
+        else:
+            of_namespace = parts[0] == "metrics"
+            metric = parts[1] if of_namespace else parts[2]
+            what = f"namespaces {namespace}" if of_namespace else f"{parts[0]} {parts[1]}"
+            value = self.of_objects.get(metric, {}).get(what)
+            if value is None:
+                return _not_found(f"the server could not find the metric {metric} for {what}")
+            items.append({"describedObject": {"name": parts[1]}, "value": value, **self._at})
+        return _ok({"kind": "MetricValueList", "items": items})
+
+    @property
+    def _at(self) -> Object:
+        return {"timestamp": format_time(self._cluster.clock.now())}
+
+
+def _unknown(_pod: Object) -> str | None:
+    return None
+
+
+def _runs(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def _reference(pod: Object) -> Object:
+    return {"name": name_of(pod), "namespace": namespace_of(pod)}
+
+
+def _ok(document: Mapping[str, Any]) -> Response:
+    return Response(status=200, body=orjson.dumps(document))
+
+
+def _not_found(message: str) -> Response:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": "NotFound"}
+    return Response(status=404, body=orjson.dumps({**status, "code": 404}))

@@ -1,0 +1,77 @@
+"""A workload, its autoscaler, and a stand-in for metrics, in a simulated cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from actors.app.arguments import read_options
+from actors.controllers.workloads import deployment, horizontal_pod_autoscaler, replicaset
+from actors.simulation import SimulatedCluster
+from actors.simulation.metrics_server import metrics_server
+from protocols.conditions import find_condition
+from protocols.objects import Object, make_key
+from protocols.resources import DEPLOYMENTS, EVENTS, HORIZONTAL_POD_AUTOSCALERS, Resource
+
+CONTROLLERS = (deployment.SPEC, replicaset.SPEC, horizontal_pod_autoscaler.SPEC)
+PERIOD = 15.0
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
+THINGS = Resource(group="example.com", version="v1", plural="things", kind="Thing")
+AT_ONCE = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
+
+
+def external(target: dict[str, str], **metric: Any) -> Object:
+    type_ = "Value" if "value" in target else "AverageValue"
+    return {
+        "type": "External",
+        "external": {"metric": {"name": "queue", **metric}, "target": {"type": type_, **target}},
+    }
+
+
+class Scaled:
+    """Nodes that run pods, and a manager; pods use 100m of the 100m that they ask for, until a test says otherwise."""
+
+    def __init__(self, log: FilteringBoundLogger, *flags: str, controllers: Any = CONTROLLERS) -> None:
+        self.cluster = SimulatedCluster(log=log)
+        self.metrics = metrics_server(self.cluster)
+        self.metrics.usage = lambda _pod: {"cpu": "100m", "memory": "1Mi"}
+        self.cluster.hollow_nodes(nodes=2, zones=1)
+        self.cluster.manager(controllers=controllers, options=read_options(flags))
+        self.cluster.run_for(1.0)
+
+    def workload(self, name: str, replicas: int, *, cpu: str = "100m", labels: Object | None = None) -> None:
+        labels = labels or {"app": name}
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        self.cluster.create(DEPLOYMENTS, {"metadata": {"name": name}, "spec": spec})
+
+    def autoscaler(self, name: str, *metrics: Object, target: Resource = DEPLOYMENTS, **spec: Any) -> None:
+        reference = {"apiVersion": target.api_version, "kind": target.kind, "name": spec.pop("of", name)}
+        whole = {"scaleTargetRef": reference, "maxReplicas": 10, "metrics": list(metrics) or [CPU], **spec}
+        self.cluster.create(HORIZONTAL_POD_AUTOSCALERS, {"metadata": {"name": name}, "spec": whole})
+
+    def replicas(self, name: str = "web") -> int:
+        found = self.cluster.get(DEPLOYMENTS, make_key("default", name))
+        assert found is not None
+        return int(found["spec"]["replicas"])
+
+    def status(self, name: str = "web") -> Object:
+        found = self.cluster.get(HORIZONTAL_POD_AUTOSCALERS, make_key("default", name)) or {}
+        return found.get("status") or {}
+
+    def said(self, type_: str, name: str = "web") -> tuple[str, str]:
+        found = find_condition(self.status(name).get("conditions"), type_) or {}
+        return found.get("status", ""), found.get("reason", "")
+
+    def message(self, type_: str, name: str = "web") -> str:
+        return str((find_condition(self.status(name).get("conditions"), type_) or {}).get("message"))
+
+    def events(self, name: str = "web") -> list[tuple[str, str]]:
+        found = [one for one in self.cluster.list(EVENTS) if one["involvedObject"]["name"] == name]
+        mine = [one for one in found if one["involvedObject"]["kind"] == "HorizontalPodAutoscaler"]
+        return sorted({(one["reason"], one["message"]) for one in mine})
+
+    def run(self, periods: int = 1) -> None:
+        self.cluster.run_for(periods * PERIOD)

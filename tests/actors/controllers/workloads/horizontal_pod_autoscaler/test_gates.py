@@ -1,0 +1,65 @@
+"""What the feature gates of autoscalers change, on and off."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import AT_ONCE, Scaled, external
+
+ON_AND_OFF = pytest.mark.parametrize("on", [True, False])
+
+
+def gated(gate: str, on: bool) -> str:
+    return f"--feature-gates={gate}={str(on).lower()}"
+
+
+@ON_AND_OFF
+def test_it_scales_to_zero_and_back(log: FilteringBoundLogger, on: bool) -> None:
+    """minReplicas 0 is what a server with the gate lets through: this one has it off."""
+    scaled = Scaled(log, gated("HPAScaleToZero", on))
+    scaled.workload("web", 2)
+    scaled.metrics.external["queue"] = ["0"]
+    scaled.cluster.run_for(20.0)
+    scaled.autoscaler("web", external({"value": "10"}), behavior={"scaleDown": AT_ONCE})
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(
+            "runtime.apiserver.kinds.autoscaling.horizontal_pod_autoscaler._validate_spec", lambda *_, **__: []
+        )
+        scaled.cluster.merge(HORIZONTAL_POD_AUTOSCALERS, "default/web", {"spec": {"minReplicas": 0}})
+    scaled.run(2)
+    assert scaled.replicas() == 0
+    assert scaled.said("ScaledToZero") == (("True", "ScaledToZero") if on else ("", ""))
+    scaled.metrics.external["queue"] = ["25"]
+    scaled.run()
+    assert scaled.replicas() == (3 if on else 0)
+    if on:
+        assert scaled.said("ScaledToZero") == ("False", "NotScaledToZero")
+    else:
+        assert scaled.said("ScalingActive") == ("False", "ScalingDisabled")
+
+
+@ON_AND_OFF
+def test_an_autoscaler_says_its_own_tolerance(log: FilteringBoundLogger, on: bool) -> None:
+    scaled = Scaled(log, gated("HPAConfigurableTolerance", on))
+    scaled.metrics.usage = lambda _pod: {"cpu": "60m"}
+    scaled.workload("web", 5)
+    scaled.cluster.run_for(30.0)
+    scaled.autoscaler("web", behavior={"scaleUp": {"tolerance": "250m"}})  # 60 % of 50 % is 1.2
+    scaled.run(2)
+    assert scaled.replicas() == (5 if on else 6)
+
+
+@ON_AND_OFF
+def test_what_a_pod_asks_for_as_a_whole_counts(log: FilteringBoundLogger, on: bool) -> None:
+    scaled = Scaled(log, gated("PodLevelResources", on))
+    for number in range(2):
+        container = {"name": "c", "image": "i"}
+        spec = {"containers": [container], "resources": {"requests": {"cpu": "100m"}}}
+        scaled.cluster.create(PODS, {"metadata": {"name": f"p{number}", "labels": {"app": "web"}}, "spec": spec})
+    scaled.cluster.run_for(30.0)
+    scaled.workload("web", 1)
+    scaled.autoscaler("web", minReplicas=1)
+    scaled.run(2)
+    assert scaled.said("ScalingActive")[1] == ("FailedGetResourceMetric" if not on else "ValidMetricFound")
