@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import replace
 
 import orjson
@@ -30,6 +31,7 @@ from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.server import ApiServer
+from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Response
 
 
@@ -58,6 +60,14 @@ class Forms:
             return response
         representation = self.representation(target, form)
         return replace(response, body=representation.body(response), content_type=form.media_type)
+
+    def in_steps(self, accept: bytes, target: Target, response: ListResponse) -> Generator[None, None, Response]:
+        """As response, of a list; others may have their turn after each step."""
+        form = self.wanted(accept, target)
+        if form == AS_IT_IS:
+            return response
+        body = yield from self.representation(target, form).list_in_steps(response)
+        return Response(status=response.status, body=body, content_type=form.media_type)
 
     def error(self, accept: bytes, response: Response) -> Response:
         """A Status, in protobuf for who takes nothing that is preferred to it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.connection import HttpRequest, HttpServer
 from runtime.apiserver.http.encodings import Encodings
 from runtime.apiserver.http.forms import Forms
+from runtime.apiserver.http.gradually import Gradually
 from runtime.apiserver.http.metrics import RequestMetrics
 from runtime.apiserver.http.negotiation import AS_IT_IS, JSON, Form
 from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
@@ -54,6 +55,7 @@ from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.snapshots import SNAPSHOT_PATH
 from runtime.apiserver.storage.watches import Watch
+from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Request, Response
 from runtime.process.bounded_connections import BoundedConnections
 from runtime.process.version import Version
@@ -122,6 +124,7 @@ class ApiHttp:
         api.asks_for_watches(self._outside.answer)
         self._streams: set[WatchStream] = set()
         self._turns: Turns[HttpRequest] | None = None  # once there is an event loop
+        self._in_slices: Gradually  # likewise: what takes long
         self._waiting: dict[HttpRequest, float] = {}  # for what they did to be durable, since when
         self._ending = False
         self._failure: StatusError | None = None
@@ -192,6 +195,7 @@ class ApiHttp:
         if self._turns is None:
             loop = asyncio.get_running_loop()
             self._turns = Turns(self._handle, now=loop.time, soon=loop.call_soon)
+            self._in_slices = Gradually(now=loop.time, soon=loop.call_soon)
         request.began = self._clock.now()
         target = target_of(request.target)
         is_probe = target.path in _HEALTH
@@ -349,6 +353,9 @@ class ApiHttp:
             accept, target = _accept(request), target_of(request.target)
             first = (target.deprecation,) if target.deprecation else ()
             all_of_them = (*first, *warnings, *response.warnings)
+            if isinstance(response, ListResponse):
+                self._in_slices.do(self._show_in_steps(request, response, all_of_them))
+                return
             try:
                 shown = self._forms.response(accept, target, response)
             except Exception as error:
@@ -356,6 +363,21 @@ class ApiHttp:
             else:
                 self._count(request, shown.status)
                 request.respond(shown, warnings=all_of_them, whole=response)
+
+    def _show_in_steps(self, request: HttpRequest, response: ListResponse, warnings: Sequence[str]) -> Iterator[None]:
+        """Ends early when the client is gone."""
+        steps = self._forms.in_steps(_accept(request), target_of(request.target), response)
+        while request.is_awaited:
+            try:
+                next(steps)
+            except StopIteration as end:
+                self._count(request, end.value.status)
+                request.respond(end.value, warnings=warnings, whole=response)
+                return
+            except Exception as error:
+                self._refuse(request, error)
+                return
+            yield
 
     def _stray_fields(self, asked: Request, read: JsonBody) -> list[str]:
         """Returns warnings. Raises StatusError where stray fields are an error."""

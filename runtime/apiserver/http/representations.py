@@ -5,7 +5,7 @@ Source: apiserver pkg/endpoints/handlers/response.go, watch.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -21,6 +21,7 @@ from runtime.apiserver.storage.watches import parts_of_line
 from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Response
 
+META_GROUP, METADATA_LIST = "meta.k8s.io", "PartialObjectMetadataList"
 INCLUDES = ("None", "Metadata", "Object")
 _OF_OBJECTS = {ADDED, MODIFIED, DELETED}
 
@@ -45,8 +46,6 @@ class Representation:
     def body(self, response: Response) -> bytes:
         """An object or a list in this form."""
         if self._is_protobuf and not self._form.kind:
-            if isinstance(response, ListResponse):
-                return self._encoded_list(response)
             return self._encodings.of(response.body).in_envelope()
         shown = self._shown(orjson.loads(response.body))
         return self._encodings.encoder.encode(shown) if self._is_protobuf else orjson.dumps(shown)
@@ -66,11 +65,33 @@ class Representation:
             return watch_event(type_, self._encodings.of(raw).in_envelope())
         return watch_event(type_, self._encodings.encoder.encode(self._shown(orjson.loads(raw))))
 
-    def _encoded_list(self, response: ListResponse) -> bytes:
-        head, of = response.head, self._encodings.of
-        api_version, kind = head["apiVersion"], head["kind"]
-        message = self._encodings.encoder.message(head, api_version, kind)
-        return envelope(api_version, kind, b"".join((message, *(list_item(of(raw).message) for raw in response.items))))
+    def list_in_steps(self, response: ListResponse) -> Generator[None, None, bytes]:
+        """As body, of a list; others may have their turn after each of its objects."""
+        head, form, encodings = response.head, self._form, self._encodings
+        api_version, list_kind, meta = head["apiVersion"], head["kind"], head["metadata"]
+        kind = list_kind.removesuffix("List")
+        if not self._is_protobuf:
+            parts = list[orjson.Fragment]()
+            for raw in response.items:
+                parts.append(orjson.Fragment(orjson.dumps(self._part(orjson.loads(raw), api_version, kind))))
+                yield
+            return orjson.dumps(self._list(parts, meta))
+        if form.kind and form.version != "v1":  # which numbers the items of a list in its own way
+            items = [partial_metadata(orjson.loads(raw), form.version) for raw in response.items]
+            return encodings.encoder.encode(self._list(items, meta))
+        messages = list[bytes]()
+        for raw in response.items:
+            if form.kind:
+                one = partial_metadata(orjson.loads(raw))
+                message = encodings.encoder.message(one, one["apiVersion"], one["kind"])
+            else:
+                message = encodings.of(raw).message
+            messages.append(list_item(message))
+            yield
+        if form.kind:
+            api_version, list_kind = f"{META_GROUP}/{form.version}", METADATA_LIST
+        first = encodings.encoder.message({"metadata": meta}, api_version, list_kind)
+        return envelope(api_version, list_kind, b"".join((first, *messages)))
 
     def _shown(self, obj: Object) -> Mapping[str, Any]:
         """A Status stays one."""
@@ -78,7 +99,8 @@ class Representation:
         if kind == "Status" or not self._form.kind:
             return obj
         if isinstance(obj.get("items"), list):
-            return self._list(obj["items"], api_version, kind.removesuffix("List"), metadata(obj))
+            kind = kind.removesuffix("List")
+            return self._list([self._part(item, api_version, kind) for item in obj["items"]], metadata(obj))
         return self._one(obj, api_version, kind, {"resourceVersion": metadata(obj).get("resourceVersion", "")})
 
     def _one(self, obj: Object, api_version: str, kind: str, meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,14 +108,20 @@ class Representation:
             return partial_metadata(obj, self._form.version)
         return self._table([self._row(obj, api_version, kind)], meta)
 
-    def _list(self, items: Sequence[Object], api_version: str, kind: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+    def _part(self, obj: Object, api_version: str, kind: str) -> dict[str, Any]:
+        """Of a list: a row, or the metadata of an item."""
         if self._form.kind == "Table":
-            return self._table([self._row(item, api_version, kind) for item in items], meta)
+            return self._row(obj, api_version, kind)
+        return partial_metadata(obj, self._form.version)
+
+    def _list(self, parts: Sequence[Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+        if self._form.kind == "Table":
+            return self._table(parts, meta)
         return {
-            "kind": "PartialObjectMetadataList",
-            "apiVersion": f"meta.k8s.io/{self._form.version}",
+            "kind": METADATA_LIST,
+            "apiVersion": f"{META_GROUP}/{self._form.version}",
             "metadata": meta,
-            "items": [partial_metadata(item, self._form.version) for item in items],
+            "items": parts,
         }
 
     def _row(self, obj: Object, api_version: str, kind: str) -> dict[str, Any]:

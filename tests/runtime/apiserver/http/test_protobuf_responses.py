@@ -1,3 +1,4 @@
+import asyncio
 import struct
 from base64 import b64decode
 from typing import Any
@@ -5,12 +6,13 @@ from typing import Any
 import aiohttp
 import pytest
 
+from runtime.apiserver.http import gradually
 from runtime.apiserver.http.encodings import Encodings
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
 from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
-from tests.runtime.apiserver.http.served import PODS, RESOURCES, Served, run
+from tests.runtime.apiserver.http.served import PODS, RESOURCES, Answer, Served, run
 
 PROTOBUF, JSON = "application/vnd.kubernetes.protobuf", "application/json"
 CLIENT_GO = {"Accept": f"{PROTOBUF},{JSON}"}
@@ -58,6 +60,26 @@ def test_a_client_that_prefers_protobuf_gets_it_with_every_verb() -> None:
         deleted = await ask("DELETE", f"{PODS}/a?gracePeriodSeconds=0")
         assert deleted["kind"] in ("Pod", "Status")
         assert (await ask("GET", f"{PODS}/a"))["reason"] == "NotFound"
+
+    run(scenario)
+
+
+def test_others_have_their_turn_while_a_long_list_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradually, "SLICE", 0.0)  # one object in each turn
+
+    async def scenario(served: Served) -> None:
+        for number in range(300):
+            await served.create(f"p{number:03}")
+        ended = []
+
+        async def ask(path: str) -> Answer:
+            answer = await served.get(path, headers=CLIENT_GO)
+            ended.append(path)
+            return answer
+
+        listed, _ = await asyncio.gather(ask(PODS), ask(f"{PODS}/p007"))
+        assert ended == [f"{PODS}/p007", PODS]
+        assert len(decoded(listed.raw)["items"]) == 300
 
     run(scenario)
 

@@ -1,14 +1,16 @@
+from collections.abc import Generator
 from typing import Any
 
 import orjson
 import pytest
 
 from runtime.apiserver.http.encodings import Encodings
-from runtime.apiserver.http.negotiation import Form
+from runtime.apiserver.http.negotiation import JSON, PROTOBUF, Form
 from runtime.apiserver.http.representations import Representation
 from runtime.apiserver.kinds.core import pod as pod_kind
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
+from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Response
 from tests.support.objects import pod
 
@@ -44,6 +46,32 @@ def test_a_list_becomes_a_table_with_the_lists_metadata() -> None:
     assert (shown["kind"], shown["metadata"]) == ("Table", {"resourceVersion": "9", "continue": "abc"})
     assert [row["cells"][0] for row in shown["rows"]] == ["a", "b"]
     assert shown["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+
+
+@pytest.mark.parametrize("media_type", [JSON, PROTOBUF])
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@pytest.mark.parametrize("kind", ["Table", "PartialObjectMetadata", "PartialObjectMetadataList"])
+def test_a_list_in_steps_is_the_same_as_at_once(kind: str, version: str, media_type: str) -> None:
+    form = Form(kind, version, media_type)
+    if kind == "Table" and media_type == PROTOBUF:
+        pytest.skip("a table is never encoded in protobuf")
+    document = pod_list(running("a"), running("b"))
+    head = {field: value for field, value in document.items() if field != "items"}
+    items = [orjson.dumps(one) for one in document["items"]]
+    at_once = representation(form).body(Response(status=200, body=orjson.dumps(document)))
+    steps = representation(form).list_in_steps(ListResponse(status=200, head=head, items=items))
+    assert drained(steps) == (at_once, 0 if version == "v1beta1" and media_type == PROTOBUF else 2)
+
+
+def drained(steps: Generator[None, None, bytes]) -> tuple[bytes, int]:
+    """The result, and after how many steps."""
+    taken = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, taken
+        taken += 1
 
 
 def test_one_object_becomes_a_table_of_one_row() -> None:
