@@ -154,8 +154,7 @@ class DaemonSetReconciler:
         if failure is not None:
             raise failure
         waits = [wait, acted.wait, None if history.is_own else FOREIGN_WAIT]
-        if spec.min_ready_seconds > 0 and counts.ready != counts.available:
-            waits.append(self._next_availability(spec, pods, counted))
+        waits.append(self._next_availability(spec, pods, counted))
         seconds = [one for one in waits if one is not None]
         return RequeueAfter(min(seconds)) if seconds else None
 
@@ -207,14 +206,14 @@ class DaemonSetReconciler:
         names.settle(form.nodes, known=[*creations.created, *resolved], unanswered=creations.unanswered)
         return creations
 
-    def _next_availability(self, spec: DaemonSpec, pods: Sequence[Entry], counted: float) -> float:
-        soonest = seconds_to_next_availability(
+    def _next_availability(self, spec: DaemonSpec, pods: Sequence[Entry], counted: float) -> float | None:
+        """Seconds until time alone changes something: of any pod, also of one that surges and is not counted yet."""
+        return seconds_to_next_availability(
             [pod.facts for pod in pods],
             min_ready_seconds=spec.min_ready_seconds,
             counted=counted,
             now=self._clock.now(),
         )
-        return float(spec.min_ready_seconds) if soonest is None else soonest
 
 
 def _attempt(daemon_set: Object, spec: DaemonSpec, node: str) -> Attempt:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.controllers.workloads.daemonset.fields import HASH_LABEL
+from actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, GENERATION_LABEL, HASH_LABEL
 from actors.controllers.workloads.daemonset.placement import Verdict, placement_of
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.daemons import OneDaemonPodOnANode
@@ -22,7 +22,7 @@ from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads.actions import orphan, pods_of
 from actors.simulation.trials.workloads.outcome import image_of, is_available, uncounted
 from protocols.nodes import node_facts
-from protocols.objects import Object, controller_of, labels_of, make_key, metadata, name_of, uid_of
+from protocols.objects import Object, annotations_of, controller_of, labels_of, make_key, metadata, name_of, uid_of
 from protocols.pods import is_terminal, pod_facts
 from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
 
@@ -160,7 +160,7 @@ def _unsettled_set(
 ) -> Iterable[str]:
     what, well = f"DaemonSet {name_of(obj)}", nodes_are_well(cluster)
     revisions = [one for one in cluster.shown(CONTROLLER_REVISIONS, NAMESPACE) if _is_of(one, obj)]
-    current = [one for one in revisions if one["data"]["spec"]["template"]["spec"] == obj["spec"]["template"]["spec"]]
+    current = [one for one in revisions if _recorded(one) == _recorded({"data": obj})]
     if len(current) != 1 or current[0]["revision"] != max(one["revision"] for one in revisions):
         yield f"{what}: {len(current)} revisions of its template, or not the newest, of {len(revisions)}"
         return
@@ -182,13 +182,26 @@ def _unsettled_set(
             yield f"{what}: no pod on {name}"
         elif active and not verdict.may_stay:
             yield f"{what}: a pod on {name}, where it may not stay"
-        elif active and rolls and well and verdict.should_run and labels_of(active[0]).get(HASH_LABEL) != hash:
+        elif active and rolls and well and verdict.should_run and not _is_updated(active[0], obj, hash):
             yield f"{what}: an old pod on {name}"
         if verdict.should_run and len(here) == 1:
             counts["numberReady"] += pod_facts(here[0]).ready
             counts["numberAvailable"] += is_available(cluster, obj, here[0])
     if well:
         yield from uncounted(DAEMONSETS, obj, counts)
+
+
+def _recorded(revision: Object) -> Object:
+    """The spec of its template, without fields that are empty."""
+    spec = revision["data"]["spec"]["template"]["spec"]
+    return {field: value for field, value in spec.items() if value != {}}
+
+
+def _is_updated(pod: Object, obj: Object, hash: str | None) -> bool:
+    """As upstream has it, which counts templates too: one that was left behind by a namesake may have that number."""
+    labels = labels_of(pod)
+    number = annotations_of(obj).get(GENERATION_ANNOTATION)
+    return labels.get(HASH_LABEL) == hash or (number is not None and labels.get(GENERATION_LABEL) == number)
 
 
 def _is_of(dependent: Object, owner: Object) -> bool:

@@ -116,6 +116,18 @@ def test_an_old_pod_stays_until_the_new_one_is_available(scene: Build, seconds: 
     assert one.counted() == (0, gone)
 
 
+def test_a_surging_pod_that_is_ready_is_looked_at_when_it_is_available(scene: Build) -> None:
+    """The status counts the old one, and says that all is well."""
+    strategy = {"unavailable": 0, "surge": 1, "minReadySeconds": 15}
+    one = rolled_out(scene, 1, **strategy)
+    one.change(image="v2", generation=2, **strategy)
+    one.counted()
+    one.make_ready(seconds_ago=5.0)
+    driven = one.sync()
+    assert driven.result is not None
+    assert driven.result.seconds == pytest.approx(10.0)
+
+
 def test_a_surge_leaves_nodes_that_pods_do_not_fit_when_there_are_enough_elsewhere(scene: Build) -> None:
     strategy = {"unavailable": 0, "surge": 1}
     one = rolled_out(scene, 2, **strategy)
