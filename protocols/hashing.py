@@ -1,7 +1,8 @@
-"""The hash that names a ReplicaSet after its pod template.
+"""The hashes that name ReplicaSets and ControllerRevisions after their pod templates.
 
-Upstream hashes a dump of Go values, which no other program can reproduce. So the hash only names a ReplicaSet; an
-existing one is found by comparing templates (protocols/semantic.py).
+Upstream hashes a dump of Go values. So do we for a DaemonSet's revisions (protocols/go_dump.py), which then bear the
+names that upstream 1.36 gives them. No hash is more than a name: what exists is found by comparing templates
+(protocols/semantic.py).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
+
+from protocols.go_dump import dump
 
 POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
 
@@ -23,6 +26,14 @@ def template_hash(template: Mapping[str, Any], collision_count: int | None) -> s
     collision_count: the Deployment's status.collisionCount; each value gives another hash, as does None (no collision).
     """
     data = orjson.dumps(template, option=orjson.OPT_SORT_KEYS)
+    if collision_count is not None:
+        data += (collision_count & 0xFFFFFFFF).to_bytes(8, "little")
+    return safe_encode(str(fnv1a_32(data)))
+
+
+def upstream_template_hash(template: Mapping[str, Any], collision_count: int | None) -> str:
+    """The hash of upstream's ComputeHash in 1.36, for the template as the API server has it."""
+    data = dump(template).encode("utf-8", "surrogatepass")
     if collision_count is not None:
         data += (collision_count & 0xFFFFFFFF).to_bytes(8, "little")
     return safe_encode(str(fnv1a_32(data)))

@@ -7,40 +7,46 @@ from typing import Any
 from tests.e2e.kubectl import Kubectl, Object
 
 NAME = "agent"
+SETS, REVISIONS = "apps/v1/daemonsets", "apps/v1/controllerrevisions"
 
 
-def daemon_set(image: str, *, strategy: Object | None = None, **pod: Any) -> Object:
-    labels = {"app": NAME}
+def daemon_set(
+    image: str, *, name: str = NAME, strategy: Object | None = None, min_ready: int = 0, **pod: Any
+) -> Object:
+    """pod: more fields of its pods' spec."""
+    labels = {"app": name}
     template = {
         "metadata": {"labels": labels},
         "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "c", "image": image}], **pod},
     }
-    spec: Object = {"selector": {"matchLabels": labels}, "template": template}
+    spec: Object = {"selector": {"matchLabels": labels}, "template": template, "minReadySeconds": min_ready}
     if strategy is not None:
         spec["updateStrategy"] = strategy
-    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": NAME}, "spec": spec}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name}, "spec": spec}
 
 
-def pods(kubectl: Kubectl) -> list[Object]:
-    return [pod for pod in kubectl.items("pods") if "deletionTimestamp" not in pod["metadata"]]
+def pods_of(kubectl: Kubectl, name: str = NAME, *, going: bool = False) -> list[Object]:
+    """going: those too that are being deleted."""
+    found = kubectl.items("pods", f"app={name}")
+    return [pod for pod in found if going or "deletionTimestamp" not in pod["metadata"]]
 
 
 def nodes_of(kubectl: Kubectl) -> list[str]:
     """Of each pod that runs."""
-    return [pod["spec"].get("nodeName", "") for pod in pods(kubectl)]
+    return [pod["spec"].get("nodeName", "") for pod in pods_of(kubectl)]
 
 
 def image_of(kubectl: Kubectl) -> set[str]:
-    return {pod["spec"]["containers"][0]["image"] for pod in pods(kubectl)}
+    return {pod["spec"]["containers"][0]["image"] for pod in pods_of(kubectl)}
 
 
 def numbers(kubectl: Kubectl) -> dict[str, int]:
     """Of the status."""
-    [found] = kubectl.items("apps/v1/daemonsets")
+    [found] = kubectl.items(SETS)
     return {name: value for name, value in (found.get("status") or {}).items() if isinstance(value, int)}
 
 
 def revisions(kubectl: Kubectl) -> dict[str, int]:
     """The number of each, by the image of its template."""
-    found = kubectl.items("apps/v1/controllerrevisions")
+    found = kubectl.items(REVISIONS)
     return {one["data"]["spec"]["template"]["spec"]["containers"][0]["image"]: one["revision"] for one in found}

@@ -39,7 +39,7 @@ from actors.reconciliation import (
     perform,
     update,
 )
-from protocols.hashing import template_hash
+from protocols.hashing import upstream_template_hash
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
 from protocols.objects import (
     Object,
@@ -113,7 +113,7 @@ def clean_up(revisions: Sequence[Object]) -> Step[None]:
 
 def _record(daemon_set: Object, spec: DaemonSpec, data: Object, number: int) -> Step[Object]:
     """The revision of the current template, created or found under its name. Source: snapshot."""
-    hash = template_hash(spec.template, spec.collision_count)
+    hash = upstream_template_hash(spec.template, spec.collision_count)
     name = revision_name(name_of(daemon_set), hash)
     meta = {
         "name": name,

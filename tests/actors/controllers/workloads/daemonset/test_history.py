@@ -9,7 +9,7 @@ import pytest
 
 from actors.controllers.shared.controller_revisions import template_data
 from actors.controllers.workloads.daemonset.fields import HASH_LABEL
-from protocols.hashing import template_hash
+from protocols.hashing import upstream_template_hash as template_hash
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Outcome
 from protocols.objects import Object, decode_object, encode_object, labels_of, owner_reference
@@ -47,6 +47,15 @@ def test_a_template_of_old_gets_the_newest_number(scene: Build) -> None:
     one = scene(daemon_set(), revisions=[revision("a", 1), revision("b", 2, "v2")])
     one.sync()
     assert one.revisions() == [("b", 2), ("a", 3)]
+
+
+def test_what_an_encoder_may_leave_out_makes_no_new_template(scene: Build) -> None:
+    one = scene(daemon_set())
+    one.sync()
+    one.bench.catch_up()
+    one.change(pod={"nodeSelector": {}})
+    one.sync()
+    assert one.revisions() == [(NAME, 1)]
 
 
 def test_a_revision_without_a_hash_is_labelled_with_its_name(scene: Build) -> None:
