@@ -80,13 +80,6 @@ class EphemeralVolumeOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobOptions(ControllerOptions):
-    configz_block = "JobController"
-
-    concurrent_syncs: int = flag(5, "Jobs synced at once.", name="concurrent-job-syncs", config="ConcurrentJobSyncs")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentVolumeBinderOptions(ControllerOptions):
     configz_block = "PersistentVolumeBinderController"
 
@@ -185,12 +178,6 @@ def _resource_claim_workers(options: Options) -> Iterator[str]:
 
 # In upstream's start order.
 UNBUILT: tuple[UnbuiltController, ...] = (
-    UnbuiltController(
-        name="job-controller",
-        aliases=("job",),
-        options=JobOptions,
-        checks=(at_least_one("concurrent-job-syncs", lambda options: options[JobOptions].concurrent_syncs),),
-    ),
     UnbuiltController(
         name="cronjob-controller",
         aliases=("cronjob",),

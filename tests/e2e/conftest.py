@@ -18,6 +18,7 @@ from tests.e2e.running import CONTROLLERS, OF_SERVICES, Manager, hollow_nodes, m
 NEEDS_KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
 MORE = (
+    "job-controller",
     "garbage-collector-controller",
     "disruption-controller",
     "namespace-controller",

@@ -39,9 +39,13 @@ def generate_name(owner: str) -> str:
     return prefix if len(masked) <= 253 and _SUBDOMAIN.fullmatch(masked) else owner
 
 
-def generated_names(owner: Object, count: int, *, taken: Callable[[Key], bool]) -> list[str]:
-    """Names for `count` more dependents of this owner, none taken; equal for equal resourceVersions of the owner."""
-    namespace, prefix = namespace_of(owner), generate_name(name_of(owner))[:_LONGEST_BASE]
+def generated_names(owner: Object, count: int, *, taken: Callable[[Key], bool], base: str | None = None) -> list[str]:
+    """Names for `count` more dependents of this owner, none taken; equal for equal resourceVersions of the owner.
+
+    base: what they begin with, where that is not the owner's name.
+    """
+    namespace = namespace_of(owner)
+    prefix = (generate_name(name_of(owner)) if base is None else base)[:_LONGEST_BASE]
     seed = f"{uid_of(owner)}/{resource_version_of(owner)}/"
     names: dict[str, None] = {}
     number = 0

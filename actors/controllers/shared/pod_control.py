@@ -53,15 +53,19 @@ class PodForm:
 
     __slots__ = ("_after_name", "base", "namespace")
 
-    def __init__(self, template: Object, *, owner: Object, owners: Resource) -> None:
-        """owners: the resource that `owner` is of. Raises ValueError on a template without labels, or malformed."""
+    def __init__(self, template: Object, *, owner: Object, owners: Resource, base: str | None = None) -> None:
+        """owners: the resource that `owner` is of. base: their generateName, where it is not the owner's name.
+
+        Raises ValueError on a template without labels, or malformed.
+        """
         meta = template.get("metadata") or {}
         spec = template.get("spec") or {}
         if not isinstance(meta, dict) or not isinstance(spec, dict):
             raise ValueError("unable to create pods, the template's metadata and spec are maps")
         if not meta.get("labels"):
             raise ValueError("unable to create pods, no labels")
-        self.namespace, self.base = namespace_of(owner), generate_name(name_of(owner))
+        self.namespace = namespace_of(owner)
+        self.base = generate_name(name_of(owner)) if base is None else base
         pod_meta: dict[str, Any] = {"generateName": self.base, "namespace": self.namespace}
         pod_meta.update({name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)})
         owned = metadata(own({"metadata": pod_meta}, by=owner, of=owners))
@@ -89,16 +93,22 @@ class Creations:
 
 
 def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: Resource) -> Step[Creations]:
-    """Create these pods in batches of 1, 2, 4, … until one fails, with an event on the owner for each outcome.
+    """Create pods of one form: see create_each."""
+    return (yield from create_each([(form, name) for name in names], owner=owner, owners=owners))
+
+
+def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: Resource) -> Step[Creations]:
+    """Create these pods, each a form and a name, in batches of 1, 2, 4, … until one fails, with an event on the owner
+    for each outcome.
 
     A namespace that is being terminated accepts no pods: that ends the batches, but is no failure, has no event and
     needs no retry. Differs from upstream, which goes on with the next batch.
     """
     result = Creations()
-    left = iter(names)
+    left = iter(pods)
 
     def report(command: Command, outcome: Outcome) -> Iterator[Record]:
-        name = next(left)
+        form, name = next(left)
         key = make_key(form.namespace, name)
         match outcome:
             case Done():
@@ -117,7 +127,7 @@ def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: R
                 if not isinstance(outcome, Refused):  # it was never sent, and the event would not be either
                     yield record(owners, owner, "Warning", "FailedCreate", f"Error creating: {failure.message}")
 
-    yield from slow_start([form.create(name) for name in names], succeeded=_is_there, report=report)
+    yield from slow_start([form.create(name) for form, name in pods], succeeded=_is_there, report=report)
     return result
 
 

@@ -21,11 +21,13 @@ def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
     match command, outcome:
         case (Create(subresource="" | "status") | Update(subresource="" | "status"), Done(body)):
             overlay.wrote(body)
+        case (Patch(subresource="" | "status") as patch, Done(body)) if _is_last_state(body):
+            overlay.deleted(patch.key, uid_of(decode_object(body)))
         case (Patch(subresource="" | "status") | Get(subresource="" | "status"), Done(body)):
             overlay.wrote(body)
         case (Delete(), Done(body)):
-            # Going: the answer is the object, with its deletionTimestamp. Gone at once: a Status.
-            if is_deleting(decode_object(body)):
+            # Going: the answer is the object, with its deletionTimestamp. Gone at once: a Status, or its last state.
+            if is_deleting(decode_object(body)) and not _is_last_state(body):
                 overlay.wrote(body)
             else:
                 _bury(overlay, command)
@@ -37,6 +39,14 @@ def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
             uid = uid_of(decode_object(asked))
             if uid:
                 overlay.deleted(command.key, uid)
+
+
+def _is_last_state(body: bytes) -> bool:
+    """Of an object that somebody else has deleted at the same moment: kube-apiserver sends it without a version."""
+    if b'"resourceVersion"' in body or b'"deletionTimestamp"' not in body:
+        return False
+    obj = decode_object(body)
+    return is_deleting(obj) and not resource_version_of(obj)
 
 
 def _bury(overlay: AnyOverlay, command: Delete) -> None:

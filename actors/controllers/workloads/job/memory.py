@@ -1,0 +1,43 @@
+"""What the controller remembers of a Job between two syncs. All of it may be lost: it waits less then, or looks again."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from actors.controllers.workloads.job.backoff import Failures
+from actors.controllers.workloads.job.pods import JobPod
+from protocols.late_methods import dataclass
+from protocols.objects import Key
+
+
+@dataclass(slots=True)
+class Memory:
+    """uid: the Job's. is_sure: the tables showed, when that mattered for the first time, what an earlier leader wrote.
+
+    unsure: pods whose creation may have succeeded unseen, by name, with their index. pods: as they were read last, by
+    uid. ended: uids of tracked pods that have ended.
+    """
+
+    uid: str
+    failures: Failures
+    is_sure: bool = False
+    unsure: dict[str, int | None] = field(default_factory=dict)
+    pods: dict[str, JobPod] = field(default_factory=dict)
+    ended: frozenset[str] = frozenset()
+
+
+class Memories:
+    """By the key of a Job."""
+
+    def __init__(self) -> None:
+        self._of: dict[Key, Memory] = {}
+
+    def of(self, key: Key, uid: str) -> Memory:
+        """Another Job of this name begins anew."""
+        known = self._of.get(key)
+        if known is None or known.uid != uid:
+            known = self._of[key] = Memory(uid, Failures(of=uid))
+        return known
+
+    def forget(self, key: Key) -> None:
+        self._of.pop(key, None)

@@ -1,0 +1,135 @@
+"""What the Job controller counts. Source: kubernetes v1.36 pkg/controller/job/metrics/metrics.go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from actors.controllers.workloads.job.conditions import COMPLETE
+from actors.controllers.workloads.job.fields import JobSpec
+from actors.controllers.workloads.job.intervals import Indexes
+from actors.controllers.workloads.job.observing import Observed
+from actors.controllers.workloads.job.tracking import Tally
+from protocols.objects import Object
+from protocols.resources import Resource
+from runtime.metrics.registry import Family, Metrics
+
+_SUBSYSTEM = "job_controller_"
+_OF_SYNCS = ("completion_mode", "result", "action")
+
+SYNC_DURATION = Family(
+    name=f"{_SUBSYSTEM}job_sync_duration_seconds",
+    kind="histogram",
+    help="The time it took to sync a job",
+    labels=_OF_SYNCS,
+    buckets=tuple(0.004 * 2**power for power in range(15)),
+)
+SYNCS = Family(name=f"{_SUBSYSTEM}job_syncs_total", kind="counter", help="The number of job syncs", labels=_OF_SYNCS)
+FINISHED = Family(
+    name=f"{_SUBSYSTEM}jobs_finished_total",
+    kind="counter",
+    help="The number of finished jobs",
+    labels=("completion_mode", "result", "reason"),
+)
+BY_EXTERNAL_CONTROLLER = Family(
+    name=f"{_SUBSYSTEM}jobs_by_external_controller_total",
+    kind="counter",
+    help="The number of Jobs managed by an external controller",
+    labels=("controller_name",),
+)
+PODS_FINISHED = Family(
+    name=f"{_SUBSYSTEM}job_pods_finished_total",
+    kind="counter",
+    help="The number of finished Pods that are fully tracked",
+    labels=("completion_mode", "result"),
+)
+FAILURES_BY_POLICY = Family(
+    name=f"{_SUBSYSTEM}pod_failures_handled_by_failure_policy_total",
+    kind="counter",
+    help="The number of failed Pods handled by failure policy, by the action of the rule that matched",
+    labels=("action",),
+)
+TRACKED_ENDED = Family(
+    name=f"{_SUBSYSTEM}terminated_pods_tracking_finalizer_total",
+    kind="counter",
+    help="The number of terminated pods (phase=Failed|Succeeded) with the finalizer batch.kubernetes.io/job-tracking",
+    labels=("event",),
+)
+FINISHED_INDEXES = Family(
+    name=f"{_SUBSYSTEM}job_finished_indexes_total",
+    kind="counter",
+    help="The number of finished indexes",
+    labels=("status", "backoffLimit"),
+)
+PODS_CREATED = Family(
+    name=f"{_SUBSYSTEM}job_pods_creation_total",
+    kind="counter",
+    help="The number of Pods created by the Job controller, by why and with which outcome",
+    labels=("reason", "status"),
+)
+STALE_SKIPS = Family(
+    name=f"{_SUBSYSTEM}stale_sync_skips_total",
+    kind="counter",
+    help="Total number of Job syncs skipped due to a stale watch cache.",
+    labels=("group", "resource"),
+)
+
+RECONCILING, TRACKING, PODS_ARE_CREATED, PODS_ARE_DELETED = "reconciling", "tracking", "pods_created", "pods_deleted"
+SUCCEEDED, FAILED = "succeeded", "failed"
+NEW, RECREATE, RECREATE_FAILED = "new", "recreate_terminating_or_failed", "recreate_failed"
+
+
+class JobMetrics:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def synced(self, spec_mode: str, *, succeeded: bool, action: str, seconds: float) -> None:
+        labels = (spec_mode, "success" if succeeded else "error", action)
+        self._metrics.histogram(SYNC_DURATION, *labels).observe(seconds)
+        self._metrics.counter(SYNCS, *labels).inc()
+
+    def managed_elsewhere(self, manager: str) -> None:
+        self._metrics.counter(BY_EXTERNAL_CONTROLLER, manager).inc()
+
+    def finished(self, mode: str, end: Object) -> None:
+        result = SUCCEEDED if end["type"] == COMPLETE else FAILED
+        self._metrics.counter(FINISHED, mode, result, end.get("reason") or "").inc()
+
+    def created(self, job: Observed, *, made: int, refused: int) -> None:
+        reason = NEW
+        if job.spec.replaces_failed and job.failed > 0:
+            reason = RECREATE_FAILED
+        elif job.failed > 0 or job.terminating > 0:
+            reason = RECREATE
+        for status, count in ((SUCCEEDED, made), (FAILED, refused)):
+            if count:
+                self._metrics.counter(PODS_CREATED, reason, status).inc(count)
+
+    def counted(self, spec: JobSpec, before: Tally, after: Tally) -> None:
+        """A status was written."""
+        succeeded = after.succeeded - before.succeeded
+        if spec.is_indexed:
+            limit = "global" if spec.limit_per_index is None else "perIndex"
+            succeeded = _total(spec, after.completed_indexes) - _total(spec, before.completed_indexes)
+            failed = _total(spec, after.failed_indexes) - _total(spec, before.failed_indexes)
+            for status, count in ((SUCCEEDED, succeeded), (FAILED, failed)):
+                if count > 0:
+                    self._metrics.counter(FINISHED_INDEXES, status, limit).inc(count)
+        for result, count in ((SUCCEEDED, succeeded), (FAILED, after.failed - before.failed)):
+            if count > 0:
+                self._metrics.counter(PODS_FINISHED, spec.mode, result).inc(count)
+
+    def judged(self, by_action: Mapping[str, int]) -> None:
+        for action, count in by_action.items():
+            self._metrics.counter(FAILURES_BY_POLICY, action).inc(count)
+
+    def tracked_ended(self, *, added: int, gone: int) -> None:
+        for event, count in (("add", added), ("delete", gone)):
+            if count:
+                self._metrics.counter(TRACKED_ENDED, event).inc(count)
+
+    def stale(self, resource: Resource) -> None:
+        self._metrics.counter(STALE_SKIPS, resource.group, resource.plural).inc()
+
+
+def _total(spec: JobSpec, indexes: str | None) -> int:
+    return Indexes.parse(indexes or "", completions=spec.completions or 0).total

@@ -1,0 +1,14 @@
+"""Flags of the Job controller."""
+
+from __future__ import annotations
+
+from actors.options import ControllerOptions
+from protocols.late_methods import dataclass
+from runtime.flags.declaration import flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions(ControllerOptions):
+    configz_block = "JobController"
+
+    concurrent_syncs: int = flag(5, "Jobs synced at once.", name="concurrent-job-syncs", config="ConcurrentJobSyncs")

@@ -1,0 +1,107 @@
+"""What a Job's policies say: which failures of pods count how, and which successes are enough.
+
+Source: kubernetes v1.36 pkg/controller/job/{pod_failure_policy,success_policy}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from actors.controllers.workloads.job.intervals import Indexes
+from protocols.objects import Object, name_of, namespace_of
+
+
+class Action(StrEnum):
+    """Of a rule of the pod failure policy."""
+
+    IGNORE = "Ignore"
+    COUNT = "Count"
+    FAIL_INDEX = "FailIndex"
+    FAIL_JOB = "FailJob"
+
+
+class Verdict(NamedTuple):
+    """On a pod that failed. action: None where no rule matches. why: the Job's failure, where that is the action."""
+
+    action: Action | None = None
+    why: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Towards the limits of failures."""
+        return self.action is not Action.IGNORE
+
+
+UNMATCHED = Verdict()
+
+
+def failure_verdict(rules: Sequence[Object] | None, pod: Object) -> Verdict:
+    """The first rule that matches decides. rules: None without a policy."""
+    status = pod.get("status") or {}
+    for number, rule in enumerate(rules or ()):
+        action = rule.get("action")
+        if action not in tuple(Action):
+            continue
+        if rule.get("onExitCodes") is not None:
+            container = _by_exit_codes(status, rule["onExitCodes"])
+            if container is None:
+                continue
+            code = container["state"]["terminated"]["exitCode"]
+            found = (
+                f"Container {container.get('name')} for pod {namespace_of(pod)}/{name_of(pod)} "
+                f"failed with exit code {code}"
+            )
+        elif rule.get("onPodConditions") is not None:
+            condition = _by_condition(status, rule["onPodConditions"])
+            if condition is None:
+                continue
+            found = f"Pod {namespace_of(pod)}/{name_of(pod)} has condition {condition.get('type')}"
+        else:
+            continue
+        why = f"{found} matching {action} rule at index {number}" if action == Action.FAIL_JOB else ""
+        return Verdict(Action(action), why)
+    return UNMATCHED
+
+
+def _by_exit_codes(status: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The first container that ended with such a code; init containers come last, and 0 never matches."""
+    name, values = wanted.get("containerName"), wanted.get("values") or ()
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for container in status.get(field) or ():
+            terminated = (container.get("state") or {}).get("terminated")
+            if terminated is None or name not in (None, container.get("name")):
+                continue
+            code = terminated.get("exitCode") or 0
+            if code == 0:
+                continue
+            operator = wanted.get("operator")
+            if (operator == "In" and code in values) or (operator == "NotIn" and code not in values):
+                return container  # type: ignore[no-any-return]
+    return None
+
+
+def _by_condition(status: Mapping[str, Any], patterns: Iterable[Any]) -> Mapping[str, Any] | None:
+    wanted = {(one.get("type"), one.get("status")) for one in patterns}
+    for condition in status.get("conditions") or ():
+        if (condition.get("type"), condition.get("status")) in wanted:
+            return condition  # type: ignore[no-any-return]
+    return None
+
+
+def success_message(rules: Sequence[Object] | None, succeeded: Indexes, *, completions: int) -> str | None:
+    """Says which rule these succeeded indexes meet; None if none does. rules: None without a policy."""
+    if not succeeded:
+        return None
+    for number, rule in enumerate(rules or ()):
+        count = rule.get("succeededCount")
+        if rule.get("succeededIndexes") is not None:
+            wanted = Indexes.parse(rule["succeededIndexes"], completions=completions)
+            common = wanted.overlap(succeeded)
+            met = bool(wanted) and (common == wanted.total or (count is not None and common >= count))
+        else:
+            met = count is not None and succeeded.total >= count
+        if met:
+            return f"Matched rules at index {number}"
+    return None

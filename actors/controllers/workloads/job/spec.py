@@ -1,0 +1,88 @@
+"""How the Job controller presents itself to the system."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.controllers.shared.option_checks import at_least_one
+from actors.controllers.workloads.job.fields import FINALIZER
+from actors.controllers.workloads.job.metrics import JobMetrics
+from actors.controllers.workloads.job.options import JobOptions
+from actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler, left_behind, orphaned
+from actors.controllers.workloads.job.reconciler import JobReconciler
+from actors.controllers.workloads.job.watches import AT_ONCE, JOB_FACTS, LATER
+from actors.options import Options
+from actors.reconciliation import Enqueue, Interest, Reconciliation, Watch
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.objects import Key
+from protocols.resources import JOBS, PODS
+from runtime.scheduling.backoff import Backoff
+
+QUEUE = "job"
+BATCH_PERIOD = 1.0  # seconds for which changes of pods are gathered
+API_BACKOFF = Backoff(first=1.0, most=60.0)
+
+
+class Jobs(NamedTuple):
+    """What reconciles the keys of the queues."""
+
+    jobs: JobReconciler
+    orphans: OrphanReconciler
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        return self.jobs.reconcile(key)
+
+    def gather(self, key: Key) -> Reconciliation:
+        """More is to come: look in a second."""
+        yield Enqueue(QUEUE, key, after=BATCH_PERIOD)
+        return None
+
+    def release(self, orphan: Orphan) -> Reconciliation:
+        return self.orphans.reconcile(orphan)
+
+
+def build(context: ControllerContext) -> Jobs:
+    jobs = JobReconciler(
+        tables=context.tables, clock=context.clock, metrics=JobMetrics(context.metrics), log=context.log
+    )
+    return Jobs(jobs, OrphanReconciler(tables=context.tables))
+
+
+def _workers(options: Options) -> int:
+    return options[JobOptions].concurrent_syncs
+
+
+SPEC = ControllerSpec(
+    name="job-controller",
+    aliases=("job",),
+    never_blocks=True,
+    client="job-controller",
+    component="job-controller",
+    queues=(
+        Queue(
+            QUEUE,
+            watches=AT_ONCE,
+            concurrency=_workers,
+            terminal=(),
+            backoff=API_BACKOFF,
+            retry_qps=-1.0,
+        ),
+        Queue("job_changes", watches=LATER, reconcile=Jobs.gather, concurrency=1, terminal=()),
+        Queue(
+            "job_orphan_pod",
+            watches=(
+                Watch(PODS, to=orphaned, interest=Interest(finalizers=(FINALIZER,))),
+                Watch(JOBS, to=left_behind, interest=Interest(changed=("ended",))),
+            ),
+            reconcile=Jobs.release,
+            concurrency=_workers,
+            terminal=(),
+            backoff=API_BACKOFF,
+            retry_qps=-1.0,
+        ),
+    ),
+    facts=(JOB_FACTS,),
+    build=build,
+    options=JobOptions,
+    checks=(at_least_one("concurrent-job-syncs", lambda options: options[JobOptions].concurrent_syncs),),
+)

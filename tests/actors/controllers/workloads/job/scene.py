@@ -1,0 +1,140 @@
+"""A Job and its pods on a bench: what one sync does, and the status that it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.controllers.workloads.job.fields import FINALIZER, INDEX
+from actors.controllers.workloads.job.metrics import JobMetrics
+from actors.controllers.workloads.job.reconciler import JobReconciler
+from actors.controllers.workloads.job.spec import SPEC
+from actors.simulation.driving import NOW, Answer, Bench, Driven, drive
+from protocols.messages.commands import Command, Create, Delete, Patch, Update
+from protocols.messages.outcomes import Done, Outcome
+from protocols.objects import Object, decode_object, encode_object, finalizers_of
+from protocols.resources import JOBS, PODS
+from protocols.times import format_time
+from runtime.logs.standard_log import quiet_log
+from runtime.metrics.registry import Metrics
+
+KEY = "default/count"
+UID = "uid-of-count"
+LABELS = {"job": "count"}
+AT = format_time(NOW - 60)
+
+
+def job(*, status: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None, **spec: Any) -> Object:
+    pod = {"restartPolicy": spec.pop("restartPolicy", "Never"), "containers": [{"name": "main", "image": "i"}]}
+    template = {"metadata": {"labels": LABELS}, "spec": pod}
+    selector = {"matchLabels": LABELS}
+    return {
+        "metadata": {"name": "count", "namespace": "default", "uid": UID, "generation": 1, **(meta or {})},
+        "spec": {"selector": selector, "template": template, "backoffLimit": 6, "parallelism": 1, **spec},
+        "status": status or {},
+    }
+
+
+def pod(name: str, phase: str, *, index: int | str | None = None, tracked: bool = True, **more: Any) -> Object:
+    """more: metadata, except status and spec, which are merged into those."""
+    status, spec, annotations = more.pop("status", {}), more.pop("spec", {}), more.pop("annotations", {})
+    number = {} if index is None else {INDEX: str(index)}
+    meta: Object = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-of-{name}",
+        "labels": {**LABELS, **number},
+        "annotations": {**annotations, **number},
+        "creationTimestamp": AT,
+        "finalizers": [FINALIZER] if tracked else [],
+        "ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "count", "uid": UID, "controller": True}
+        ],
+        **more,
+    }
+    return {"metadata": meta, "spec": spec, "status": {"phase": phase, **status}}
+
+
+def pods(**phases: int) -> list[Object]:
+    """So many of each phase."""
+    return [pod(f"{phase.lower()}-{i}", phase) for phase, count in phases.items() for i in range(count)]
+
+
+def going(one: Object) -> Object:
+    meta = {**one["metadata"], "deletionTimestamp": format_time(NOW - 5), "deletionGracePeriodSeconds": 30}
+    return {**one, "metadata": meta}
+
+
+def exited(code: int, *, container: str = "main", at: float = NOW - 1) -> Object:
+    """A status."""
+    state = {"terminated": {"exitCode": code, "finishedAt": format_time(at)}}
+    return {"containerStatuses": [{"name": container, "state": state}]}
+
+
+class Scene:
+    def __init__(self, shown: Object, some: Iterable[Object] = ()) -> None:
+        self.bench = Bench({JOBS: [shown], PODS: some}, facts=SPEC.facts)
+        self.registry = Metrics()
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """As after a crash: nothing is remembered."""
+        self.reconciler = JobReconciler(
+            tables=self.bench.tables,
+            clock=self.bench.clock,
+            metrics=JobMetrics(self.registry),
+            log=quiet_log(),
+        )
+
+    def sync(
+        self,
+        answer: Answer | None = None,
+        *,
+        raises: type[Exception] | None = None,
+        stop_after: int | None = None,
+    ) -> Driven:
+        tables = self.bench.tables
+        return drive(
+            self.reconciler, KEY, answer or self.accept, tables=tables, raises=raises, stop_after=stop_after
+        )
+
+    def accept(self, command: Command) -> Outcome:
+        """A deleted pod with a finalizer, or on a node, stays for its grace period."""
+        if not isinstance(command, Delete):
+            return self.bench.accept(command)
+        known = self.bench.tables[PODS].get(command.key)
+        if known is None or not finalizers_of(known):
+            return self.bench.accept(command)
+        entry = self.bench.tables[PODS].entry(command.key)
+        assert entry is not None
+        obj = going(decode_object(entry.raw))
+        obj["metadata"]["resourceVersion"] = str(entry.resource_version + 1000)
+        return Done(encode_object(obj))
+
+    @property
+    def status(self) -> Object:
+        found = self.bench.tables[JOBS].get(KEY)
+        assert found is not None
+        return dict(found["status"])
+
+    @property
+    def conditions(self) -> list[tuple[str, str, str]]:
+        """Type, status and reason of each."""
+        return [(one["type"], one["status"], one.get("reason", "")) for one in self.status.get("conditions", ())]
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Active, succeeded, failed."""
+        status = self.status
+        return status.get("active", 0), status.get("succeeded", 0), status.get("failed", 0)
+
+
+def acts(driven: Driven) -> tuple[int, int, int]:
+    """How many pods it created, deleted, and how many finalizers it removed."""
+    released = [one for one in driven.of(Patch) if b"$deleteFromPrimitiveList" in one.body]
+    return len(driven.of(Create)), len(driven.of(Delete)), len(released)
+
+
+def written(driven: Driven) -> list[Object]:
+    """The statuses, in order."""
+    return [decode_object(one.body)["status"] for one in driven.of(Update)]

@@ -1,0 +1,147 @@
+"""Jobs of every sort, as manifests, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from tests.e2e.comparing import Snapshot, normalised
+from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.running import until
+
+CHANCE = ("managedFields", "resourceVersion")  # of pods: kubelets have their part in it
+FOREVER = "sleep 1000"
+COMPLETED = ["SuccessCriteriaMet CompletionsReached", "Complete CompletionsReached"]
+BY_INDEX = '[ "$JOB_COMPLETION_INDEX" = 1 ] && exit 1; exit 0'
+
+
+def failed(reason: str) -> list[str]:
+    return [f"FailureTarget {reason}", f"Failed {reason}"]
+
+
+def job(name: str, script: str, *, restart: str = "Never", meta: Object | None = None, **spec: Any) -> Object:
+    container = {"name": "main", "image": "busybox", "command": ["sh", "-c", script]}
+    pod = {"restartPolicy": restart, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, **(meta or {})},
+        "spec": {"template": template, **spec},
+    }
+
+
+def on_exit(code: int, action: str) -> Object:
+    rule = {"action": action, "onExitCodes": {"operator": "In", "values": [code]}}
+    return {"rules": [rule]}
+
+
+JOBS: tuple[tuple[Object, list[str]], ...] = (
+    (job("plain", "exit 0", completions=3, parallelism=2), COMPLETED),
+    (job("any", "exit 0", parallelism=2), COMPLETED),
+    (job("indexed", "exit 0", completions=4, parallelism=2, completionMode="Indexed"), COMPLETED),
+    (job("fails", "exit 1", backoffLimit=0), failed("BackoffLimitExceeded")),
+    (
+        job("each", BY_INDEX, completions=3, parallelism=3, completionMode="Indexed", backoffLimitPerIndex=0),
+        failed("FailedIndexes"),
+    ),
+    (
+        job(
+            "few",
+            f'[ "$JOB_COMPLETION_INDEX" = 1 ] && exit 1; {FOREVER}',
+            completions=3,
+            parallelism=3,
+            completionMode="Indexed",
+            backoffLimitPerIndex=0,
+            maxFailedIndexes=0,
+        ),
+        failed("MaxFailedIndexesExceeded"),
+    ),
+    (
+        job(
+            "enough",
+            f'[ "$JOB_COMPLETION_INDEX" = 0 ] && exit 0; {FOREVER}',
+            completions=3,
+            parallelism=3,
+            completionMode="Indexed",
+            successPolicy={"rules": [{"succeededIndexes": "0"}]},
+        ),
+        ["SuccessCriteriaMet SuccessPolicy", "Complete SuccessPolicy"],
+    ),
+    (job("hopeless", "exit 42", podFailurePolicy=on_exit(42, "FailJob")), failed("PodFailurePolicy")),
+    (job("late", FOREVER, activeDeadlineSeconds=3), failed("DeadlineExceeded")),
+    (job("restarts", "exit 1", restart="OnFailure", backoffLimit=1), failed("BackoffLimitExceeded")),
+    (job("asleep", "exit 0", suspend=True), ["Suspended JobSuspended"]),
+    (job("woken", "exit 0", suspend=True), ["Suspended=False JobResumed", *COMPLETED]),
+    (job("halted", FOREVER, parallelism=2), ["Suspended JobSuspended"]),
+    (job("fewer", FOREVER, parallelism=3, completions=5), []),
+    (job("elastic", FOREVER, parallelism=2, completions=2, completionMode="Indexed"), []),
+    (job("theirs", "exit 0", managedBy="example.com/tests"), []),
+)
+
+
+def scene(kubectl: Kubectl) -> None:
+    kubectl.apply(*(made for made, _ in JOBS))
+    until(lambda: active(kubectl, "halted") == 2 and active(kubectl, "fewer") == 3, "they run", why=kubectl.state)
+    until(lambda: conditions(kubectl, "woken"), "it is suspended", why=kubectl.state)
+    until(lambda: active(kubectl, "elastic") == 2, "both run", why=kubectl.state)
+    change(kubectl, "halted", suspend=True)
+    change(kubectl, "woken", suspend=False)
+    change(kubectl, "fewer", parallelism=1)
+    change(kubectl, "elastic", parallelism=3, completions=3)
+    wanted = {made["metadata"]["name"]: end for made, end in JOBS}
+    until(
+        lambda: {name: conditions(kubectl, name) for name in wanted} == wanted,
+        "all are as they are to be",
+        why=lambda: "\n".join(f"{name}: {conditions(kubectl, name)} not {wanted[name]}" for name in wanted),
+    )
+    until(lambda: active(kubectl, "elastic") == 3 and active(kubectl, "fewer") == 1, "as many as told", why=kubectl.state)
+    until(lambda: not any(tracked(kubectl, name) for name in ended(wanted)), "all are counted", why=kubectl.state)
+
+
+def ended(wanted: dict[str, list[str]]) -> list[str]:
+    return [name for name, end in wanted.items() if end and end[-1].startswith(("Complete", "Failed"))]
+
+
+def tracked(kubectl: Kubectl, name: str) -> list[Object]:
+    return [one for one in kubectl.items("pods", f"app={name}") if one["metadata"].get("finalizers")]
+
+
+def change(kubectl: Kubectl, name: str, **spec: Any) -> None:
+    kubectl("patch", "job", name, "--type=merge", f"--patch={json.dumps({'spec': spec})}")
+
+
+def active(kubectl: Kubectl, name: str) -> int:
+    status = kubectl.get("batch/v1/jobs", name).get("status") or {}
+    return int(status.get("active", 0)) if status.get("ready", 0) == status.get("active", 0) else -1
+
+
+def conditions(kubectl: Kubectl, name: str) -> list[str]:
+    status = kubectl.get("batch/v1/jobs", name).get("status") or {}
+    found = []
+    for one in status.get("conditions", ()):
+        said = "" if one["status"] == "True" else f"={one['status']}"
+        found.append(f"{one['type']}{said} {one.get('reason', '')}")
+    return found
+
+
+def left(kubectl: Kubectl) -> Snapshot:
+    """Statuses, pods but for what kubelets say, and what the controller told."""
+    time.sleep(3)  # the last events
+    found: dict[str, list[Object]] = {"jobs": [], "pods": [], "events": []}
+    for one in kubectl.items("batch/v1/jobs"):
+        found["jobs"].append({"name": one["metadata"]["name"], "spec": one["spec"], "status": one.get("status")})
+    for one in kubectl.items("pods"):
+        meta = {name: value for name, value in one["metadata"].items() if name not in CHANCE}
+        meta["labels"] = {name: value for name, value in meta["labels"].items() if "topology" not in name}
+        found["pods"].append({"metadata": meta, "spec": one["spec"], "phase": one["status"]["phase"]})
+    for one in kubectl.items("events"):
+        if one["source"].get("component") == "job-controller":
+            said = {name: one[name] for name in ("type", "reason", "message", "count")}
+            found["events"].append({**said, "of": one["involvedObject"]["name"]})
+    return {what: sorted(_text(normalised(one, kubectl.namespace, {})) for one in some) for what, some in found.items()}
+
+
+def _text(value: Object) -> str:
+    return json.dumps(value, sort_keys=True)
