@@ -96,7 +96,9 @@ def scene(kubectl: Kubectl) -> None:
         "all are as they are to be",
         why=lambda: "\n".join(f"{name}: {conditions(kubectl, name)} not {wanted[name]}" for name in wanted),
     )
-    until(lambda: active(kubectl, "elastic") == 3 and active(kubectl, "fewer") == 1, "as many as told", why=kubectl.state)
+    until(
+        lambda: active(kubectl, "elastic") == 3 and active(kubectl, "fewer") == 1, "as many as told", why=kubectl.state
+    )
     until(lambda: not any(tracked(kubectl, name) for name in ended(wanted)), "all are counted", why=kubectl.state)
 
 

@@ -15,6 +15,7 @@ from actors.simulation.campaign.daemon_setting import DAEMONS_TOO
 from actors.simulation.campaign.everything_setting import everything
 from actors.simulation.campaign.finished_setting import FINISHED_TOO
 from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
+from actors.simulation.campaign.job_setting import JOBS_TOO
 from actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.quota_setting import QUOTAS_TOO
@@ -34,6 +35,7 @@ PARTS = (
     FINISHED_TOO,
     STATEFUL_TOO,
     DAEMONS_TOO,
+    JOBS_TOO,
     CERTIFICATES_TOO,
     QUOTAS_TOO,
     BOOTSTRAP_TOO,

@@ -3,7 +3,8 @@
 Three looks at it, none of which needs a table of exceptions for faults:
 - what is written differs from what is there: a PUT of what was read and not changed is never explained, as one that
   rests on an older version is refused;
-- a live look has a reason: a call before it that did not succeed, or an orphan, for whose sake the owner is looked at;
+- a live look has a reason: a call before it that did not succeed, an orphan, for whose sake the owner is looked at, or
+  dependents whose owner is not shown; and where ownership says so, it is the first one of an incarnation;
 - in all there are so many writes at most as CallsInProportion grants.
 """
 
@@ -67,12 +68,17 @@ class NoLookWithoutReason:
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
         self._reasons: Counter[tuple[str, str]] = Counter()  # by process and sender; less the looks they were taken for
+        self._asked: set[tuple[str, str, str, str]] = set()  # by process and sender: owners, and whose dependents
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Submitted(process, system, submit) if submit.sender in self._ownership.senders:
                 for command in submit.commands:
-                    if isinstance(command, Get | List) and not self._sees_orphans(system, command):
+                    if isinstance(command, Get | List) and not (
+                        self._sees_orphans(system, command)
+                        or self._sees_no_owner(system, command)
+                        or self._asks_first(process, submit.sender, command)
+                    ):
                         self._reasons[process, submit.sender] -= 1
                         if self._reasons[process, submit.sender] < 0:
                             fail(f"{submit.sender} looks at {command} for no reason")
@@ -81,7 +87,9 @@ class NoLookWithoutReason:
                     self._reasons[process, sender] += 1
             case Admitted(process, name, _):
                 del self._reasons[process, name]
+                self._asked = {one for one in self._asked if one[:2] != (process, name)}
             case ProcessStarted(process, _):
+                self._asked = {one for one in self._asked if one[0] != process}
                 for one in [one for one in self._reasons if one[0] == process]:
                     del self._reasons[one]
 
@@ -92,6 +100,30 @@ class NoLookWithoutReason:
             return False
         orphans = owner_value(namespace=split_key(command.key)[0], controller=None)
         return any(system.tables[resource.id].indexed(OWNER, orphans) for resource in dependents)
+
+    def _sees_no_owner(self, system: ControllerSystem, command: Get | List) -> bool:
+        """Whether an owner is read live that some dependents name, and that is not shown as they name it."""
+        owns = self._ownership.owners.get(command.resource)
+        if owns is None or not owns.asked or not isinstance(command, Get):
+            return False
+        _, name = split_key(command.key)
+        shown = system.tables[owns.owner.id].get(command.key)
+        owners = (entry.controller for entry in system.tables[owns.dependents.id].entries())
+        named = {one.uid for one in owners if one is not None and (one.kind, one.name) == (owns.owner.kind, name)}
+        return bool(named - {"" if shown is None else shown.uid})
+
+    def _asks_first(self, process: str, sender: str, command: Get | List) -> bool:
+        """Whether an incarnation asks for this owner, or its dependents, for the first time."""
+        keeper = next((one for one in self._ownership.keepers.values() if one.sender == sender), None)
+        asked = [owns for owns in keeper.owns if owns.asked] if keeper is not None else []
+        resources = {owns.owner.id if isinstance(command, Get) else owns.dependents.id for owns in asked}
+        if command.resource not in resources:
+            return False
+        about = command.key if isinstance(command, Get) else f"{command.namespace} {command.label_selector}"
+        one = (process, sender, command.resource, about)
+        is_first = one not in self._asked
+        self._asked.add(one)
+        return is_first
 
 
 class CallsInProportion:

@@ -22,13 +22,15 @@ class Owns:
     """A controller creates and deletes `dependents` for each object of `owner`.
 
     wanted: how many dependents an owner wants, where its spec alone says so; else None. pods: how many pods it may have
-    at once, by its spec alone and be it through its dependents; by default `wanted`.
+    at once, by its spec alone and be it through its dependents; by default `wanted`. asked: an incarnation asks the
+    server once for each owner, and for its dependents, before it does what must not be done twice.
     """
 
     owner: Resource
     dependents: Resource
     wanted: Count | None = None
     pods: Count | None = None
+    asked: bool = False
 
     @property
     def most_pods(self) -> Count | None:

@@ -26,17 +26,17 @@ def test_the_configuration_has_upstreams_shape() -> None:
 
 def test_what_has_no_effect_is_not_shown_as_if_it_counted() -> None:
     given = options(
-        "--concurrent-job-syncs=9",
+        "--concurrent-ephemeralvolume-syncs=9",
         "--enable-leader-migration",
         "--v=2",
         "--feature-gates=ImageVolumeWithDigest=true,PodDeletionCost=false",
     )
     text = str(configuration(given))
-    for word in ("ConcurrentJobSyncs", "LeaderMigration", "GCIgnoredResources"):
+    for word in ("ConcurrentEphemeralVolumeSyncs", "LeaderMigration", "GCIgnoredResources"):
         assert word not in text
     own = own_configuration(given)
     assert own["flagsWithoutEffect"] == [
-        "concurrent-job-syncs",
+        "concurrent-ephemeralvolume-syncs",
         "enable-leader-migration",
     ]
     assert own["featureGatesWithoutEffect"] == ["ImageVolumeWithDigest=true"]

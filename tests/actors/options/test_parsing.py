@@ -97,8 +97,8 @@ def test_setting_a_gate_that_will_go_is_warned_about() -> None:
 
 
 def test_flags_of_later_issues_are_accepted_with_a_warning_and_those_of_this_one_without() -> None:
-    assert options("--concurrent-job-syncs=3", "--log-file=x").warnings == (
-        "Flag --concurrent-job-syncs has no effect yet",
+    assert options("--concurrent-ephemeralvolume-syncs=3", "--log-file=x").warnings == (
+        "Flag --concurrent-ephemeralvolume-syncs has no effect yet",
         "Flag --log-file has no effect: Kubernetes 1.26 removed it",
     )
     assert options("--concurrent-rc-syncs=3", "--leader-elect", "--log_dir=d", "--v=2", "--port=0").warnings == ()

@@ -6,38 +6,55 @@ its tables before it counts on; else a pod counts twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from actors.controllers.workloads.job.fields import JobSpec
 from actors.reconciliation import Step, get_live, list_live, must, must_object
+from protocols.late_methods import dataclass
 from protocols.messages.outcomes import Done, NotFound
-from protocols.objects import decode_object, key_of, resource_version_of, split_key, uid_of
-from protocols.resources import JOBS, PODS, Resource
+from protocols.objects import Key, decode_object, key_of, resource_version_of, split_key, uid_of
+from protocols.resources import JOBS, PODS
 from protocols.versions import parse_version
 from runtime.tables.overlay import Lister
 from runtime.tables.table import Entry
 
 
-def what_is_late(job: Entry, spec: JobSpec, *, pods: Lister) -> Step[Resource | None]:
-    """The resource whose table has to be waited for; None if what it shows is all that was written.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """The pods that a Job had on the server as it was asked. version: of that list; 0 where their table needs none.
 
-    The Job itself is read, and shown from then on. Its pods are compared with the server's where their table has not
-    reached the version of the Job.
+    pods: uid and resourceVersion of each.
     """
+
+    uid: str
+    version: int = 0
+    pods: Mapping[Key, tuple[str, str]]
+
+    def is_shown(self, pods: Lister) -> bool:
+        """Whether their table has come as far: by its version, or as nothing else has changed since."""
+        if pods.version >= self.version:
+            return True
+        shown = {entry.key: (entry.uid, str(entry.resource_version)) for entry in pods.entries_owned_by(self.uid)}
+        return shown == self.pods
+
+
+def ask(job: Entry, spec: JobSpec, *, pods: Lister) -> Step[Live]:
+    """Asks the server: once for each Job and leader. The Job is shown as it is from then on.
+
+    Its pods are asked for where their table has not reached the version of the Job.
+    """
+    unneeded = Live(uid=job.uid, pods={})
     outcome = yield from must(get_live(JOBS, job.key), but=(NotFound,))
     if not isinstance(outcome, Done):
-        return None
+        return unneeded
     live = decode_object(outcome.body)
     if uid_of(live) != job.uid or pods.version >= (parse_version(resource_version_of(live)) or 0):
-        return None
+        return unneeded
     namespace, _ = split_key(job.key)
     found = yield from must_object(list_live(PODS, namespace, label_selector=str(spec.selector), metadata_only=True))
-    versions = {key_of(one): (uid_of(one), resource_version_of(one)) for one in found.get("items") or ()}
-    for key, version in versions.items():
-        entry = pods.entry(key)
-        if entry is None or (entry.uid, str(entry.resource_version)) != version:
-            return PODS
-    owned = pods.entries_owned_by(job.uid)
-    return (
-        PODS
-        if any(entry.key not in versions and spec.selector.matches(entry.facts.labels) for entry in owned)
-        else None
-    )
+    versions = {
+        key_of(one): (uid_of(one), resource_version_of(one))
+        for one in found.get("items") or ()
+        if any(owner.get("uid") == job.uid for owner in one["metadata"].get("ownerReferences") or ())
+    }
+    return Live(uid=job.uid, version=parse_version(resource_version_of(found)) or 0, pods=versions)

@@ -1,10 +1,11 @@
-"""What the controller remembers of a Job between two syncs. All of it may be lost: it waits less then, or looks again."""
+"""What the controller remembers of a Job between two syncs. If it is lost, it waits less, or asks the server again."""
 
 from __future__ import annotations
 
 from dataclasses import field
 
 from actors.controllers.workloads.job.backoff import Failures
+from actors.controllers.workloads.job.making_sure import Live
 from actors.controllers.workloads.job.pods import JobPod
 from protocols.late_methods import dataclass
 from protocols.objects import Key
@@ -13,6 +14,7 @@ from protocols.objects import Key
 @dataclass(slots=True)
 class Memory:
     """uid: the Job's. is_sure: the tables showed, when that mattered for the first time, what an earlier leader wrote.
+    live: what the server said of that.
 
     unsure: pods whose creation may have succeeded unseen, by name, with their index. pods: as they were read last, by
     uid. ended: uids of tracked pods that have ended.
@@ -21,6 +23,7 @@ class Memory:
     uid: str
     failures: Failures
     is_sure: bool = False
+    live: Live | None = None
     unsure: dict[str, int | None] = field(default_factory=dict)
     pods: dict[str, JobPod] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()

@@ -43,7 +43,7 @@ from actors.controllers.workloads.job.fields import (
 )
 from actors.controllers.workloads.job.finishing import completed, end_of, seconds_to_deadline
 from actors.controllers.workloads.job.forms import NewPod, indexed_pods, plain_pods
-from actors.controllers.workloads.job.making_sure import what_is_late
+from actors.controllers.workloads.job.making_sure import ask
 from actors.controllers.workloads.job.managing import PodPlan, plan_pods
 from actors.controllers.workloads.job.memory import Memories, Memory
 from actors.controllers.workloads.job.metrics import (
@@ -255,15 +255,17 @@ class JobReconciler:
     def _make_sure(self, sync: _Sync, job: Observed, end: Object | None, plan: PodPlan) -> Step[bool]:
         """False if it turns out that the Job has changed. Raises Retry while a table is late."""
         memory = sync.memory
+        if not status_of(sync.job):
+            memory.is_sure = True  # nobody has done anything about it yet
         said = job.status.uncounted_succeeded or job.status.uncounted_failed
         acts = end is not None or plan.remove or plan.create or job.new_succeeded or job.new_failed or said
         if memory.is_sure or not acts:
             return True
-        if status_of(sync.job):
-            late = yield from what_is_late(sync.entry, job.spec, pods=self._pods)
-            if late is not None:
-                self._metrics.stale(late)
-                raise Retry(f"the table of {late} is late", after=LOOK_AGAIN)
+        if memory.live is None:
+            memory.live = yield from ask(sync.entry, job.spec, pods=self._pods)
+        if not memory.live.is_shown(self._pods):
+            self._metrics.stale(PODS)
+            raise Retry("the table of pods is late", after=LOOK_AGAIN)
         memory.is_sure = True
         return self._is_current(sync)
 

@@ -47,9 +47,7 @@ def pod(name: str, phase: str, *, index: int | str | None = None, tracked: bool 
         "annotations": {**annotations, **number},
         "creationTimestamp": AT,
         "finalizers": [FINALIZER] if tracked else [],
-        "ownerReferences": [
-            {"apiVersion": "batch/v1", "kind": "Job", "name": "count", "uid": UID, "controller": True}
-        ],
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "count", "uid": UID, "controller": True}],
         **more,
     }
     return {"metadata": meta, "spec": spec, "status": {"phase": phase, **status}}
@@ -94,9 +92,7 @@ class Scene:
         stop_after: int | None = None,
     ) -> Driven:
         tables = self.bench.tables
-        return drive(
-            self.reconciler, KEY, answer or self.accept, tables=tables, raises=raises, stop_after=stop_after
-        )
+        return drive(self.reconciler, KEY, answer or self.accept, tables=tables, raises=raises, stop_after=stop_after)
 
     def accept(self, command: Command) -> Outcome:
         """A deleted pod with a finalizer, or on a node, stays for its grace period."""

@@ -49,9 +49,7 @@ def complete() -> list[tuple[str, str, str]]:
     ("there", "is_complete"),
     [({"Running": 1, "Succeeded": 1}, False), ({"Succeeded": 2}, True), ({"Succeeded": 1, "Failed": 1}, True)],
 )
-def test_without_completions_one_success_is_enough_once_nothing_runs(
-    there: dict[str, int], is_complete: bool
-) -> None:
+def test_without_completions_one_success_is_enough_once_nothing_runs(there: dict[str, int], is_complete: bool) -> None:
     scene = Scene(job(parallelism=2), pods(**there))
     scene.sync()
     assert scene.conditions == (complete() if is_complete else [])

@@ -1,0 +1,161 @@
+"""The trial of the Job controller: users run Jobs, change how many pods they have at once, suspend them, take pods away
+and replace the whole.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from actors.controllers.workloads.job.fields import FINALIZER, is_finished
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.jobs import EachPodCountsOnce, NoMoreThanMayRun, NoSuccessIsLost
+from actors.simulation.invariants.ownership import Owns
+from actors.simulation.trials.actions import create, delete, merge, replace, unless_gone
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, finalizers_of, is_deleting, labels_of, make_key, name_of
+from protocols.resources import JOBS, PODS
+
+NAME = "job-controller"
+RUNS = "batch"
+SCRIPTS = ("exit 0", "sleep 2", "sleep 5")
+NO_END = 1_000_000  # failures: what goes wrong with nodes does not decide how a Job ends
+
+
+def _actions(scenario: Scenario) -> Iterator[Action]:
+    chance = scenario.chance("jobs actions")
+    for name in scenario.names(chance, RUNS, 2):
+        one = _Subject(scenario, chance, name)
+        yield from scenario.life(
+            chance,
+            make=one.make,
+            changes=[partial(change, one) for change in CHANGES],
+            remove=one.remove,
+            at=1.2,
+        )
+
+
+class _Subject:
+    """A Job that users do something with."""
+
+    def __init__(self, scenario: Scenario, chance: random.Random, name: str) -> None:
+        self.chance, self.name = chance, name
+        self.key = make_key(NAMESPACE, name)
+        self._scenario = scenario
+
+    def new(self) -> Object:
+        chance = self.chance
+        parallelism = chance.choice((1, 2, 3, 5))
+        spec: Object = {"parallelism": parallelism, "backoffLimit": NO_END}
+        script = chance.choice(SCRIPTS)
+        drawn = chance.random()
+        if drawn < 0.15:
+            spec |= {"backoffLimit": 0, "completions": 2}
+            script = "exit 1"
+        elif drawn < 0.5:
+            spec |= {"completions": chance.choice((1, 3, 6, 8)), "completionMode": "Indexed"}
+            if chance.random() < 0.3:
+                spec["backoffLimitPerIndex"] = NO_END
+        elif drawn < 0.9:
+            spec["completions"] = chance.choice((1, 3, 6, 8))
+        if chance.random() < 0.2:
+            spec["podReplacementPolicy"] = "Failed"
+        pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "v1", "command": ["sh", "-c", script]}]}
+        labels = {"runs": self.name}
+        spec["template"] = {"metadata": {"labels": labels}, "spec": {**pod, **self._scenario.pod}}
+        return {"metadata": {"name": self.name, "namespace": NAMESPACE}, "spec": spec}
+
+    def make(self, at: float) -> Iterator[Action]:
+        yield create(at, JOBS, self.new())
+
+    def remove(self, at: float) -> Iterator[Action]:
+        policies = ("Background", "Foreground") if self._scenario.steady else ("Background",)
+        yield delete(at, JOBS, self.key, policy=self.chance.choice(policies))
+
+    def changed(self, at: float, **spec: Any) -> Action:
+        return unless_gone(merge(at, JOBS, self.key, {"spec": spec}), JOBS, self.key)
+
+
+def _more_or_fewer_at_once(one: _Subject, at: float) -> Iterator[Action]:
+    yield one.changed(at, parallelism=one.chance.choice((1, 2, 4, 6)))
+
+
+def _suspended_for_a_while(one: _Subject, at: float) -> Iterator[Action]:
+    yield one.changed(at, suspend=True)
+    yield one.changed(round(at + one.chance.choice((0.2, 3.0, 8.0)), 2), suspend=False)
+
+
+def _robbed_of_a_pod(one: _Subject, at: float) -> Iterator[Action]:
+    index = one.chance.randrange(4)
+
+    def do(cluster: SimulatedCluster) -> bool:
+        pods = sorted(name_of(pod) for pod in _pods_of(cluster, one.name) if not is_deleting(pod))
+        if pods:
+            cluster.delete(PODS, make_key(NAMESPACE, pods[index % len(pods)]))
+        return True
+
+    yield Action(at, f"delete a pod of {one.name}", do)
+
+
+def _made_anew(one: _Subject, at: float) -> Iterator[Action]:
+    yield replace(at, JOBS, one.key, one.new())
+
+
+CHANGES = (
+    _more_or_fewer_at_once,
+    _more_or_fewer_at_once,
+    _suspended_for_a_while,
+    _robbed_of_a_pod,
+    _robbed_of_a_pod,
+    _made_anew,
+)
+
+
+def _pods_of(cluster: SimulatedCluster, name: str) -> list[Object]:
+    return [pod for pod in cluster.shown(PODS, NAMESPACE) if labels_of(pod).get("runs") == name]
+
+
+def _ours(cluster: SimulatedCluster) -> list[Object]:
+    """Other trials have Jobs as well, which others manage."""
+    return [job for job in cluster.shown(JOBS, NAMESPACE) if "managedBy" not in job["spec"]]
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for job in _ours(cluster):
+        name = name_of(job)
+        if not is_finished(job):
+            yield f"Job {name} has not ended: {job.get('status')}"
+        for pod in _pods_of(cluster, name):
+            if FINALIZER in finalizers_of(pod):
+                yield f"pod {name_of(pod)} of Job {name} has the finalizer still"
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    found: dict[str, Any] = {}
+    for job in _ours(cluster):
+        status, completions = job.get("status") or {}, job["spec"].get("completions")
+        ends = [one["type"] for one in status.get("conditions") or () if one["type"] in ("Complete", "Failed")]
+        counted = None if completions is None or ends != ["Complete"] else status.get("succeeded", 0)
+        found[f"Job {name_of(job)}"] = [ends, counted, status.get("completedIndexes")]
+    return found
+
+
+def _pods_at_once(job: Object) -> int:
+    return int(job["spec"].get("parallelism", 1))
+
+
+TRIAL = Trial(
+    controller=NAME,
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (
+        EachPodCountsOnce(),
+        NoSuccessIsLost(cluster, client=NAME),
+        NoMoreThanMayRun(cluster),
+    ),
+    owns=(Owns(JOBS, PODS, pods=_pods_at_once, asked=True),),
+)
