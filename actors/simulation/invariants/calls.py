@@ -103,8 +103,8 @@ class NoLookWithoutReason:
 
     def _sees_no_owner(self, system: ControllerSystem, command: Get | List) -> bool:
         """Whether an owner is read live that some dependents name, and that is not shown as they name it."""
-        owns = self._ownership.owners.get(command.resource)
-        if owns is None or not owns.asked or not isinstance(command, Get):
+        owns = self._ownership.asked.get(command.resource)
+        if owns is None or not isinstance(command, Get):
             return False
         _, name = split_key(command.key)
         shown = system.tables[owns.owner.id].get(command.key)
@@ -114,9 +114,8 @@ class NoLookWithoutReason:
 
     def _asks_first(self, process: str, sender: str, command: Get | List) -> bool:
         """Whether an incarnation asks for this owner, or its dependents, for the first time."""
-        keeper = next((one for one in self._ownership.keepers.values() if one.sender == sender), None)
-        asked = [owns for owns in keeper.owns if owns.asked] if keeper is not None else []
-        resources = {owns.owner.id if isinstance(command, Get) else owns.dependents.id for owns in asked}
+        owned = self._ownership.keepers[sender].owns
+        resources = {owns.owner.id if isinstance(command, Get) else owns.dependents.id for owns in owned if owns.asked}
         if command.resource not in resources:
             return False
         about = command.key if isinstance(command, Get) else f"{command.namespace} {command.label_selector}"

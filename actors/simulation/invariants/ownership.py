@@ -83,6 +83,7 @@ class Ownership:
                 for owner in {owns.owner.id for owns in every}
             }
         )
+        self.asked: Mapping[str, Owns] = MappingProxyType({owns.owner.id: owns for owns in every if owns.asked})
         counted = [owns for owns in every if owns.dependents == PODS and owns.wanted is not None]
         self.counted: Mapping[str, Owns] = MappingProxyType({owns.owner.kind: owns for owns in counted})
         self.counted_ids = frozenset(owns.owner.id for owns in counted)
