@@ -105,7 +105,7 @@ class State:
         collection = self.collection(storage)
         before = collection.records.get(key)
         raw = self._encode(obj)
-        collection.put(key, Record(raw, self.revision, labels_of(obj)))
+        collection.put(key, Record(raw, self.revision, _shared_labels(obj)))
         type_, previous = (ADDED, b"") if before is None else (MODIFIED, before.raw)
         self.staged.append(Change(type_, storage, key, self.revision, raw, previous))
         return raw
@@ -139,7 +139,7 @@ class State:
             else:
                 before = decode_object(change.previous)
                 revision = int(before["metadata"]["resourceVersion"])
-                collection.put(change.key, Record(change.previous, revision, labels_of(before)))
+                collection.put(change.key, Record(change.previous, revision, _shared_labels(before)))
         if changes:
             self.revision = changes[-1].revision - 1
         while self._waiting and self._waiting[-1][0] > self.revision:
@@ -196,9 +196,19 @@ def _identify(meta: Object, revision: int) -> None:
     meta.update(rest)
 
 
+def _shared_labels(obj: Object) -> Mapping[str, str]:
+    return _labels(tuple(labels_of(obj).items()))
+
+
+@lru_cache(maxsize=1024)
+def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """The pods of a template have the same: they are in memory once."""
+    return dict(items)
+
+
 def _labels_of(stored: Stored) -> Mapping[str, str]:
     """Raises StoreUnusableError on what is no object."""
     try:
-        return labels_of(decode_object(stored.raw))
+        return _shared_labels(decode_object(stored.raw))
     except (ValueError, TypeError, KeyError, AttributeError) as err:
         raise StoreUnusableError(f"the stored object {stored.storage} {stored.key} cannot be read: {err}") from err
