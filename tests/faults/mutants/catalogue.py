@@ -16,6 +16,7 @@ from tests.faults.mutants.processes import PROCESSES
 from tests.faults.mutants.quotas import QUOTAS
 from tests.faults.mutants.roles import ROLES
 from tests.faults.mutants.services import SERVICES
+from tests.faults.mutants.stateful import STATEFUL
 from tests.faults.mutants.tenants import TENANTS
 from tests.faults.mutants.workloads import WORKLOADS
 
@@ -36,4 +37,5 @@ MUTANTS = (
     *QUOTAS,
     *BOOTSTRAP,
     *ROLES,
+    *STATEFUL,
 )
