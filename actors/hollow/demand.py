@@ -89,7 +89,7 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
         terms=terms,
         names=_names(terms),
         tolerations=tuple(_toleration(one) for one in spec.get("tolerations") or ()),
-        ports=tuple(_ports(spec)),
+        ports=host_ports(spec),
         owner=controller.uid if controller is not None else "",
     )
 
@@ -145,6 +145,11 @@ def _toleration(toleration: Mapping[str, Any]) -> Toleration:
     if operator not in ("Exists", "Equal"):
         key = f"{key} {operator}"  # no taint has such a key: an operator that we do not know tolerates nothing
     return Toleration(key, toleration.get("value") or "", toleration.get("effect") or "", operator == "Exists")
+
+
+def host_ports(spec: Mapping[str, Any]) -> tuple[Port, ...]:
+    """The ports of its host that a pod takes."""
+    return tuple(_ports(spec))
 
 
 def _ports(spec: Mapping[str, Any]) -> Iterable[Port]:

@@ -99,7 +99,7 @@ def misfits(demand: Demand, node: NodeView, usage: Usage) -> Sequence[str]:
         return (UNTOLERATED,)
     if not _matches(demand, node):
         return (UNMATCHED,)
-    if demand.ports and any(_taken(port, usage.ports) for port in demand.ports):
+    if demand.ports and any(is_taken(port, usage.ports) for port in demand.ports):
         return (NO_PORTS,)
     return _insufficient(demand, node.allocatable, usage)
 
@@ -111,7 +111,7 @@ def _matches(demand: Demand, node: NodeView) -> bool:
     return demand.terms is None or any(term.matches(node.name, labels) for term in demand.terms)
 
 
-def _taken(wanted: Port, used: Counter[Port]) -> bool:
+def is_taken(wanted: Port, used: Mapping[Port, int]) -> bool:
     return any(
         count > 0
         and port.number == wanted.number

@@ -10,12 +10,15 @@ hollow pod is in behaviour.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from actors.hollow import behaviour, pod_status
 from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
+from actors.hollow.demand import Port, host_ports
+from actors.hollow.fitting import is_taken
 from actors.hollow.fleet import HollowNode
 from actors.hollow.images import Said
 from actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
@@ -129,6 +132,8 @@ class HollowKubelet:
             return None
         if behaviour.is_set(pod, behaviour.REJECT) and not pod_status.has_started(pod):
             plan = pod_status.rejected(pod, capacity_milli_cpu=milli_value(hollow.cpu), now=now)
+        elif not pod_status.has_started(pod) and self._lacks_ports(entry, pod):
+            plan = pod_status.without_ports(pod, now=now)
         else:
             plan = self._running(entry, pod, node, now=now)
         for said in plan.said:
@@ -137,6 +142,19 @@ class HollowKubelet:
             yield replace(event, host=hollow.name, user=hollow.user)
         yield from self._write(hollow, pod, plan)
         return None if plan.due is None else look_again(due=plan.due, now=now)
+
+    def _lacks_ports(self, entry: Entry, pod: Object) -> bool:
+        """Whether another pod that runs on the node has a port of the host that this one asks for."""
+        wanted = host_ports(pod["spec"])
+        if not wanted:
+            return False
+        taken: Counter[Port] = Counter()
+        for other in self._pods.indexed_entries(NODE, entry.facts.node):
+            if other.uid != entry.uid and not is_terminal(other.facts):
+                obj = self._pods.object_of(other)
+                if pod_status.has_started(obj):
+                    taken.update(host_ports(obj["spec"]))
+        return any(is_taken(port, taken) for port in wanted)
 
     def _running(self, entry: Entry, pod: Object, node: Object, *, now: float) -> PodPlan:
         remembered = self._remembered.get(entry.key, _NOTHING)

@@ -22,6 +22,7 @@ from actors.hollow.containers import (
     stopped,
     surroundings,
 )
+from actors.hollow.fitting import NO_PORTS
 from actors.hollow.images import Said
 from actors.hollow.scripts import scripts_of
 from protocols.conditions import find_condition
@@ -61,9 +62,18 @@ def has_running(pod: Object) -> bool:
 def rejected(pod: Object, *, capacity_milli_cpu: int, now: float) -> PodPlan:
     """The kubelet does not take it. Source: kubernetes v1.36 pkg/kubelet/kubelet.go, rejectPod."""
     lacking = f"requested: {capacity_milli_cpu + 1}, used: 0, capacity: {capacity_milli_cpu}"
-    message = f"Pod was rejected: Node didn't have enough resource: cpu, {lacking}"
-    status = {"phase": "Failed", "reason": "OutOfcpu", "message": message}
-    said = (Said("Warning", status["reason"], message),)
+    return _rejected(pod, "OutOfcpu", f"Node didn't have enough resource: cpu, {lacking}", now=now)
+
+
+def without_ports(pod: Object, *, now: float) -> PodPlan:
+    """The kubelet does not take it, as another pod has a port of the host that it asks for."""
+    return _rejected(pod, "NodePorts", f"Predicate NodePorts failed: {NO_PORTS}", now=now)
+
+
+def _rejected(pod: Object, reason: str, why: str, *, now: float) -> PodPlan:
+    message = f"Pod was rejected: {why}"
+    status = {"phase": "Failed", "reason": reason, "message": message}
+    said = (Said("Warning", reason, message),)
     return PodPlan({**status, "startTime": _start_time(pod, now=now)}, said=said)
 
 

@@ -117,6 +117,30 @@ def test_a_pod_that_shall_be_rejected_is_never_started() -> None:
     assert world.drive().commands == []
 
 
+@pytest.mark.parametrize(
+    ("port", "phase"), [({"hostPort": 80}, "Failed"), ({"hostPort": 81}, "Running"), ({}, "Running")]
+)
+def test_a_port_of_the_host_is_for_one_pod(port: dict[str, int], phase: str) -> None:
+    def asking(name: str, ports: dict[str, int]) -> Object:
+        pod = bound(name)
+        (container,) = pod["spec"]["containers"]
+        return {
+            **pod,
+            "spec": {**pod["spec"], "containers": [{**container, "ports": [{"containerPort": 80, **ports}]}]},
+        }
+
+    world = World(asking("first", {"hostPort": 80}), asking("web", port))
+    world.drive("default/first")
+    driven = world.drive()
+    status = world.pod()["status"]
+    assert status["phase"] == phase
+    if phase == "Failed":
+        why = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+        assert (status["reason"], status["message"]) == ("NodePorts", f"Pod was rejected: {why}")
+        assert driven.events == [("Warning", "NodePorts", status["message"])]
+    assert world.drive("default/first").commands == []
+
+
 def test_a_running_pod_is_not_rejected_any_more() -> None:
     world = World(bound())
     world.drive()
