@@ -15,12 +15,12 @@ from tests.faults.mutants.mutant import Mutant
 
 
 @contextmanager
-def successors_wait_for_no_pod_that_goes() -> Iterator[None]:
-    """A pod that is being deleted counts as one that is there."""
+def successors_wait_for_nobody() -> Iterator[None]:
+    """A pod that is not ready yet, or is being deleted, counts as one that is there."""
     step_for_replica = reconciler.step_for_replica
 
     def hasty(stateful_set: Any, pod: PodFacts | None, *, now: float) -> PodStep:
-        if pod is not None and pod.deleting and not is_terminal(pod):
+        if pod is not None and not is_terminal(pod):
             return PodStep.KEEP
         return step_for_replica(stateful_set, pod, now=now)
 
@@ -37,9 +37,9 @@ def claims_that_go_are_used() -> Iterator[None]:
 
 STATEFUL = (
     Mutant(
-        name="successors wait for no pod that goes",
-        source="kubernetes/kubernetes#44684",
-        mutation=successors_wait_for_no_pod_that_goes,
+        name="successors do not wait for their predecessors",
+        source="kubernetes/kubernetes#44684: not where a set was scaled down and up again",
+        mutation=successors_wait_for_nobody,
         setting=STATEFUL_TOO,
     ),
     Mutant(

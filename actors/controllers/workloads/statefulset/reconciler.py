@@ -7,13 +7,14 @@ StatefulSet.
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set.go, stateful_set_control.go. Differences:
 - No consistency store: listers show our own writes.
 - The deletion of a claim wakes the set, which may wait for it, or have to create it again.
+- A pod that ended right after its creation is replaced with backoff (patience.py).
 - Policy Parallel creates at most 500 pods in one sync, and the status says how far it is before the next.
 - While one of its pods cannot be read, a set creates and deletes none.
 """
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Sequence
 
 from actors.controllers.shared.ownership import claim
 from actors.controllers.shared.replica_status import seconds_to_next_availability
@@ -35,6 +36,7 @@ from actors.controllers.workloads.statefulset.ordering import (
     step_for_replica,
     unavailable_replicas,
 )
+from actors.controllers.workloads.statefulset.patience import Patience
 from actors.controllers.workloads.statefulset.pod_control import PodControl
 from actors.controllers.workloads.statefulset.revisions import (
     Revisions,
@@ -46,13 +48,13 @@ from actors.controllers.workloads.statefulset.revisions import (
 from actors.controllers.workloads.statefulset.status import differs, status_of
 from actors.reconciliation import Reconciliation, RequeueAfter, Step
 from protocols.messages.outcomes import CommandFailed
-from protocols.objects import Key, is_deleting, name_of, split_key
+from protocols.objects import Key, is_deleting, key_of, name_of, split_key
 from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Lister, Tables
+from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
 
-BURST = 500  # pods that policy Parallel has under way in one sync
+BURST = 500  # pods that policy Parallel creates in one sync
 UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at again
 
 
@@ -66,11 +68,13 @@ class StatefulSetReconciler:
         self._sets, self._pods = tables[STATEFULSETS], tables[PODS]
         self._claims, self._revisions = tables[PERSISTENT_VOLUME_CLAIMS], tables[CONTROLLER_REVISIONS]
         self._clock, self._metrics, self._several_unavailable = clock, metrics, several_unavailable
+        self._patience = Patience()
 
     def reconcile(self, key: Key) -> Reconciliation:
         entry = self._sets.entry(key)
         if entry is None:
             self._metrics.forget(key)
+            self._patience.forget(key)
             return None
         obj = self._sets.object_of(entry)
         found = stateful_set(obj)
@@ -93,8 +97,9 @@ class StatefulSetReconciler:
             return RequeueAfter(UNREADABLE_WAIT)
         revisions = yield from settle_revisions(found, known)
         failure: Exception | None = None
+        wait: float | None = None
         try:
-            yield from self._manage(found, revisions)
+            wait = yield from self._manage(found, revisions)
         except FAILURES as err:
             failure = err
         now = self._clock.now()
@@ -115,15 +120,20 @@ class StatefulSetReconciler:
         yield from truncate_history(found, revisions, map(revision_of, pods))
         if failure is not None:
             raise failure
-        if found.min_ready_seconds == 0 or status.get("readyReplicas", 0) == status["availableReplicas"]:
-            return None
+        waits = [] if wait is None else [wait]
+        if found.min_ready_seconds > 0 and status.get("readyReplicas", 0) != status["availableReplicas"]:
+            waits.append(self._next_availability(found, pods, counted=now))
+        return RequeueAfter(min(waits)) if waits else None
+
+    def _next_availability(self, found: StatefulSet, pods: Sequence[Entry], *, counted: float) -> float:
+        """Seconds until the next ready pod is available."""
         soonest = seconds_to_next_availability(
             [pod.facts for pod in pods],
             min_ready_seconds=found.min_ready_seconds,
-            counted=now,
+            counted=counted,
             now=self._clock.now(),
         )
-        return RequeueAfter(found.min_ready_seconds if soonest is None else soonest)
+        return found.min_ready_seconds if soonest is None else soonest
 
     def _pods_of(self, found: StatefulSet) -> list[Entry]:
         """Its pods as they are now: those that it owns and selects, and that have a name of its own."""
@@ -136,17 +146,22 @@ class StatefulSetReconciler:
     def _members(self, found: StatefulSet) -> Members:
         return members_of(found, self._pods_of(found))
 
-    def _manage(self, found: StatefulSet, revisions: Revisions) -> Step[None]:
-        """Create missing pods, delete those that are not wanted, and then take an update further."""
+    def _manage(self, found: StatefulSet, revisions: Revisions) -> Step[float | None]:
+        """Create missing pods, delete those that are not wanted, and then take an update further.
+
+        Returns seconds to look again after.
+        """
         if self._several_unavailable:
             self._metrics.allowed(found, found.at_once())
         if is_deleting(found.obj):
-            return
-        now, members = self._clock.now(), self._members(found)
-        sync = _Sync(found, revisions, members, pods=self._pods, claims=self._claims, now=now)
+            return None
+        control = PodControl(found, pods=self._pods, claims=self._claims)
+        members, patience = self._members(found), self._patience
+        sync = _Sync(found, revisions, members, control=control, patience=patience, clock=self._clock)
         settled = yield from sync.in_order() if found.ordered else sync.in_parallel()
         if settled and found.rolling:
-            yield from self._update(found, revisions, sync.control)
+            yield from self._update(found, revisions, control)
+        return sync.wait
 
     def _update(self, found: StatefulSet, revisions: Revisions, control: PodControl) -> Step[None]:
         """Delete pods that are of another revision than the set's, as many as may be gone at once."""
@@ -162,7 +177,10 @@ class StatefulSetReconciler:
 
 
 class _Sync:
-    """The pods of one set as one sync found them, and what it does about them."""
+    """The pods of one set as one sync found them, and what it does about them.
+
+    wait: seconds after which a pod may be created that is held back now.
+    """
 
     def __init__(
         self,
@@ -170,12 +188,14 @@ class _Sync:
         revisions: Revisions,
         members: Members,
         *,
-        pods: Lister,
-        claims: Lister,
-        now: float,
+        control: PodControl,
+        patience: Patience,
+        clock: Clock,
     ) -> None:
-        self._set, self._revisions, self._members, self._now = found, revisions, members, now
-        self.control = PodControl(found, pods=pods, claims=claims)
+        self._set, self._revisions, self._members = found, revisions, members
+        self._control, self._patience = control, patience
+        self._now, self._uptime, self._key = clock.now(), clock.monotonic(), key_of(found.obj)
+        self.wait: float | None = None
 
     def in_order(self) -> Step[bool]:
         """One pod after the other, until one has to be waited for. Returns whether none had."""
@@ -191,45 +211,72 @@ class _Sync:
         ordinal, pod = next(iter(self._members.condemned.items()))
         is_first = first_unavailable(self._set, self._members, now=self._now) == ordinal
         if step_for_condemned(self._set, pod.facts, is_first_unavailable=is_first, now=self._now) is PodStep.DELETE:
-            yield from self.control.delete(pod)
+            yield from self._control.delete(pod)
         return False
 
     def in_parallel(self) -> Step[bool]:
         """All pods at once. Returns whether all were looked at."""
-        needy = list(islice(filter(self._needs, self._set.ordinals), BURST + 1))
-        yield from slow_start_abreast(map(self._replica, needy[:BURST]))
-        if len(needy) > BURST:
+        needy, is_all = self._needy()
+        yield from slow_start_abreast(map(self._replica, needy))
+        if not is_all:
             return False
         condemned = self._members.condemned
         yield from slow_start_abreast(self._keep_condemned(pod, ordinal) for ordinal, pod in condemned.items())
-        yield from slow_start_abreast(self.control.delete(pod) for pod in condemned.values() if not pod.facts.deleting)
+        yield from slow_start_abreast(self._control.delete(pod) for pod in condemned.values() if not pod.facts.deleting)
         return True
+
+    def _needy(self) -> tuple[list[int], bool]:
+        """The pods that need something now, and whether that is all: it is not beyond a number of missing ones."""
+        needy: list[int] = []
+        missing = 0
+        for ordinal in self._set.ordinals:
+            if ordinal not in self._members.replicas:
+                if self._is_held_back(ordinal):
+                    continue
+                if missing == BURST:
+                    return needy, False
+                missing += 1
+            elif not self._needs(ordinal):
+                continue
+            needy.append(ordinal)
+        return needy, True
+
+    def _is_held_back(self, ordinal: int) -> bool:
+        """Whether a pod is not created yet, as its predecessors ended at once."""
+        left = self._patience.seconds_left(self._key, self._set.uid, ordinal, now=self._uptime)
+        if left:
+            self.wait = left if self.wait is None else min(left, self.wait)
+        return left > 0
 
     def _needs(self, ordinal: int) -> bool:
         """Whether something is to be done, or waited for: mostly there is not."""
         pod = self._members.replicas.get(ordinal)
         if pod is None or step_for_replica(self._set, pod.facts, now=self._now) is not PodStep.KEEP:
             return True
-        return pod.facts.phase == "Pending" or not self.control.needs_nothing(pod, ordinal)
+        return pod.facts.phase == "Pending" or not self._control.needs_nothing(pod, ordinal)
 
     def _replica(self, ordinal: int) -> Step[bool]:
         """What a pod that is wanted needs now. Returns whether its successors have to wait."""
         pod = self._members.replicas.get(ordinal)
         if pod is None:
+            if self._is_held_back(ordinal):
+                return True
             revision = revision_for(self._set, self._revisions, ordinal)
             template = template_of(self._set, revision)
-            yield from self.control.create(ordinal, template=template, revision=name_of(revision))
+            yield from self._control.create(ordinal, template=template, revision=name_of(revision))
             return True
         step = step_for_replica(self._set, pod.facts, now=self._now)
         if step is PodStep.REPLACE:
-            yield from self.control.delete(pod)
+            yield from self._control.delete(pod)
+            age = None if pod.facts.created is None else self._now - pod.facts.created
+            self._patience.ended(self._key, self._set.uid, ordinal, age=age, now=self._uptime)
             return True
         if pod.facts.phase == "Pending":
-            yield from self.control.complete_claims(pod, ordinal)
+            yield from self._control.complete_claims(pod, ordinal)
         if step is PodStep.KEEP:
-            yield from self.control.keep(pod, ordinal)
+            yield from self._control.keep(pod, ordinal)
         return step is PodStep.WAIT
 
     def _keep_condemned(self, pod: Entry, ordinal: int) -> Step[None]:
-        if not self.control.claims_have_their_owners(pod, ordinal):
-            yield from self.control.own_claims(pod, ordinal)
+        if not self._control.claims_have_their_owners(pod, ordinal):
+            yield from self._control.own_claims(pod, ordinal)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.reconciliation import RequeueAfter
-from actors.simulation.driving import created_names, deleted_keys
+from actors.simulation.driving import NOW, created_names, deleted_keys
 from protocols.messages.commands import Create, Delete
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Forbidden, NotFound, Outcome
 from protocols.resources import PODS, STATEFULSETS
@@ -111,6 +111,36 @@ def test_a_pod_that_has_ended_is_deleted_and_made_again(phase: str, parallel: bo
     assert deleted_keys(scene.sync()) == ["default/web-0"]
     scene.bench.catch_up()
     assert made(scene.sync()) == ["web-0"]
+
+
+def test_one_that_ends_at_once_again_and_again_is_replaced_later_each_time() -> None:
+    scene = Scene(a_set(1))
+    waits = []
+    for _ in range(3):
+        created = scene.bench.clock.now()
+        scene.bench.show(PODS, member(0, phase="Failed", ready=False, created=created))
+        scene.sync()
+        scene.bench.hide(PODS, "default/web-0")
+        held = scene.sync()
+        assert made(held) == []
+        assert held.result is not None
+        waits.append(held.result.seconds)
+        scene.bench.clock.advance(held.result.seconds)
+        assert made(scene.sync()) == ["web-0"]
+    assert waits == [1.0, 2.0, 4.0]
+
+
+def test_one_that_ends_at_once_holds_up_no_other_in_parallel() -> None:
+    scene = Scene(a_set(3, parallel=True), member(0, phase="Failed", ready=False, created=NOW))
+    assert made(scene.sync()) == ["web-1", "web-2"]
+    scene.bench.catch_up()
+    held = scene.sync()
+    assert (made(held), held.result) == ([], RequeueAfter(1.0))
+
+
+def test_in_parallel_pods_that_are_pending_hold_up_no_others() -> None:
+    pending = [member(i, phase="Pending", ready=False) for i in range(600)]
+    assert made(Scene(a_set(602, parallel=True), *pending).sync()) == ["web-600", "web-601"]
 
 
 def test_one_that_has_ended_and_is_being_deleted_is_waited_for() -> None:
