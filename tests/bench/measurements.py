@@ -33,8 +33,17 @@ def template(app: str) -> dict[str, Any]:
     return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
+KINDS = {"replicasets": "ReplicaSet", "deployments": "Deployment", "statefulsets": "StatefulSet"}
+
+
 def workload(kind: str, name: str, replicas: int) -> bytes:
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template(name)}
+    spec: dict[str, Any] = {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": template(name),
+    }
+    if kind == "StatefulSet":
+        spec |= {"serviceName": name, "podManagementPolicy": "Parallel"}
     return orjson.dumps({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
 
 
@@ -90,11 +99,13 @@ def manager(start: Start, bench: Bench, *flags: str) -> Iterator[Process]:
             process.kill()
 
 
-def measure(bench: Bench, name: str, who: str, start: Start, sets: list[tuple[str, int]], plural: str) -> None:
+def measure(
+    bench: Bench, name: str, who: str, start: Start, sets: list[tuple[str, int]], plural: str, *flags: str
+) -> None:
     """Create all sets at once; until the last has its replicas."""
     pods = sum(replicas for _, replicas in sets)
-    kind = {"replicasets": "ReplicaSet", "deployments": "Deployment"}[plural]
-    with manager(start, bench, *LIFTED) as process:
+    kind = KINDS[plural]
+    with manager(start, bench, *LIFTED, *flags) as process:
         namespace = bench.namespace()
         cpu, of_server, began = process.cpu(), bench.cluster.cpu(), time.monotonic()
         for set_name, replicas in sets:
@@ -121,6 +132,11 @@ def many_small(bench: Bench, who: str, start: Start) -> None:
 
 def many_large(bench: Bench, who: str, start: Start) -> None:
     measure(bench, "10 ReplicaSets of 300", who, start, [(f"r{i}", 300) for i in range(10)], "replicasets")
+
+
+def one_stateful(bench: Bench, who: str, start: Start) -> None:
+    flags = "--controllers=statefulset"
+    measure(bench, "1 parallel StatefulSet of 500", who, start, [("stateful", 500)], "statefulsets", flags)
 
 
 def only_writes(bench: Bench, _who: str, start: Start) -> None:
@@ -257,6 +273,7 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "one-large": one_large,
     "many-small": many_small,
     "many-large": many_large,
+    "stateful": one_stateful,
     "only-writes": only_writes,
     "restart": restart,
     "idle": idle,

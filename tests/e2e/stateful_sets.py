@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.kubectl import Kubectl, Object, name_of, uid_of
 from tests.e2e.running import until
 
 REVISIONS, SETS, CLAIMS = "apps/v1/controllerrevisions", "apps/v1/statefulsets", "persistentvolumeclaims"
@@ -53,6 +53,17 @@ def until_status(kubectl: Kubectl, name: str, **wanted: Any) -> None:
         return observed and all(said.get(field, 0) == value for field, value in wanted.items())
 
     until(is_so, f"the status of {name} says {wanted}", why=lambda: f"{status(kubectl, name)}\n{kubectl.state()}")
+
+
+def replace_pod(kubectl: Kubectl, name: str) -> None:
+    """Delete a pod, until there is another one of its name: for which kubectl itself may wait in vain."""
+
+    def uid() -> str | None:
+        return next((uid_of(pod) for pod in kubectl.items("pods") if name_of(pod) == name), None)
+
+    before = uid()
+    kubectl("delete", "pod", name, "--wait=false")
+    until(lambda: uid() not in (before, None), f"there is another {name}", why=kubectl.state)
 
 
 def until_ready(kubectl: Kubectl, name: str, replicas: int) -> None:

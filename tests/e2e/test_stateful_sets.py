@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.e2e.kubectl import Kubectl, name_of, uid_of
+from tests.e2e.kubectl import Kubectl, name_of
 from tests.e2e.running import until
-from tests.e2e.stateful_sets import CLAIMS, set_image, stateful_set, until_ready, until_updated
+from tests.e2e.stateful_sets import CLAIMS, replace_pod, set_image, stateful_set, until_ready, until_updated
 
 ON_SCALE = {"whenDeleted": "Retain", "whenScaled": "Delete"}
 
@@ -27,9 +27,7 @@ def test_pods_keep_their_names_and_claims(kubectl: Kubectl) -> None:
     assert {name_of(pod): pod["spec"]["hostname"] for pod in made} == {f"db-{i}": f"db-{i}" for i in range(3)}
     assert claims(kubectl) == ["data-db-0", "data-db-1", "data-db-2"]
 
-    before = uid_of(kubectl.get("pods", "db-1"))
-    kubectl("delete", "pod", "db-1")
-    until(lambda: uid_of(kubectl.get("pods", "db-1")) != before, "there is another db-1", why=kubectl.state)
+    replace_pod(kubectl, "db-1")
     until_ready(kubectl, "db", 3)
     assert claims(kubectl) == ["data-db-0", "data-db-1", "data-db-2"]
 

@@ -21,6 +21,7 @@ from tests.e2e.stateful_sets import (
     REVISIONS,
     SETS,
     change,
+    replace_pod,
     revisions,
     set_image,
     stateful_set,
@@ -60,7 +61,7 @@ def updated_above_a_partition(kubectl: Kubectl) -> None:
     change(kubectl, "web", {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}})
     set_image(kubectl, "web", "web:2")
     until_status(kubectl, "web", updatedReplicas=2, readyReplicas=4, currentReplicas=2)
-    kubectl("delete", "pod", "web-0")  # which has a successor of the same revision
+    replace_pod(kubectl, "web-0")  # by one of the same revision
     until_status(kubectl, "web", updatedReplicas=2, readyReplicas=4, currentReplicas=2, replicas=4)
 
 
@@ -73,7 +74,7 @@ def updated_whole(kubectl: Kubectl) -> None:
     until_updated(kubectl, "back", 2)
     set_image(kubectl, "by-hand", "web:2")
     until_status(kubectl, "by-hand", currentReplicas=2, readyReplicas=2)
-    kubectl("delete", "pod", "by-hand-1")
+    replace_pod(kubectl, "by-hand-1")
     until_status(kubectl, "by-hand", currentReplicas=1, updatedReplicas=1, readyReplicas=2)
 
 
@@ -125,6 +126,9 @@ def found(kubectl: Kubectl) -> Snapshot:
                 fields = item["metadata"]["managedFields"]
                 item["metadata"]["managedFields"] = [entry for entry in fields if entry.get("subresource") != "status"]
                 item.pop("status")
+                item["spec"].get("volumes", []).sort(
+                    key=lambda volume: volume["name"]
+                )  # the real one draws their order
         objects[resource] = sorted(
             json.dumps(normalised(item, kubectl.namespace, {}), indent=1, sort_keys=True) for item in items
         )

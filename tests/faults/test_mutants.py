@@ -50,6 +50,8 @@ FIRST = {
     "cluster-info is overwritten": 2,
     "rules are applied by name": 1,
     "where nothing is selected, rules stay": 1,
+    "successors do not wait for their predecessors": 4,
+    "an update does not wait for the pods that it replaced": 24,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 

@@ -6,6 +6,7 @@ as its reconciliation began, and the newest.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from actors.app.system import ControllerSystem
@@ -22,10 +23,11 @@ from actors.simulation.invariants.observing import (
     shown,
 )
 from protocols.messages.commands import Command, Create, Delete
-from protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, make_key, name_of, split_key, uid_of
+from protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, make_key, name_of, uid_of
 from protocols.pods import is_terminal, pod_facts
 from protocols.resources import PODS, STATEFULSETS
 from runtime.apiserver.storage.store import DELETED, Change
+from runtime.faults.vocabulary import FaultKind
 from runtime.tables.table import Table
 
 
@@ -68,10 +70,11 @@ def _identities(pod: Object) -> list[str]:
 
 
 class _Sized(NamedTuple):
-    """What the order of a set's pods follows from."""
+    """What the order of a set's pods follows from. patience: minReadySeconds."""
 
     ordinals: range
     ordered: bool
+    patience: int
 
 
 class _Begun(NamedTuple):
@@ -82,8 +85,10 @@ class _Begun(NamedTuple):
 
 
 class OrderIsKept:
-    """With policy OrderedReady a pod is made once its predecessors are ready, and one that is not wanted goes once its
-    successors are gone. With any policy, one that an update replaces goes while its successors are ready.
+    """With policy OrderedReady a pod is made once its predecessors are available, and one that is not wanted goes once
+    its successors are gone. With any policy, one that an update replaces goes while its successors are available.
+
+    A manager whose clock is ahead finds them available by that, as upstream's.
     """
 
     name = "the order of pods is kept"
@@ -92,10 +97,13 @@ class OrderIsKept:
     def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
         self._sender = sender
         self._sets: History[_Sized] = History()  # by uid
-        self._ready: History[bool] = History()  # by the pod's key: running, ready, and not on its way out
+        self._ready: History[float] = History()  # by the pod's key: since when it is ready, in Unix seconds; or never
         self._there: History[bool] = History()  # by the pod's key
         self._streaks: Streaks[_Begun] = Streaks(cluster)
         self._newest = 0
+        self._clock = cluster.clock
+        jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
+        self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -120,13 +128,15 @@ class OrderIsKept:
             spec = obj["spec"]
             start = (spec.get("ordinals") or {}).get("start", 0)
             ordered = spec["podManagementPolicy"] == "OrderedReady"
-            self._sets.note(uid_of(obj), change.revision, _Sized(range(start, start + spec["replicas"]), ordered))
+            size = _Sized(range(start, start + spec["replicas"]), ordered, spec.get("minReadySeconds") or 0)
+            self._sets.note(uid_of(obj), change.revision, size)
         elif change.storage == "pods":
             facts = pod_facts(decode_object(change.raw))
             there = change.type != DELETED
-            ready = there and facts.phase == "Running" and facts.ready and not facts.deleting
+            ready = there and facts.phase == "Running" and not facts.deleting
             self._there.note(change.key, change.revision, there)
-            self._ready.note(change.key, change.revision, ready)
+            since = facts.ready_since if ready and facts.ready_since is not None else math.inf
+            self._ready.note(change.key, change.revision, since)
 
     def _submitted(self, process: str, system: ControllerSystem, command: Command, fail: Fail) -> None:
         owner, key = _concerned(system, command)
@@ -142,42 +152,44 @@ class OrderIsKept:
         if key is None or not sizes:
             return
         if isinstance(command, Create):
-            objections = [self._against_creation(owner, key, size, begun) for size in sizes]
+            objections = [self._against_creation(key, size, begun) for size in sizes]
         else:
             entry = shown(system, PODS.id, key)
             if entry is None or is_terminal(entry.facts):
                 return
-            objections = [self._against_deletion(owner, key, size, begun) for size in sizes]
+            objections = [self._against_deletion(key, size, begun) for size in sizes]
         if all(objections):
             fail(f"{type(command).__name__} {key} of {owner.name}: {objections[-1]}")
 
-    def _against_creation(self, owner: OwnerRef, key: Key, size: _Sized, begun: _Begun) -> str:
+    def _against_creation(self, key: Key, size: _Sized, begun: _Begun) -> str:
         """What speaks against it, if the set is so; "" if nothing does."""
         ordinal = _ordinal(key)
         if ordinal not in size.ordinals:
             return f"its ordinals are {size.ordinals}"
         if not size.ordered:
             return ""
-        return self._not_ready(owner, key, range(size.ordinals.start, ordinal), begun)
+        return self._not_available(key, range(size.ordinals.start, ordinal), size, begun)
 
-    def _against_deletion(self, owner: OwnerRef, key: Key, size: _Sized, begun: _Begun) -> str:
+    def _against_deletion(self, key: Key, size: _Sized, begun: _Begun) -> str:
         ordinal = _ordinal(key)
         if ordinal in size.ordinals:
-            return self._not_ready(owner, key, range(ordinal + 1, size.ordinals.stop), begun)
+            return self._not_available(key, range(ordinal + 1, size.ordinals.stop), size, begun)
         if not size.ordered:
             return ""
         later = [each for each in range(ordinal + 1, ordinal + 20) if each not in size.ordinals]
-        there = [each for each in later if self._was(self._there, owner, key, each, begun) == {True}]
+        known = {each: self._there.between(_sibling(key, each), begun.pods, self._newest) for each in later}
+        there = [each for each, values in known.items() if values and all(values)]
         return f"those with ordinals {there} are not gone" if there else ""
 
-    def _not_ready(self, owner: OwnerRef, key: Key, ordinals: range, begun: _Begun) -> str:
-        waiting = [each for each in ordinals if True not in self._was(self._ready, owner, key, each, begun)]
-        return f"those with ordinals {waiting} are not ready" if waiting else ""
-
-    def _was(self, history: History[bool], owner: OwnerRef, key: Key, ordinal: int, begun: _Begun) -> set[bool]:
-        """The values that could be known."""
-        one = make_key(split_key(key)[0], f"{owner.name}-{ordinal}")
-        return set(history.between(one, begun.pods, self._newest))
+    def _not_available(self, key: Key, ordinals: range, size: _Sized, begun: _Begun) -> str:
+        """Those that could at no version be known to be available."""
+        latest = self._clock.now() + self._ahead - size.patience
+        waiting = [
+            each
+            for each in ordinals
+            if min(self._ready.between(_sibling(key, each), begun.pods, self._newest), default=math.inf) > latest
+        ]
+        return f"those with ordinals {waiting} are not available" if waiting else ""
 
 
 def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | None, Key | None]:
@@ -193,3 +205,7 @@ def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | N
 
 def _ordinal(key: Key) -> int:
     return int(key.rpartition("-")[2])
+
+
+def _sibling(key: Key, ordinal: int) -> Key:
+    return f"{key.rpartition('-')[0]}-{ordinal}"

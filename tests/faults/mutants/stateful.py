@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from actors.controllers.workloads.statefulset import reconciler
-from actors.controllers.workloads.statefulset.ordering import PodStep
+from actors.controllers.workloads.statefulset.ordering import PodStep, revision_of
 from actors.simulation.campaign.stateful_setting import STATEFUL_TOO
 from protocols.pods import PodFacts, is_terminal
 from tests.faults.mutants.mutant import Mutant
@@ -29,9 +29,15 @@ def successors_wait_for_nobody() -> Iterator[None]:
 
 
 @contextmanager
-def claims_that_go_are_used() -> Iterator[None]:
-    """A new pod gets the claim that is collected with the former one of its name."""
-    with patch("actors.controllers.workloads.statefulset.pod_control.is_stale", lambda *_: False):
+def updates_wait_for_nobody() -> Iterator[None]:
+    """A pod of an old revision is deleted while those above it are not ready again."""
+
+    def hasty(stateful_set: Any, members: Any, *, update: str, now: float) -> list[int]:
+        found = (ordinal for ordinal in reversed(members.replicas) if ordinal >= (stateful_set.partition or 0))
+        old = (each for each in found if revision_of(members.replicas[each]) != update)
+        return [each for each in old if not members.replicas[each].facts.deleting][:1]
+
+    with patch.object(reconciler, "next_for_update", hasty):
         yield
 
 
@@ -43,9 +49,9 @@ STATEFUL = (
         setting=STATEFUL_TOO,
     ),
     Mutant(
-        name="a claim that goes with a former pod is used",
-        source="kubernetes/kubernetes#99728, which made the controller wait",
-        mutation=claims_that_go_are_used,
+        name="an update does not wait for the pods that it replaced",
+        source="kubernetes/kubernetes#112307: not until they are available",
+        mutation=updates_wait_for_nobody,
         setting=STATEFUL_TOO,
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from actors.controllers.shared.generated_names import generate_name
@@ -25,6 +26,7 @@ INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _MEMBER = re.compile(r"(.*)-(0|[1-9][0-9]*)")
 
 
+@lru_cache(maxsize=65_536)  # every look at a set asks this of each of its pods, several times
 def parent_and_ordinal(name: str) -> tuple[str, int]:
     """("web", 3) of web-3. ("", -1) of a name that ends in no number, or in one that is too large."""
     found = _MEMBER.fullmatch(name)

@@ -135,6 +135,11 @@ class PodControl:
         """Whether `keep` would do nothing."""
         return self._is_itself(pod, ordinal) and self.claims_have_their_owners(pod, ordinal)
 
+    def claims_are_there(self, ordinal: int) -> bool:
+        """Whether a pod has all its claims, and none of them goes."""
+        there = [claim for claim in self._known_claims(ordinal) if not is_deleting(claim)]
+        return len(there) == len(self._set.claim_templates)
+
     def claims_have_their_owners(self, pod: Entry, ordinal: int) -> bool:
         member = self._member(pod, ordinal)
         return all(has_its_owners(claim, self._set, member) for claim in self._known_claims(ordinal))

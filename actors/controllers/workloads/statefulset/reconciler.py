@@ -15,6 +15,7 @@ Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set.go, stateful_se
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from actors.controllers.shared.ownership import claim
 from actors.controllers.shared.replica_status import seconds_to_next_availability
@@ -58,6 +59,13 @@ BURST = 500  # pods that policy Parallel creates in one sync
 UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at again
 
 
+class _Managed(NamedTuple):
+    """acted: pods or claims may have been written. wait: seconds to look again after."""
+
+    acted: bool = False
+    wait: float | None = None
+
+
 class StatefulSetReconciler:
     """Key: "namespace/name" of a StatefulSet."""
 
@@ -81,7 +89,7 @@ class StatefulSetReconciler:
         known = yield from claim_revisions(
             self._revisions, owner=obj, owners=STATEFULSETS, matches=found.selector.matches
         )
-        yield from claim(
+        pods = yield from claim(
             [*self._pods.entries_owned_by(entry.uid), *self._pods.orphan_entries(found.namespace)],
             lister=self._pods,
             owner=obj,
@@ -97,13 +105,14 @@ class StatefulSetReconciler:
             return RequeueAfter(UNREADABLE_WAIT)
         revisions = yield from settle_revisions(found, known)
         failure: Exception | None = None
-        wait: float | None = None
+        managed = _Managed(acted=True)
         try:
-            wait = yield from self._manage(found, revisions)
+            managed = yield from self._manage(found, revisions, pods)
         except FAILURES as err:
             failure = err
         now = self._clock.now()
-        pods = self._pods_of(found)
+        if managed.acted:
+            pods = self._pods_of(found)
         status = status_of(
             found,
             pods,
@@ -120,7 +129,7 @@ class StatefulSetReconciler:
         yield from truncate_history(found, revisions, map(revision_of, pods))
         if failure is not None:
             raise failure
-        waits = [] if wait is None else [wait]
+        waits = [] if managed.wait is None else [managed.wait]
         if found.min_ready_seconds > 0 and status.get("readyReplicas", 0) != status["availableReplicas"]:
             waits.append(self._next_availability(found, pods, counted=now))
         return RequeueAfter(min(waits)) if waits else None
@@ -143,29 +152,28 @@ class StatefulSetReconciler:
             if found.selector.matches(pod.facts.labels) and ordinal_of(split_key(pod.key)[1], found.name) is not None
         ]
 
-    def _members(self, found: StatefulSet) -> Members:
-        return members_of(found, self._pods_of(found))
-
-    def _manage(self, found: StatefulSet, revisions: Revisions) -> Step[float | None]:
-        """Create missing pods, delete those that are not wanted, and then take an update further.
-
-        Returns seconds to look again after.
-        """
+    def _manage(self, found: StatefulSet, revisions: Revisions, pods: Sequence[Entry]) -> Step[_Managed]:
+        """Create missing pods, delete those that are not wanted, and then take an update further."""
         if self._several_unavailable:
             self._metrics.allowed(found, found.at_once())
         if is_deleting(found.obj):
-            return None
+            return _Managed()
         control = PodControl(found, pods=self._pods, claims=self._claims)
-        members, patience = self._members(found), self._patience
-        sync = _Sync(found, revisions, members, control=control, patience=patience, clock=self._clock)
+        members = members_of(found, pods)
+        sync = _Sync(found, revisions, members, control=control, patience=self._patience, clock=self._clock)
         settled = yield from sync.in_order() if found.ordered else sync.in_parallel()
+        acted = sync.acted
         if settled and found.rolling:
-            yield from self._update(found, revisions, control)
-        return sync.wait
+            members = members_of(found, self._pods_of(found)) if acted else members
+            if (yield from self._update(found, revisions, members, control)):
+                acted = True
+        return _Managed(acted, sync.wait)
 
-    def _update(self, found: StatefulSet, revisions: Revisions, control: PodControl) -> Step[None]:
-        """Delete pods that are of another revision than the set's, as many as may be gone at once."""
-        members, now = self._members(found), self._clock.now()
+    def _update(self, found: StatefulSet, revisions: Revisions, members: Members, control: PodControl) -> Step[bool]:
+        """Delete pods that are of another revision than the set's, as many as may be gone at once. Returns whether
+        there were some.
+        """
+        now = self._clock.now()
         choose = next_for_update
         if self._several_unavailable:
             self._metrics.unavailable(found, unavailable_replicas(found, members, now=now))
@@ -174,12 +182,13 @@ class StatefulSetReconciler:
         failures = yield from abreast(control.delete(members.replicas[ordinal]) for ordinal in old)
         if failures:
             raise failures[0]
+        return bool(old)
 
 
 class _Sync:
     """The pods of one set as one sync found them, and what it does about them.
 
-    wait: seconds after which a pod may be created that is held back now.
+    acted: it may have written something. wait: seconds after which a pod may be created that is held back now.
     """
 
     def __init__(
@@ -195,6 +204,7 @@ class _Sync:
         self._set, self._revisions, self._members = found, revisions, members
         self._control, self._patience = control, patience
         self._now, self._uptime, self._key = clock.now(), clock.monotonic(), key_of(found.obj)
+        self.acted = False
         self.wait: float | None = None
 
     def in_order(self) -> Step[bool]:
@@ -202,12 +212,14 @@ class _Sync:
         for ordinal in self._set.ordinals:
             if not self._needs(ordinal):
                 continue
+            self.acted = True
             if (yield from self._replica(ordinal)):
                 return False
-        for ordinal, pod in self._members.condemned.items():
-            yield from self._keep_condemned(pod, ordinal)
         if not self._members.condemned:
             return True
+        self.acted = True
+        for ordinal, pod in self._members.condemned.items():
+            yield from self._keep_condemned(pod, ordinal)
         ordinal, pod = next(iter(self._members.condemned.items()))
         is_first = first_unavailable(self._set, self._members, now=self._now) == ordinal
         if step_for_condemned(self._set, pod.facts, is_first_unavailable=is_first, now=self._now) is PodStep.DELETE:
@@ -217,6 +229,7 @@ class _Sync:
     def in_parallel(self) -> Step[bool]:
         """All pods at once. Returns whether all were looked at."""
         needy, is_all = self._needy()
+        self.acted = bool(needy or self._members.condemned)
         yield from slow_start_abreast(map(self._replica, needy))
         if not is_all:
             return False
@@ -253,7 +266,9 @@ class _Sync:
         pod = self._members.replicas.get(ordinal)
         if pod is None or step_for_replica(self._set, pod.facts, now=self._now) is not PodStep.KEEP:
             return True
-        return pod.facts.phase == "Pending" or not self._control.needs_nothing(pod, ordinal)
+        if pod.facts.phase == "Pending" and not self._control.claims_are_there(ordinal):
+            return True
+        return not self._control.needs_nothing(pod, ordinal)
 
     def _replica(self, ordinal: int) -> Step[bool]:
         """What a pod that is wanted needs now. Returns whether its successors have to wait."""
