@@ -38,15 +38,15 @@ class Term(NamedTuple):
 
 
 def required_terms(affinity: Mapping[str, Any] | None) -> tuple[Term, ...] | None:
-    """The alternatives in a pod's spec.affinity, one of which has to match; None if it requires nothing.
-
-    A term that cannot be understood matches nothing, as upstream.
-    """
+    """The alternatives in a pod's spec.affinity, one of which has to match; None if it requires nothing."""
     required = ((affinity or {}).get("nodeAffinity") or {}).get(REQUIRED)
-    if required is None:
-        return None
+    return None if required is None else terms_of(required)
+
+
+def terms_of(selector: Mapping[str, Any]) -> tuple[Term, ...]:
+    """The alternatives of a NodeSelector. A term that cannot be understood matches nothing, as upstream."""
     terms = []
-    for term in required.get("nodeSelectorTerms") or ():
+    for term in selector.get("nodeSelectorTerms") or ():
         try:
             labels = tuple(_label_requirement(one) for one in term.get("matchExpressions") or ())
             fields = tuple(_field_requirement(one) for one in term.get("matchFields") or ())

@@ -117,6 +117,10 @@ SECRETS = Resource(version="v1", plural="secrets", kind="Secret")
 SERVICE_ACCOUNTS = Resource(version="v1", plural="serviceaccounts", kind="ServiceAccount")
 RESOURCE_QUOTAS = Resource(version="v1", plural="resourcequotas", kind="ResourceQuota")
 PERSISTENT_VOLUME_CLAIMS = Resource(version="v1", plural="persistentvolumeclaims", kind="PersistentVolumeClaim")
+PERSISTENT_VOLUMES = Resource(version="v1", plural="persistentvolumes", kind="PersistentVolume", namespaced=False)
+STORAGE_CLASSES = Resource(
+    group="storage.k8s.io", version="v1", plural="storageclasses", kind="StorageClass", namespaced=False
+)
 SERVICES = Resource(version="v1", plural="services", kind="Service")
 ENDPOINTS = Resource(version="v1", plural="endpoints", kind="Endpoints")
 REPLICATION_CONTROLLERS = Resource(version="v1", plural="replicationcontrollers", kind="ReplicationController")

@@ -59,6 +59,7 @@ class LocalCluster:
         authorization: str = RBAC,
         enable_plugins: Collection[str] = (),
         disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
+        volumes: bool = False,
         log: FilteringBoundLogger | None = None,
     ) -> Self:
         """A cluster in this directory, which is made if it is not there; what it held before, it holds again.
@@ -77,6 +78,8 @@ class LocalCluster:
         administrator may do everything; "always-allow": so may everybody who is let in.
         enable_plugins, disable_plugins: admission plugins that are on beside kube-apiserver's default ones, or off; by
         default those are off that rest on controllers, as ServiceAccount does on the one that makes the accounts.
+        volumes: claims get hollow volumes, and pods wait for those of their claims; for clusters where a controller
+        binds the two, as persistentvolume-binder-controller among BUILT_IN.
 
         The processes end with this one, however it ends; nodes that end by themselves are started again.
         Raises LaunchError, as for a directory that another process uses, or that others own or can write.
@@ -99,6 +102,7 @@ class LocalCluster:
             access=AccessSettings(authorization=authorization),
             enable_plugins=enable_plugins,
             disable_plugins=disable_plugins,
+            volumes=volumes,
         )
         if one.nodes is None:
             return cls(one.server, None)
@@ -183,6 +187,7 @@ def start_local_cluster(
     access: AccessSettings = BY_ROLES,
     enable_plugins: Collection[str] = (),
     disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
+    volumes: bool = False,
 ) -> LocalCluster:
     """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
 
@@ -212,5 +217,7 @@ def start_local_cluster(
         told += [f"--node-key={server.node_key}", f"--logging-format={log_format}"]
         if quiet:
             told.append("--quiet")
+        if volumes:
+            told.append("--volumes")
         fleet = KeptChild(lambda: start_module("actors.hollow.process", told), what=NODES)
     return LocalCluster(server, fleet)

@@ -18,6 +18,7 @@ from actors.controllers.built_in import BUILT_IN
 from actors.controllers.identity.options import ServiceAccountOptions
 from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from actors.controllers.objects import garbage_collector, namespace
+from actors.controllers.storage import persistentvolume_binder
 from actors.engine.elector import Election
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec, runs
@@ -126,6 +127,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         access=access_of(embedded),
         enable_plugins=enabled,
         disable_plugins=sorted({*embedded.disable_plugins, *missing}),
+        volumes=runs(persistentvolume_binder.SPEC.name, BUILT_IN, options),
     )
     closing.callback(local.stop)
     return local

@@ -28,6 +28,7 @@ from actors.controllers.identity import (
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.objects import garbage_collector, namespace, resourcequota
+from actors.controllers.storage import claim_protection, persistentvolume_binder, volume_protection
 from actors.controllers.workloads import (
     daemonset,
     deployment,
@@ -72,7 +73,10 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     service_lb.SPEC,
     node_route.SPEC,
     cloud_node_lifecycle.SPEC,
+    persistentvolume_binder.SPEC,
     clusterrole_aggregation.SPEC,
+    claim_protection.SPEC,
+    volume_protection.SPEC,
     ttl_after_finished.SPEC,
     root_ca_publisher.SPEC,
     trust_bundle_publisher.SPEC,

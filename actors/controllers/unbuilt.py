@@ -80,66 +80,6 @@ class EphemeralVolumeOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersistentVolumeBinderOptions(ControllerOptions):
-    configz_block = "PersistentVolumeBinderController"
-
-    sync_period: float = flag(
-        15.0,
-        "How often volumes and claims are matched.",
-        name="pvclaimbinder-sync-period",
-        kind=DURATION,
-        config="PVClaimBinderSyncPeriod",
-    )
-    enable_dynamic_provisioning: bool = flag(
-        True, "Make volumes for claims.", config="VolumeConfiguration.EnableDynamicProvisioning"
-    )
-    enable_hostpath_provisioner: bool = flag(
-        False, "Make them on the host, for tests.", config="VolumeConfiguration.EnableHostPathProvisioning"
-    )
-    flex_volume_plugin_dir: str = flag(
-        "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/",
-        "Directory of volume plugins.",
-        config="VolumeConfiguration.FlexVolumePluginDir",
-    )
-    recycler_pod_template_nfs: str = flag(
-        "",
-        "File with the pod that scrubs an NFS volume.",
-        name="pv-recycler-pod-template-filepath-nfs",
-        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.PodTemplateFilePathNFS",
-    )
-    recycler_minimum_timeout_nfs: int = flag(
-        300,
-        "Seconds that it has, at least.",
-        name="pv-recycler-minimum-timeout-nfs",
-        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.MinimumTimeoutNFS",
-    )
-    recycler_increment_timeout_nfs: int = flag(
-        30,
-        "Seconds more a Gi.",
-        name="pv-recycler-increment-timeout-nfs",
-        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.IncrementTimeoutNFS",
-    )
-    recycler_pod_template_hostpath: str = flag(
-        "",
-        "File with the pod that scrubs a host path.",
-        name="pv-recycler-pod-template-filepath-hostpath",
-        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.PodTemplateFilePathHostPath",
-    )
-    recycler_minimum_timeout_hostpath: int = flag(
-        60,
-        "Seconds that it has, at least.",
-        name="pv-recycler-minimum-timeout-hostpath",
-        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.MinimumTimeoutHostPath",
-    )
-    recycler_increment_timeout_hostpath: int = flag(
-        30,
-        "Seconds more a Gi.",
-        name="pv-recycler-timeout-increment-hostpath",
-        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.IncrementTimeoutHostPath",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceClaimOptions(ControllerOptions):
     configz_block = "ResourceClaimController"
 
@@ -188,19 +128,12 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         name="device-taint-eviction-controller", options=DeviceTaintEvictionOptions, checks=(_device_taint_workers,)
     ),
     UnbuiltController(
-        name="persistentvolume-binder-controller",
-        aliases=("persistentvolume-binder",),
-        options=PersistentVolumeBinderOptions,
-    ),
-    UnbuiltController(
         name="persistentvolume-attach-detach-controller",
         aliases=("attachdetach",),
         options=AttachDetachOptions,
         checks=(_attach_detach_period,),
     ),
     UnbuiltController(name="persistentvolume-expander-controller", aliases=("persistentvolume-expander",)),
-    UnbuiltController(name="persistentvolumeclaim-protection-controller", aliases=("pvc-protection",)),
-    UnbuiltController(name="persistentvolume-protection-controller", aliases=("pv-protection",)),
     UnbuiltController(name="volumeattributesclass-protection-controller"),
     UnbuiltController(name="podgroup-protection-controller"),
     UnbuiltController(

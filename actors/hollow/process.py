@@ -1,9 +1,9 @@
 """The hollow cluster as a process of its own: `python -m actors.hollow.process --kubeconfig FILE --nodes 3 --zones 2`.
 
-Its nodes, kubelets and scheduler are controllers like any other, in an actor system of their own: nothing that happens
-to the controller manager happens to them. What they read is read by the user of the kubeconfig; with --node-key each
-kubelet writes as its node, over connections that all share. It ends with the process that started it, however that
-ended.
+Its nodes, kubelets, scheduler and provisioner are controllers like any other, in an actor system of their own: nothing
+that happens to the controller manager happens to them. What they read is read by the user of the kubeconfig; with
+--node-key each kubelet writes as its node, over connections that all share. It ends with the process that started it,
+however that ended.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from actors.app.connection import connect
 from actors.app.system import ControllerSystem
-from actors.hollow import scheduler
 from actors.hollow.fleet import HollowNode, make_fleet
+from actors.hollow.scheduler import CLIENT
 from actors.hollow.specs import specs_of
 from actors.options import Options
 from runtime.client.config import ConfigError, Credential, CredentialSource
@@ -42,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--zones", type=int, default=2)
     parser.add_argument("--pods-per-node", type=int, default=110)
+    parser.add_argument("--volumes", action="store_true", help="make volumes for claims, and have pods wait for them")
     parser.add_argument("--logging-format", choices=("text", "json"), default="text")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     arguments = parser.parse_args(argv)
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     metrics = Metrics()
     try:
         fleet = make_fleet(nodes=arguments.nodes, zones=arguments.zones, pods=arguments.pods_per_node)
-        specs = specs_of(fleet)
+        specs = specs_of(fleet, volumes=arguments.volumes)
         load = partial(
             load_config, master=None, context=arguments.context, environ=os.environ, clock=clock, metrics=metrics
         )
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.node_key is not None:
             others |= credentials_of(fleet.values(), arguments.node_key.read_bytes())
         if arguments.scheduler_kubeconfig:
-            others[scheduler.SPEC.client] = load(kubeconfig=arguments.scheduler_kubeconfig).credentials
+            others[CLIENT] = load(kubeconfig=arguments.scheduler_kubeconfig).credentials
     except (ConfigError, ValueError, OSError) as err:
         log.error("hollow cluster cannot start", error=str(err))
         return 1

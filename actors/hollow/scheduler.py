@@ -1,8 +1,8 @@
 """A small scheduler: binds pods to nodes. Key: pod.
 
-Looks at requests, nodeSelector, required node affinity, taints, cordons and host ports; spreads the pods of one owner
-over zones and nodes, and prefers the emptier node. First come, first served. A pod that fits nowhere waits for a change
-of nodes or for pods that go, at least as long as its backoff (1 to 10 s), as upstream.
+Looks at requests, nodeSelector, required node affinity, taints, cordons, host ports and claims; spreads the pods of one
+owner over zones and nodes, and prefers the emptier node. First come, first served. A pod that fits nowhere waits for a
+change of nodes or for pods that go, at least as long as its backoff (1 to 10 s), as upstream.
 
 Source: kubernetes v1.36 pkg/scheduler/{schedule_one.go,eventhandlers.go}, pkg/scheduler/backend/queue.
 """
@@ -14,6 +14,13 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
+from actors.controllers.storage.persistentvolume_binder.matching import (
+    UNCLAIMED_VOLUMES,
+    VOLUME_FACTS,
+    VOLUMES_BY_CLAIM,
+)
+from actors.controllers.storage.persistentvolume_binder.spec import CLAIM_FACTS
+from actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
 from actors.hollow.demand import Demand, demand_of
 from actors.hollow.fitting import (
     UNUSED,
@@ -27,6 +34,7 @@ from actors.hollow.fitting import (
 )
 from actors.hollow.placements import Placement, Placements
 from actors.hollow.timing import MANY, look_again
+from actors.hollow.volumes import NOTHING, Claimed, PodVolumes, UnusableError
 from actors.reconciliation import (
     Change,
     Interest,
@@ -47,7 +55,8 @@ from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, encode_object, split_key
 from protocols.pods import is_terminal
-from protocols.resources import NODES, PODS
+from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
+from protocols.volumes import claims_of, class_of, key_of_reference
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -81,6 +90,39 @@ def _those_that_wait_for_a_node(change: Change, tables: Tables) -> Iterable[Key]
     return _waiting(tables)
 
 
+def volume_watches() -> tuple[Watch[Key], ...]:
+    return (
+        Watch(PERSISTENT_VOLUME_CLAIMS, to=_those_that_use_claim),
+        Watch(PERSISTENT_VOLUMES, to=_those_that_wait_for_volume, interest=Interest(changed=("phase", "claim"))),
+        Watch(STORAGE_CLASSES, to=_those_that_wait_for_class, interest=Interest(types=(EventType.ADDED,))),
+    )
+
+
+def _those_that_use_claim(change: Change, tables: Tables) -> Iterable[Key]:
+    return _users(tables, change.key)
+
+
+def _those_that_wait_for_volume(change: Change, tables: Tables) -> Iterable[Key]:
+    reference = (change.new.get("spec") or {}).get("claimRef")
+    if reference is not None:
+        return _users(tables, key_of_reference(reference))
+    return _users_of_class(tables, class_of(change.new))
+
+
+def _those_that_wait_for_class(change: Change, tables: Tables) -> Iterable[Key]:
+    return _users_of_class(tables, change.key)
+
+
+def _users_of_class(tables: Tables, class_: str) -> Iterable[Key]:
+    for claim in tables[PERSISTENT_VOLUME_CLAIMS].entries():
+        if claim.facts.class_ == class_ and claim.facts.phase != "Bound":
+            yield from _users(tables, claim.key)
+
+
+def _users(tables: Tables, claim: Key) -> Iterable[Key]:
+    return (entry.key for entry in tables[PODS].indexed_entries(CLAIMS, claim) if not entry.facts.node)
+
+
 def _waiting(tables: Tables) -> Iterable[Key]:
     return (entry.key for entry in islice(tables[PODS].indexed_entries(NODE, ""), MOST_WOKEN))
 
@@ -102,14 +144,17 @@ class _Wait:
 class HollowScheduler:
     """Key: "namespace/name" of a pod. It remembers placements, and pods that fitted nowhere."""
 
-    def __init__(self, *, tables: Tables, clock: Clock) -> None:
+    def __init__(self, *, tables: Tables, clock: Clock, volumes: PodVolumes | None = None) -> None:
+        """volumes: None: claims of pods are not looked at."""
         self._pods, self._nodes, self._clock = tables[PODS], tables[NODES], clock
+        self._volumes = volumes
         self._placements: Placements | None = None
         self._views: dict[str, tuple[Entry, NodeView]] = {}
         self._order: list[NodeView] = []
         self._node_changes = 0
         self._start = 0  # where the next search through the nodes begins
         self._waits: dict[Key, _Wait] = {}
+        self._prepared: dict[Key, str] = {}  # pods whose claims are being bound, and the node that they are for
 
     def reconcile(self, key: Key) -> Reconciliation:
         placements = self._placements
@@ -119,18 +164,32 @@ class HollowScheduler:
         self._account(placements, key, entry)
         if entry is None or not _is_unassigned(entry) or placements.get(key) is not None:
             self._waits.pop(key, None)
+            self._prepared.pop(key, None)
             return None
         pod = self._pods.object_of(entry)
         if not _is_ours(pod):
             return None
         demand = placements.shared(demand_of(pod, controller=entry.controller))
         self._look_at_nodes()
-        later = self._too_early(key, demand, placements)
+        has_claims = self._volumes is not None and any(claims_of(pod))
+        later = self._too_early(key, demand, placements, has_claims=has_claims)
         if later is not None:
             return later
-        chosen, reasons = self._choose(demand, placements)
+        claimed = NOTHING
+        if self._volumes is not None and has_claims:
+            try:
+                claimed = self._volumes.look(pod)
+            except UnusableError as err:
+                return (yield from self._wait(key, pod, demand, placements, unusable_message(len(self._order), err)))
+        chosen, reasons = self._prepared_node(key, demand, placements, claimed), Counter[str]()
         if chosen is None:
-            return (yield from self._wait(key, pod, demand, placements, reasons))
+            chosen, reasons = self._choose(demand, placements, claimed)
+        if chosen is None:
+            message = failure_message(len(self._order), reasons)
+            return (yield from self._wait(key, pod, demand, placements, message))
+        if self._volumes is not None and not (yield from self._volumes.prepare(claimed, chosen)):
+            self._prepared[key] = chosen.name
+            return RequeueAfter(MOST_BACKOFF)  # its claims are being bound: their changes bring us back
         yield from self._bind(key, entry, pod, Placement(entry.uid, chosen.name, demand, assumed=True), placements)
         return None
 
@@ -168,20 +227,29 @@ class HollowScheduler:
             self._order = interleaved([view for _, view in self._views.values()])
             self._node_changes += 1
 
-    def _too_early(self, key: Key, demand: Demand, placements: Placements) -> RequeueAfter | None:
-        """When this pod is worth another try; None if it is now."""
+    def _too_early(self, key: Key, demand: Demand, placements: Placements, *, has_claims: bool) -> RequeueAfter | None:
+        """When this pod is worth another try; None if it is now. What becomes of claims is not counted."""
         wait = self._waits.get(key)
         if wait is None or wait.demand != demand:
             return None
         now = self._clock.monotonic()
         if now < wait.until:
             return look_again(due=wait.until, now=now)
-        if wait.changes == self._node_changes + placements.releases:
+        if wait.changes == self._node_changes + placements.releases and not has_claims:
             wait.looks += 1
             return RequeueAfter(wait.backoff(wait.looks))
         return None
 
-    def _choose(self, demand: Demand, placements: Placements) -> tuple[NodeView | None, Counter[str]]:
+    def _prepared_node(self, key: Key, demand: Demand, placements: Placements, claimed: Claimed) -> NodeView | None:
+        """The node that its claims were bound for, if it still does."""
+        known = self._views.get(self._prepared.get(key, ""))
+        if known is None or self._volumes is None:
+            return None
+        node = known[1]
+        why = misfits(demand, node, placements.usages.get(node.name, UNUSED)) or self._volumes.misfits(claimed, node)
+        return None if why else node
+
+    def _choose(self, demand: Demand, placements: Placements, claimed: Claimed) -> tuple[NodeView | None, Counter[str]]:
         """The node to bind to; None, and the reasons with how many nodes they hold on, if the pod fits nowhere."""
         order, usages = self._order, placements.usages
         enough = nodes_to_find(len(order))
@@ -191,6 +259,8 @@ class HollowScheduler:
         for looked_at in range(1, len(order) + 1):
             node = order[(self._start + looked_at - 1) % len(order)]
             why = misfits(demand, node, usages.get(node.name, UNUSED))
+            if not why and self._volumes is not None and claimed is not NOTHING:
+                why = self._volumes.misfits(claimed, node)
             if why:
                 reasons.update(why)
                 continue
@@ -222,9 +292,7 @@ class HollowScheduler:
         if not isinstance(outcome, NotFound | Conflict):
             raise CommandFailed(command, outcome)
 
-    def _wait(
-        self, key: Key, pod: Object, demand: Demand, placements: Placements, reasons: Counter[str]
-    ) -> Step[RequeueAfter]:
+    def _wait(self, key: Key, pod: Object, demand: Demand, placements: Placements, message: str) -> Step[RequeueAfter]:
         """Say why it fits nowhere, and try again later."""
         wait = self._waits.get(key)
         if wait is None or wait.demand != demand:
@@ -233,7 +301,6 @@ class HollowScheduler:
         wait.changes = self._node_changes + placements.releases
         backoff = wait.backoff(wait.attempts)
         wait.until = self._clock.monotonic() + backoff
-        message = failure_message(len(self._order), reasons)
         yield record(PODS, pod, "Warning", "FailedScheduling", message)
         conditions = (pod.get("status") or {}).get("conditions")
         condition = changed_condition(
@@ -254,12 +321,35 @@ def _is_ours(pod: Object) -> bool:
     return (spec.get("schedulerName") or SCHEDULER_NAME) == SCHEDULER_NAME and not spec.get("schedulingGates")
 
 
-SPEC = ControllerSpec(
-    name="hollow-scheduler-controller",
-    never_blocks=True,
-    client="hollow-scheduler",
-    component=SCHEDULER_NAME,
-    queues=(Queue(watches=scheduler_watches(), concurrency=MANY, terminal=()),),
-    indexes=(PODS_BY_NODE,),
-    build=lambda context: HollowScheduler(tables=context.tables, clock=context.clock),
-)
+def unusable_message(nodes: int, why: UnusableError) -> str:
+    """Why no node was looked at."""
+    return f"0/{nodes} nodes are available: {why}."
+
+
+CLIENT = "hollow-scheduler"
+
+
+def scheduler_spec(*, volumes: bool = True) -> ControllerSpec:
+    """volumes: pods wait for their claims, and claims that wait for a pod are given a node. Without them none of that
+    is watched.
+    """
+    return ControllerSpec(
+        name="hollow-scheduler-controller",
+        never_blocks=True,
+        client=CLIENT,
+        component=SCHEDULER_NAME,
+        queues=(
+            Queue(
+                watches=(*scheduler_watches(), *(volume_watches() if volumes else ())),
+                concurrency=MANY,
+                terminal=(),
+            ),
+        ),
+        indexes=(PODS_BY_NODE, *((PODS_BY_CLAIM, VOLUMES_BY_CLAIM, UNCLAIMED_VOLUMES) if volumes else ())),
+        facts=(VOLUME_FACTS, CLAIM_FACTS) if volumes else (),
+        build=lambda context: HollowScheduler(
+            tables=context.tables,
+            clock=context.clock,
+            volumes=PodVolumes(context.tables) if volumes else None,
+        ),
+    )

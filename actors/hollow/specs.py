@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.hollow import scheduler
+from actors.hollow import provisioner
 from actors.hollow.fleet import HollowNode, make_fleet
 from actors.hollow.kubelet import kubelet_spec
 from actors.hollow.nodes import LEASE_INTERVAL, nodes_spec
+from actors.hollow.scheduler import scheduler_spec
 from actors.reconciliation.specs import ControllerSpec
 
 
@@ -19,17 +20,23 @@ def hollow_specs(
     memory: str = "128Gi",
     pods_per_node: int = 110,
     heartbeat: float = LEASE_INTERVAL,
+    volumes: bool = False,
 ) -> tuple[ControllerSpec, ...]:
     """nodes, zones: --hollow-nodes, --hollow-zones. cpu, memory: quantities, of each node.
-    heartbeat: seconds between two of a node.
+    heartbeat: seconds between two of a node. volumes: see specs_of.
 
     Raises ValueError as make_fleet.
     """
     return specs_of(
-        make_fleet(nodes=nodes, zones=zones, cpu=cpu, memory=memory, pods=pods_per_node), heartbeat=heartbeat
+        make_fleet(nodes=nodes, zones=zones, cpu=cpu, memory=memory, pods=pods_per_node),
+        heartbeat=heartbeat,
+        volumes=volumes,
     )
 
 
-def specs_of(fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTERVAL) -> tuple[ControllerSpec, ...]:
-    """Of these nodes, by their names."""
-    return (nodes_spec(fleet, heartbeat=heartbeat), kubelet_spec(fleet), scheduler.SPEC)
+def specs_of(
+    fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTERVAL, volumes: bool = False
+) -> tuple[ControllerSpec, ...]:
+    """Of these nodes, by their names. volumes: claims get volumes, and pods wait for those of their claims."""
+    nodes = (nodes_spec(fleet, heartbeat=heartbeat), kubelet_spec(fleet), scheduler_spec(volumes=volumes))
+    return (*nodes, provisioner.SPEC) if volumes else nodes

@@ -146,14 +146,18 @@ class SimulatedCluster:
             self.server.leave_namespaces()
         return self._processes.start("manager", specs, options=options, election=election, seed=self._seed, keep=keep)
 
-    def hollow_nodes(self, *, nodes: int = 3, zones: int = 2, heartbeats: bool = True) -> ControllerSystem:
+    def hollow_nodes(
+        self, *, nodes: int = 3, zones: int = 2, heartbeats: bool = True, volumes: bool = False
+    ) -> ControllerSystem:
         """Nodes that run pods, and a scheduler: a system of their own, as in life.
 
-        heartbeats: they renew their Leases, and say anew how they are; else they do so once.
+        heartbeats: they renew their Leases, and say anew how they are; else they do so once. volumes: claims get them,
+        and pods wait for those of their claims.
         """
         options = Options()
         options = replace(options, client_limits=replace(options.client_limits, qps=-1.0))
-        specs = hollow_specs(nodes=nodes, zones=zones, heartbeat=LEASE_INTERVAL if heartbeats else NEVER)
+        heartbeat = LEASE_INTERVAL if heartbeats else NEVER
+        specs = hollow_specs(nodes=nodes, zones=zones, heartbeat=heartbeat, volumes=volumes)
         return self._processes.start("hollow", specs, options=options, seed=self._seed + 1)
 
     def crash(self, name: str) -> None:

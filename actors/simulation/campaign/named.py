@@ -23,6 +23,7 @@ from actors.simulation.campaign.role_setting import ROLES_TOO
 from actors.simulation.campaign.service_setting import SERVICES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 from actors.simulation.campaign.stateful_setting import STATEFUL_TOO
+from actors.simulation.campaign.volume_setting import VOLUMES_TOO
 
 PARTS = (
     USUAL,
@@ -41,6 +42,7 @@ PARTS = (
     BOOTSTRAP_TOO,
     ROLES_TOO,
     AUTOSCALERS_TOO,
+    VOLUMES_TOO,
 )
 EVERYTHING = everything(PARTS)
 SETTINGS: Mapping[str, Setting] = MappingProxyType(

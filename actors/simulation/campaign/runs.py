@@ -155,7 +155,9 @@ class _Run:
         cluster, setting, checker = self.cluster, self._setting, self._checker
         setting.prepare(cluster)
         fleet = self._scenario.fleet
-        cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones, heartbeats=setting.has_heartbeats())
+        cluster.hollow_nodes(
+            nodes=fleet.nodes, zones=fleet.zones, heartbeats=setting.has_heartbeats(), volumes=setting.has_volumes()
+        )
         elections, specs = setting.elections(self._number), setting.specs(cluster.outside)
         for manager in range(max(1, elections)):
             identity = f"manager-{manager + 1}"

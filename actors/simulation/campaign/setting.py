@@ -22,7 +22,7 @@ from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from actors.simulation.trials.trial import Trial, no_actions
 from protocols.late_methods import dataclass
-from protocols.resources import LEASES, PODS
+from protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS
 from runtime.faults.vocabulary import Fault
 from runtime.scheduling.clock import Clock
 from runtime.simulation.clock import VirtualClock
@@ -155,10 +155,15 @@ class Setting:
             return self.heartbeats
         return any(LEASES in spec.resources for spec in self._some_specs())
 
+    def has_volumes(self) -> bool:
+        """Whether the hollow nodes have them: if a controller looks after them."""
+        return any(PERSISTENT_VOLUMES in spec.resources for spec in self._some_specs())
+
     def composed(self, number: int) -> Composition:
         """The trials of those controllers that run in this scenario."""
         options = self.options(number) or Options()
-        hollow = [spec for spec in hollow_specs(nodes=1, zones=1) if spec.name != HOLLOW_NODES or self.has_heartbeats()]
+        hollow = hollow_specs(nodes=1, zones=1, volumes=self.has_volumes())
+        hollow = tuple(spec for spec in hollow if spec.name != HOLLOW_NODES or self.has_heartbeats())
         own = self._some_specs()
         specs = [*hollow, *(spec for spec in switched_on(own, options) if spec.enabled_if(options))]
         return Composition(self, {spec.name: spec for spec in specs}, options, named=[spec.name for spec in own])

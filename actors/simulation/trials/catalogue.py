@@ -8,7 +8,7 @@ from types import MappingProxyType
 from actors.simulation.trials.bootstrap import signer, token_cleaner
 from actors.simulation.trials.certificates import approving, pod_request_cleaner, request_cleaner, signing
 from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
-from actors.simulation.trials.hollow import kubelet, nodes, scheduler
+from actors.simulation.trials.hollow import kubelet, nodes, provisioner, scheduler
 from actors.simulation.trials.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
@@ -20,6 +20,11 @@ from actors.simulation.trials.identity import (
 from actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.simulation.trials.objects import garbage_collector, namespace, resourcequota
+from actors.simulation.trials.storage import (
+    claim_protection,
+    persistentvolume_binder,
+    volume_protection,
+)
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads import (
     daemonset,
@@ -73,9 +78,13 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             token_cleaner,
             clusterrole_aggregation,
             horizontal_pod_autoscaler,
+            persistentvolume_binder,
+            claim_protection,
+            volume_protection,
             nodes,
             kubelet,
             scheduler,
+            provisioner,
         )
     }
 )

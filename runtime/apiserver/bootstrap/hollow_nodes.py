@@ -1,5 +1,5 @@
-"""What the one user behind all hollow nodes may do: read pods and nodes for all of them at once, and delete nodes that
-are no more. What a kubelet writes, it writes as its node.
+"""What the one user behind all hollow nodes may do: read pods and nodes for all of them at once, delete nodes that are
+no more, and make and delete volumes. What a kubelet writes, it writes as its node.
 
 Not upstream's, whose kubelets read for themselves.
 """
@@ -22,6 +22,22 @@ def hollow_nodes_policy() -> list[Object]:
         "rules": [
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "delete"]},
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+            {
+                "apiGroups": [""],
+                "resources": ["persistentvolumes"],
+                "verbs": ["get", "list", "watch", "create", "update", "delete"],
+            },
+            {
+                "apiGroups": [""],
+                "resources": ["persistentvolumeclaims"],
+                "verbs": ["get", "list", "watch", "update"],
+            },
+            {
+                "apiGroups": ["storage.k8s.io"],
+                "resources": ["storageclasses"],
+                "verbs": ["get", "list", "watch", "create"],
+            },
+            {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
         ],
     }
     return [role, _binding(NAME, NAME)]

@@ -1,0 +1,1 @@
+"""Volumes, the claims for them, and who keeps them."""

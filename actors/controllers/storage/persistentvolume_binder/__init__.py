@@ -1,0 +1,8 @@
+"""persistentvolume-binder-controller: binds claims to volumes, has volumes made for them, and reclaims them."""
+
+from __future__ import annotations
+
+from actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
+from actors.controllers.storage.persistentvolume_binder.spec import SPEC
+
+__all__ = ["SPEC", "PersistentVolumeBinderOptions"]

@@ -1,0 +1,230 @@
+"""What becomes of a claim: it is bound, waits, or has lost its volume.
+
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (syncClaim, syncUnboundClaim,
+syncBoundClaim, assignDefaultStorageClass, provisionClaim). Difference: a claim is lost once the server says so, too:
+the table of volumes may be later than that of claims.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.storage.persistentvolume_binder.binding import with_annotations
+from actors.controllers.storage.persistentvolume_binder.matching import (
+    best_volume,
+    candidates,
+    labels_in,
+    misfit,
+    wish_of,
+)
+from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from actors.controllers.storage.persistentvolume_binder.migration import migration_mark, refreshed_claim
+from actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_external, provisioner_name
+from actors.controllers.storage.persistentvolume_binder.writes import Writes
+from actors.controllers.storage.shared.pods_by_claim import CLAIMS
+from actors.reconciliation import Enqueue, Step, get_live, must, must_object, perform, record, step, update
+from protocols.messages.outcomes import CommandFailed, Done, NotFound
+from protocols.messages.recording import Record, RecordType
+from protocols.objects import Key, Object, annotations_of, decode_object, key_of, name_of, uid_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
+from protocols.volumes import (
+    BETA_PROVISIONER,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    MIGRATED_TO,
+    PROVISIONER,
+    SELECTED_NODE,
+    class_of,
+    default_class,
+    is_of,
+    is_pod_ended,
+    key_of_reference,
+    names_class,
+    volume_name_of,
+    waits_for_consumer,
+)
+from runtime.tables.overlay import Tables
+
+PROVISIONINGS = "provisionings"  # the queue of claims for which we make a volume ourselves
+
+
+class Claims:
+    def __init__(self, *, tables: Tables, writes: Writes, metrics: BinderMetrics, provisions: bool) -> None:
+        """provisions: --enable-dynamic-provisioning."""
+        self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
+        self._classes, self._pods = tables[STORAGE_CLASSES], tables[PODS]
+        self._writes, self._metrics, self._provisions = writes, metrics, provisions
+
+    @step
+    def sync(self, claim: Object) -> Step[None]:
+        refreshed = refreshed_claim(claim)
+        if refreshed is not None:
+            claim = yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, refreshed))
+        if BIND_COMPLETED in annotations_of(claim):
+            yield from self._sync_bound(claim)
+        elif volume_name_of(claim):
+            yield from self._sync_naming(claim)
+        else:
+            yield from self._sync_unbound(claim)
+
+    def _sync_unbound(self, claim: Object) -> Step[None]:
+        """It takes any volume that will do."""
+        delayed = waits_for_consumer(self._classes.get(class_of(claim)) if class_of(claim) else None)
+        wish = wish_of(claim)
+        found = best_volume(wish, candidates(self._volumes, wish), labels_in(self._volumes), delayed=delayed)
+        if found is not None:
+            yield from self._bind_found(self._volumes.object_of(found), claim)
+            return
+        if (yield from self._give_default_class(claim)):
+            return  # that is an event of its own
+        if delayed and SELECTED_NODE not in annotations_of(claim):
+            yield self._waiting(claim)
+        elif class_of(claim):
+            yield from self._provision(claim)
+            return
+        else:
+            text = "no persistent volumes available for this claim and no storage class is set"
+            yield _event(claim, "Normal", "FailedBinding", text)
+        yield from self._writes.set_claim_phase(claim, "Pending")
+
+    def _bind_found(self, volume: Object, claim: Object) -> Step[None]:
+        key = key_of(claim)
+        try:
+            yield from self._writes.bind(volume, claim)
+        except CommandFailed:
+            self._metrics.failed(key)
+            raise
+        self._metrics.done(key)
+
+    def _give_default_class(self, claim: Object) -> Step[bool]:
+        """A claim that says nothing of its class gets the default one, though it came later. Whether it was given."""
+        class_ = None if names_class(claim) else default_class(self._classes.objects())
+        if class_ is None:
+            return False
+        self._metrics.retroactive.inc()
+        put = update(
+            PERSISTENT_VOLUME_CLAIMS, {**claim, "spec": {**claim["spec"], "storageClassName": name_of(class_)}}
+        )
+        try:
+            yield from must(put)
+        except CommandFailed:
+            self._metrics.retroactive_errors.inc()
+            raise
+        return True
+
+    def _waiting(self, claim: Object) -> Record:
+        pods = self._pods.indexed(CLAIMS, key_of(claim))
+        names = sorted(name_of(pod) for pod in pods if not is_pod_ended(pod) and not pod["spec"].get("nodeName"))
+        if not names:
+            text = "waiting for first consumer to be created before binding"
+            return _event(claim, "Normal", "WaitForFirstConsumer", text)
+        what = "pod" if len(names) == 1 else "pods"
+        text = f"waiting for {what} {','.join(names)} to be scheduled"
+        return _event(claim, "Normal", "WaitForPodScheduled", text)
+
+    # Claims that name their volume.
+
+    def _sync_naming(self, claim: Object) -> Step[None]:
+        volume = self._volumes.get(volume_name_of(claim))
+        if volume is None:
+            yield from self._writes.set_claim_phase(claim, "Pending")
+            return
+        reference = volume["spec"].get("claimRef")
+        if reference is None:
+            why = misfit(volume, claim)
+            if not why:
+                yield from self._writes.bind(volume, claim)
+                return
+            text = f'Cannot bind to requested volume "{name_of(volume)}": {why}'
+            yield _event(claim, "Warning", "VolumeMismatch", text)
+        elif is_of(volume, claim):
+            yield from self._writes.bind(volume, claim)
+            return
+        else:
+            text = f'volume "{name_of(volume)}" already bound to a different claim.'
+            yield _event(claim, "Warning", "FailedBinding", text)
+            if BOUND_BY_CONTROLLER in annotations_of(claim):
+                raise MisboundError(key_of(claim), name_of(volume), key_of_reference(reference))
+        yield from self._writes.set_claim_phase(claim, "Pending")
+
+    def _sync_bound(self, claim: Object) -> Step[None]:
+        name = volume_name_of(claim)
+        if not name:
+            text = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
+            yield from self._writes.lose(claim, "ClaimLost", text)
+            return
+        volume = self._volumes.get(name)
+        if volume is None or not _may_be_of(volume, claim):
+            volume = yield from self._as_the_server_has_it(name)
+        if volume is None:
+            text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+            yield from self._writes.lose(claim, "ClaimLost", text)
+        elif _may_be_of(volume, claim):
+            yield from self._writes.bind(volume, claim)
+        else:
+            text = "Two claims are bound to the same volume, this one is bound incorrectly"
+            yield from self._writes.lose(claim, "ClaimMisbound", text)
+
+    def _as_the_server_has_it(self, name: str) -> Step[Object | None]:
+        outcome = yield from must(get_live(PERSISTENT_VOLUMES, name), but=(NotFound,))
+        return decode_object(outcome.body) if isinstance(outcome, Done) else None
+
+    # Claims for which a volume is to be made.
+
+    def _provision(self, claim: Object) -> Step[None]:
+        if not self._provisions:
+            return
+        class_ = self._classes.get(class_of(claim))
+        if class_ is None:
+            text = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
+            yield _event(claim, "Warning", "ProvisioningFailed", text)
+            return
+        try:
+            external = is_external(class_.get("provisioner") or "")
+        except NoPluginError as err:
+            yield _event(claim, "Warning", "ProvisioningFailed", str(err))
+            return
+        key, provisioner = key_of(claim), provisioner_name(class_.get("provisioner") or "")
+        self._metrics.begin(key, plugin=provisioner, operation="provision")
+        if not external:
+            yield Enqueue(PROVISIONINGS, key)
+            return
+        claim = yield from self.annotate(claim, provisioner)
+        text = (
+            f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the "
+            "system administrator. If volume creation is delayed, please verify that the provisioner is running and "
+            "correctly registered."
+        )
+        yield _event(claim, "Normal", "ExternalProvisioning", text)
+
+    @step
+    def annotate(self, claim: Object, provisioner: str) -> Step[Object]:
+        """Say who is to make its volume."""
+        annotations = annotations_of(claim)
+        if annotations.get(PROVISIONER) == provisioner:
+            return claim
+        marks: dict[str, str | None] = {PROVISIONER: provisioner, BETA_PROVISIONER: provisioner}
+        marks[MIGRATED_TO] = migration_mark(provisioner, annotations.get(MIGRATED_TO))
+        put = update(PERSISTENT_VOLUME_CLAIMS, with_annotations(claim, marks))
+        outcome = yield from perform(put)
+        if isinstance(outcome, Done):
+            return decode_object(outcome.body)
+        self._metrics.failed(key_of(claim))
+        yield _event(claim, "Warning", "ProvisioningFailed", f"Error saving claim: {outcome.message}")
+        raise CommandFailed(put, outcome)
+
+
+class MisboundError(Exception):
+    """A claim that we have bound to a volume of another claim: it cannot be, unless somebody interfered."""
+
+    def __init__(self, claim: Key, volume: str, other: Key) -> None:
+        super().__init__(
+            f'invalid binding of claim "{claim}" to volume "{volume}": volume already claimed by "{other}"'
+        )
+
+
+def _may_be_of(volume: Object, claim: Object) -> bool:
+    reference = volume["spec"].get("claimRef")
+    return reference is None or reference.get("uid") == uid_of(claim)
+
+
+def _event(claim: Object, type_: RecordType, reason: str, message: str) -> Record:
+    return record(PERSISTENT_VOLUME_CLAIMS, claim, type_, reason, message)

@@ -1,0 +1,121 @@
+"""What the binder counts.
+
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/metrics/metrics.go, pkg/volume/util/metrics.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from actors.controllers.storage.persistentvolume_binder.plugins import NONE, SOURCES
+from protocols.late_methods import dataclass
+from protocols.objects import split_key
+from protocols.volumes import ClaimFacts, VolumeFacts
+from runtime.metrics.registry import Family, Metrics
+from runtime.scheduling.clock import Clock
+from runtime.tables.table import Entry
+
+_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
+_CLASS, _OPERATION = ("storage_class",), ("plugin_name", "operation_name")
+_OF_CLAIM = ("namespace", "storage_class", "volume_attributes_class")
+
+TOTAL_VOLUMES = Family(
+    name="pv_collector_total_pv_count", kind="gauge", help="Volumes.", labels=("plugin_name", "volume_mode")
+)
+BOUND_VOLUMES = Family(name="pv_collector_bound_pv_count", kind="gauge", help="Volumes that are bound.", labels=_CLASS)
+UNBOUND_VOLUMES = Family(
+    name="pv_collector_unbound_pv_count", kind="gauge", help="Volumes that are not bound.", labels=_CLASS
+)
+BOUND_CLAIMS = Family(
+    name="pv_collector_bound_pvc_count", kind="gauge", help="Claims that are bound.", labels=_OF_CLAIM
+)
+UNBOUND_CLAIMS = Family(
+    name="pv_collector_unbound_pvc_count", kind="gauge", help="Claims that are not bound.", labels=_OF_CLAIM
+)
+OPERATION_SECONDS = Family(
+    name="volume_operation_total_seconds",
+    kind="histogram",
+    help="From when a volume was asked for, or released, until it was bound, or gone.",
+    labels=_OPERATION,
+    buckets=_BUCKETS,
+)
+OPERATION_ERRORS = Family(
+    name="volume_operation_total_errors", kind="counter", help="Operations that failed (deprecated).", labels=_OPERATION
+)
+ERRORS_TOTAL = Family(
+    name="volume_operation_errors_total", kind="counter", help="Operations that failed.", labels=_OPERATION
+)
+STORAGE_OPERATION = Family(
+    name="storage_operation_duration_seconds",
+    kind="histogram",
+    help="How long a plugin of ours took.",
+    labels=("volume_plugin", "operation_name", "status", "migrated"),
+    buckets=_BUCKETS,
+)
+RETROACTIVE = Family(
+    name="retroactive_storageclass_total", kind="counter", help="Claims that were to be given a class later on."
+)
+RETROACTIVE_ERRORS = Family(
+    name="retroactive_storageclass_errors_total", kind="counter", help="Claims that could not be given a class."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    plugin: str
+    operation: str
+    at: float  # monotonic
+
+
+class BinderMetrics:
+    """It remembers which operations are under way, by the key of the claim or the name of the volume."""
+
+    def __init__(self, *, metrics: Metrics, clock: Clock) -> None:
+        self._metrics, self._clock = metrics, clock
+        self._begun: dict[str, _Begun] = {}
+        self._shown: set[tuple[Family, tuple[str, ...]]] = set()
+        self.retroactive = metrics.counter(RETROACTIVE)
+        self.retroactive_errors = metrics.counter(RETROACTIVE_ERRORS)
+
+    def begin(self, key: str, *, plugin: str, operation: str) -> None:
+        """operation: provision or delete. One that is under way goes on."""
+        self._begun.setdefault(key, _Begun(plugin or NONE, operation, self._clock.monotonic()))
+
+    def failed(self, key: str) -> None:
+        begun = self._begun.get(key)
+        if begun is not None:
+            for family in (OPERATION_ERRORS, ERRORS_TOTAL):
+                self._metrics.counter(family, begun.plugin, begun.operation).inc()
+
+    def done(self, key: str) -> None:
+        begun = self._begun.pop(key, None)
+        if begun is not None:
+            took = self._clock.monotonic() - begun.at
+            self._metrics.histogram(OPERATION_SECONDS, begun.plugin, begun.operation).observe(took)
+
+    def forget(self, key: str) -> None:
+        self._begun.pop(key, None)
+
+    def carried_out(self, plugin: str, operation: str, *, since: float, well: bool) -> None:
+        """By a plugin of ours. since: monotonic."""
+        status = "success" if well else "fail-unknown"
+        series = self._metrics.histogram(STORAGE_OPERATION, plugin, operation, status, "false")
+        series.observe(self._clock.monotonic() - since)
+
+    def count(self, volumes: Iterable[Entry], claims: Iterable[Entry]) -> None:
+        """Set the numbers of what there is."""
+        now: Counter[tuple[Family, tuple[str, ...]]] = Counter()
+        for entry in volumes:
+            volume: VolumeFacts = entry.facts
+            now[TOTAL_VOLUMES, (SOURCES.get(volume.source, NONE), volume.mode)] += 1
+            now[BOUND_VOLUMES if volume.phase == "Bound" else UNBOUND_VOLUMES, (volume.class_,)] += 1
+        for entry in claims:
+            claim: ClaimFacts = entry.facts
+            family = BOUND_CLAIMS if claim.phase == "Bound" else UNBOUND_CLAIMS
+            now[family, (split_key(entry.key)[0], claim.class_, claim.attributes)] += 1
+        for family, labels in self._shown - now.keys():
+            self._metrics.remove(family, *labels)
+        for (family, labels), number in now.items():
+            self._metrics.gauge(family, *labels).set(number)
+        self._shown = set(now)

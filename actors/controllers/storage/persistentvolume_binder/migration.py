@@ -1,0 +1,83 @@
+"""Volumes of in-tree plugins that CSI drivers look after today, and the finalizers of those that are left.
+
+Source: kubernetes v1.36 staging/src/k8s.io/csi-translation-lib; pkg/controller/volume/persistentvolume/
+pv_controller_base.go (updateMigrationAnnotations, modifyDeletionFinalizers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from actors.controllers.storage.persistentvolume_binder.binding import with_annotations
+from protocols.objects import Object, annotations_of, finalizers_of, metadata
+from protocols.volumes import (
+    BETA_PROVISIONER,
+    EXTERNAL_PROTECTION,
+    IN_TREE_PROTECTION,
+    MIGRATED_TO,
+    PROVISIONED_BY,
+    PROVISIONER,
+)
+
+IN_TREE = "kubernetes.io/"
+DRIVERS: Mapping[str, str] = MappingProxyType(
+    {
+        "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+        "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+        "kubernetes.io/azure-disk": "disk.csi.azure.com",
+        "kubernetes.io/azure-file": "file.csi.azure.com",
+        "kubernetes.io/cinder": "cinder.csi.openstack.org",
+        "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+        "kubernetes.io/portworx-volume": "pxd.portworx.com",
+    }
+)
+
+
+def migration_mark(provisioner: str | None, mark: str | None) -> str | None:
+    """The annotation migrated-to that an object of this provisioner has to have; None for none."""
+    return mark if provisioner is None else DRIVERS.get(provisioner)
+
+
+def refreshed_claim(claim: Mapping[str, Any]) -> Object | None:
+    """None if it is as it has to be."""
+    annotations = annotations_of(claim)
+    provisioner = annotations.get(PROVISIONER, annotations.get(BETA_PROVISIONER))
+    return _marked(claim, migration_mark(provisioner, annotations.get(MIGRATED_TO)))
+
+
+def refreshed_volume(volume: Mapping[str, Any]) -> Object | None:
+    """None if it is as it has to be."""
+    annotations = annotations_of(volume)
+    marked = _marked(volume, migration_mark(annotations.get(PROVISIONED_BY), annotations.get(MIGRATED_TO)))
+    before = finalizers_of(volume)
+    after = deletion_finalizers(volume)
+    if after == before:
+        return marked
+    obj = dict(volume) if marked is None else marked
+    meta = {name: value for name, value in metadata(obj).items() if name != "finalizers"}
+    return {**obj, "metadata": {**meta, "finalizers": list(after)} if after else meta}
+
+
+def deletion_finalizers(volume: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that a volume has to have, whose storage we or its driver delete."""
+    names, provisioner = finalizers_of(volume), annotations_of(volume).get(PROVISIONED_BY)
+    if provisioner is None:
+        return names
+    if provisioner in DRIVERS:
+        return tuple(one for one in names if one != IN_TREE_PROTECTION)
+    if not provisioner.startswith(IN_TREE):
+        return names
+    policy = (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy")
+    if policy == "Delete" and IN_TREE_PROTECTION not in names:
+        names = (*names, IN_TREE_PROTECTION)
+    elif policy in ("Retain", "Recycle"):
+        names = tuple(one for one in names if one != IN_TREE_PROTECTION)
+    return tuple(one for one in names if one != EXTERNAL_PROTECTION)
+
+
+def _marked(obj: Mapping[str, Any], mark: str | None) -> Object | None:
+    if (annotations_of(obj).get(MIGRATED_TO) or None) == mark:
+        return None
+    return with_annotations(obj, {MIGRATED_TO: mark})

@@ -1,0 +1,239 @@
+"""Volumes that we make and delete ourselves: directories of this host.
+
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (provisionClaimOperation,
+deleteVolumeOperation). Differences: what failed is tried again with the backoff of its queue, or when its claim or
+volume is looked at next, whichever is earlier; a directory that is not wanted after all is deleted five times at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from actors.controllers.storage.persistentvolume_binder.binding import YES
+from actors.controllers.storage.persistentvolume_binder.claims import Claims
+from actors.controllers.storage.persistentvolume_binder.host_path import (
+    CREATED_BY,
+    CREATOR,
+    HOST_PATH,
+    delete_directory,
+    directory_for,
+    make_directory,
+    undeletable,
+)
+from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_deleted_by_others
+from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
+from actors.controllers.storage.persistentvolume_binder.writes import Writes
+from actors.reconciliation import (
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    TerminalError,
+    call,
+    create,
+    delete,
+    get_live,
+    must,
+    must_object,
+    perform,
+    record,
+    update,
+)
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Raised
+from protocols.objects import Key, Object, annotations_of, decode_object, finalizers_of, metadata, name_of, uid_of
+from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from protocols.volumes import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    IN_TREE_PROTECTION,
+    PROVISIONED_BY,
+    SELECTED_NODE,
+    claim_reference,
+    class_of,
+    mode_of,
+    requested_storage,
+    volume_name_of,
+)
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+
+TRIES, PAUSE = 5, 10.0  # seconds
+
+
+class ProvisioningError(Exception):
+    """It was said in an event, and is tried again."""
+
+
+class Provisioning:
+    """It remembers how often the server has refused a volume that was made."""
+
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        claims: Claims,
+        volumes: Volumes,
+        writes: Writes,
+        metrics: BinderMetrics,
+        host_path: bool,
+    ) -> None:
+        """host_path: --enable-hostpath-provisioner."""
+        self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
+        self._classes, self._nodes, self._clock = tables[STORAGE_CLASSES], tables[NODES], clock
+        self._of_claims, self._of_volumes, self._writes, self._metrics = claims, volumes, writes, metrics
+        self._host_path = host_path
+        self._refused: dict[str, int] = {}  # by the claim's uid
+
+    # Queue provisionings.
+
+    def provision(self, key: Key) -> Reconciliation:
+        claim = self._claims.get(key)
+        if claim is None or volume_name_of(claim) or BIND_COMPLETED in annotations_of(claim):
+            return None
+        class_ = self._classes.get(class_of(claim)) if class_of(claim) else None
+        if class_ is None or class_.get("provisioner") != HOST_PATH:
+            return None
+        try:
+            return (yield from self._provision(claim, class_))
+        except (CommandFailed, ProvisioningError):
+            self._metrics.failed(key)
+            raise
+
+    def _provision(self, claim: Object, class_: Object) -> Step[RequeueAfter | None]:
+        if (claim.get("spec") or {}).get("dataSource") is not None:
+            text = f'plugin "{HOST_PATH}" is not a CSI plugin. Only CSI plugin can provision a claim with a datasource'
+            yield from self._complain(claim, text)
+        claim = yield from self._of_claims.annotate(claim, HOST_PATH)
+        name = f"pvc-{uid_of(claim)}"
+        if isinstance((yield from must(get_live(PERSISTENT_VOLUMES, name), but=(NotFound,))), Done):
+            return None
+        path = directory_for(uid_of(claim))
+        yield from self._make(claim, class_, path)
+        volume = provisioned_volume(claim, class_, name=name, path=path)
+        outcome = yield from perform(create(PERSISTENT_VOLUMES, volume))
+        if isinstance(outcome, Done | AlreadyExists):
+            self._refused.pop(uid_of(claim), None)
+            text = f"Successfully provisioned volume {name} using {HOST_PATH}"
+            yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Normal", "ProvisioningSucceeded", text)
+            return None
+        tries = self._refused[uid_of(claim)] = self._refused.get(uid_of(claim), 0) + 1
+        if tries < TRIES:
+            return RequeueAfter(PAUSE)
+        del self._refused[uid_of(claim)]
+        yield from self._clean_up(claim, path, outcome.message)
+        return None
+
+    def _make(self, claim: Object, class_: Object, path: str) -> Step[None]:
+        if options := class_.get("mountOptions"):
+            listed = f"[{' '.join(options)}]"
+            text = f'Mount options are not supported by the provisioner but StorageClass "{name_of(class_)}"'
+            yield from self._complain(claim, f"{text} has mount options {listed}")
+        if not self._host_path:
+            text = f'Failed to create provisioner: provisioning in volume plugin "{HOST_PATH}" is disabled'
+            yield from self._complain(claim, text)
+        node = annotations_of(claim).get(SELECTED_NODE)
+        if node is not None and self._nodes.get(node) is None:
+            yield from self._complain(claim, f'Failed to get target node: node "{node}" not found')
+        why = f"{HOST_PATH} does not support block volume provisioning" if mode_of(claim) == "Block" else ""
+        if not why:
+            why = yield from self._carry_out("volume_provision", make_directory, path)
+        if why:
+            if node is not None:  # the scheduler is to choose another one
+                yield from must(update(PERSISTENT_VOLUME_CLAIMS, _without_node(claim)), but=(NotFound,))
+            text = f'Failed to provision volume with StorageClass "{name_of(class_)}": {why}'
+            yield from self._complain(claim, text)
+
+    def _clean_up(self, claim: Object, path: str, why: str) -> Step[None]:
+        key = f"{metadata(claim).get('namespace')}/{name_of(claim)}"
+        text = f"Error creating provisioned PV object for claim {key}: {why}. Deleting the volume."
+        yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningFailed", text)
+        left = ""
+        for _ in range(TRIES):
+            left = yield from self._carry_out("volume_delete", delete_directory, path)
+            if not left:
+                return
+        text = f"Error cleaning provisioned volume for claim {key}: {left}. Please delete manually."
+        yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningCleanupFailed", text)
+
+    def _carry_out(self, operation: str, function: Any, path: str) -> Step[str]:
+        """Why the host did not do it; "" if it did. Raises CommandFailed if that is not known."""
+        since = self._clock.monotonic()
+        outcome = yield from call(function, path, but=(Raised,))
+        raised = isinstance(outcome, Raised)
+        self._metrics.carried_out(HOST_PATH, operation, since=since, well=not raised)
+        return outcome.message if isinstance(outcome, Raised) else ""
+
+    def _complain(self, claim: Object, text: str) -> Step[None]:
+        yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningFailed", text)
+        raise ProvisioningError(text)
+
+    # Queue deletions.
+
+    def delete(self, name: Key) -> Reconciliation:
+        """Delete a released volume with what is on it, if that is ours to do."""
+        volume = self._volumes.get(name)
+        if volume is None:
+            return None
+        try:
+            if is_deleted_by_others(volume):
+                return None
+        except NoPluginError as err:
+            yield from self._writes.fail(volume, "VolumeFailedDelete", str(err))
+            return None
+        outcome = yield from must(get_live(PERSISTENT_VOLUMES, name), but=(NotFound,))
+        if not isinstance(outcome, Done):
+            return None
+        volume = decode_object(outcome.body)
+        if not self._of_volumes.is_released(volume):
+            return None
+        yield from self._delete_storage(volume)
+        if IN_TREE_PROTECTION in finalizers_of(volume):
+            volume = yield from must_object(update(PERSISTENT_VOLUMES, _without_finalizer(volume)))
+        yield from must(delete(PERSISTENT_VOLUMES, volume), but=(NotFound,))
+        return None
+
+    def _delete_storage(self, volume: Object) -> Step[None]:
+        path = (volume["spec"].get("hostPath") or {}).get("path")
+        if path is None:
+            failed = (
+                f'failed to create deleter for volume "{name_of(volume)}": spec.PersistentVolumeSource.HostPath is nil'
+            )
+        else:
+            failed = undeletable(path) or (yield from self._carry_out("volume_delete", delete_directory, path))
+        if failed:
+            self._metrics.failed(name_of(volume))
+            yield from self._writes.fail(volume, "VolumeFailedDelete", failed)
+            raise DeletionError(failed) if path is not None else TerminalError(failed)
+
+
+class DeletionError(Exception):
+    """It was said in an event, and is tried again."""
+
+
+def provisioned_volume(claim: Mapping[str, Any], class_: Mapping[str, Any], *, name: str, path: str) -> Object:
+    policy = class_.get("reclaimPolicy") or "Delete"
+    annotations = {BOUND_BY_CONTROLLER: YES, PROVISIONED_BY: HOST_PATH, CREATED_BY: CREATOR}
+    meta: Object = {"name": name, "annotations": annotations}
+    if policy == "Delete":
+        meta["finalizers"] = [IN_TREE_PROTECTION]
+    spec = {
+        "capacity": {"storage": requested_storage(claim)},
+        "accessModes": list(claim["spec"].get("accessModes") or ["ReadWriteOnce"]),
+        "persistentVolumeReclaimPolicy": policy,
+        "storageClassName": class_of(claim),
+        "claimRef": claim_reference(claim),
+        "hostPath": {"path": path},
+    }
+    return {"metadata": meta, "spec": spec, "status": {"phase": "Bound"}}
+
+
+def _without_node(claim: Mapping[str, Any]) -> Object:
+    rest = {name: value for name, value in annotations_of(claim).items() if name != SELECTED_NODE}
+    return {**claim, "metadata": {**metadata(claim), "annotations": rest}}
+
+
+def _without_finalizer(volume: Mapping[str, Any]) -> Object:
+    rest = [name for name in finalizers_of(volume) if name != IN_TREE_PROTECTION]
+    return {**volume, "metadata": {**metadata(volume), "finalizers": rest}}

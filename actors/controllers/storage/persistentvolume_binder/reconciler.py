@@ -1,0 +1,91 @@
+"""What the binder does.
+
+In: volumes, claims, StorageClasses, pods; nodes. Out: the binding of claims and volumes, by writes of both; annotations
+of claims that tell provisioners to make a volume; phases; events of both; what reclaiming a volume takes. Keys:
+"namespace/name" of a claim, or a volume's name.
+
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller_base.go. The differences are named where
+they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from actors.controllers.storage.persistentvolume_binder.claims import Claims
+from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from actors.controllers.storage.persistentvolume_binder.provisioning import Provisioning
+from actors.controllers.storage.persistentvolume_binder.recycler_pod import Recycler
+from actors.controllers.storage.persistentvolume_binder.recycling import Recycling
+from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
+from actors.controllers.storage.persistentvolume_binder.writes import Writes
+from actors.reconciliation import Reconciliation
+from protocols.objects import Key
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class PersistentVolumeBinder:
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        metrics: BinderMetrics,
+        recyclers: Mapping[str, Recycler],
+        provisions: bool = True,
+        host_path: bool = False,
+    ) -> None:
+        """provisions, host_path: --enable-dynamic-provisioning, --enable-hostpath-provisioner."""
+        self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
+        self._metrics = metrics
+        writes = Writes(log=log)
+        self._of_claims = Claims(tables=tables, writes=writes, metrics=metrics, provisions=provisions)
+        self._of_volumes = Volumes(tables=tables, writes=writes, metrics=metrics)
+        self._recycling = Recycling(tables=tables, volumes=self._of_volumes, writes=writes, recyclers=recyclers)
+        self._provisioning = Provisioning(
+            tables=tables,
+            clock=clock,
+            claims=self._of_claims,
+            volumes=self._of_volumes,
+            writes=writes,
+            metrics=metrics,
+            host_path=host_path,
+        )
+
+    def sync_claim(self, key: Key) -> Reconciliation:
+        claim = self._claims.get(key)
+        if claim is None:
+            self._metrics.forget(key)
+            return None
+        yield from self._of_claims.sync(claim)
+        return None
+
+    def sync_volume(self, name: Key) -> Reconciliation:
+        volume = self._volumes.get(name)
+        if volume is None:
+            self._metrics.done(name)
+            return None
+        yield from self._of_volumes.sync(volume)
+        return None
+
+    def provision(self, key: Key) -> Reconciliation:
+        return self._provisioning.provision(key)
+
+    def delete(self, name: Key) -> Reconciliation:
+        return self._provisioning.delete(name)
+
+    def recycle(self, name: Key) -> Reconciliation:
+        return self._recycling.recycle(name)
+
+    def count(self) -> Reconciliation:
+        """A pass: set the metrics of what there is."""
+        yield from ()
+        self._metrics.count(self._volumes.entries(), self._claims.entries())
+        return None

@@ -1,0 +1,140 @@
+"""The pod that scrubs a volume before it is offered again. Recycling is deprecated, in favour of provisioning.
+
+Source: kubernetes v1.36 pkg/volume/plugins.go (NewPersistentVolumeRecyclerPodTemplate), pkg/volume/hostpath,
+pkg/volume/nfs, pkg/volume/util/util.go (CalculateTimeoutForVolume), cmd/kube-controller-manager/app/plugins.go
+(AttemptToLoadRecycler).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from actors.controllers.storage.persistentvolume_binder.host_path import HOST_PATH
+from actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
+from actors.controllers.storage.persistentvolume_binder.plugins import NFS, plugin_of
+from actors.options import Options
+from protocols.late_methods import dataclass
+from protocols.objects import Key, Object, make_key, metadata, name_of
+from protocols.quantities import whole_value
+
+NAMESPACE, PREFIX = "default", "recycler-for-"
+_GI = 2**30
+_SCRUB = 'test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recycler:
+    """How volumes of one plugin are scrubbed. minimum, increment: seconds, and seconds a Gi."""
+
+    template: Mapping[str, Any]
+    minimum: int
+    increment: int
+
+
+def default_template() -> Object:
+    container = {
+        "name": "pv-recycler",
+        "image": "registry.k8s.io/build-image/debian-base:bookworm-v1.0.6",
+        "command": ["/bin/sh"],
+        "args": ["-c", _SCRUB],
+        "volumeMounts": [{"name": "vol", "mountPath": "/scrub"}],
+    }
+    spec = {"restartPolicy": "Never", "volumes": [{"name": "vol"}], "containers": [container]}
+    return {"metadata": {"namespace": NAMESPACE}, "spec": spec}
+
+
+def recyclers(options: PersistentVolumeBinderOptions) -> Mapping[str, Recycler]:
+    """By plugin. Raises ValueError or OSError on a template that is none."""
+    return {
+        HOST_PATH: Recycler(
+            template=_template(options.recycler_pod_template_hostpath),
+            minimum=options.recycler_minimum_timeout_hostpath,
+            increment=options.recycler_increment_timeout_hostpath,
+        ),
+        NFS: Recycler(
+            template=_template(options.recycler_pod_template_nfs),
+            minimum=options.recycler_minimum_timeout_nfs,
+            increment=options.recycler_increment_timeout_nfs,
+        ),
+    }
+
+
+def check_templates(options: Options) -> Iterable[str]:
+    """What is wrong with the files that the options name."""
+    try:
+        recyclers(options[PersistentVolumeBinderOptions])
+    except (OSError, ValueError) as err:
+        yield f"recycler pod template: {err}"
+
+
+def _template(path: str) -> Mapping[str, Any]:
+    return read_template(Path(path).read_text(encoding="utf-8"), path) if path else default_template()
+
+
+def read_template(text: str, path: str) -> Mapping[str, Any]:
+    """A pod as YAML or JSON. Raises ValueError on anything else, and on one without a volume."""
+    import yaml
+
+    try:
+        pod = yaml.safe_load(text)
+    except yaml.YAMLError as err:
+        raise ValueError(f"{path}: {err}") from err
+    if not isinstance(pod, dict) or pod.get("kind", "Pod") != "Pod" or not isinstance(pod.get("spec"), dict):
+        raise ValueError(f"{path} is no pod")
+    if not pod["spec"].get("volumes"):
+        raise ValueError(f"{path}: does not contain any volume(s)")
+    return pod
+
+
+def recycler_key(volume: Key, recycler: Recycler) -> Key:
+    return make_key(metadata(recycler.template).get("namespace") or NAMESPACE, f"{PREFIX}{volume}")
+
+
+def recycler_pod(volume: Mapping[str, Any], recycler: Recycler) -> Object:
+    """Raises ValueError on a volume that is not of its plugin."""
+    source = "hostPath" if plugin_of(volume) == HOST_PATH else "nfs"
+    mounted = volume["spec"][source]
+    if source == "hostPath":
+        mounted = {"path": mounted.get("path")}
+    else:
+        mounted = {"server": mounted.get("server"), "path": mounted.get("path")}
+    spec = recycler.template["spec"]
+    first, *others = spec["volumes"]
+    meta = {name: value for name, value in metadata(recycler.template).items() if name != "generateName"}
+    return {
+        **recycler.template,
+        "metadata": {"namespace": NAMESPACE, **meta, "name": f"{PREFIX}{name_of(volume)}"},
+        "spec": {
+            **spec,
+            "activeDeadlineSeconds": timeout_of(volume, recycler),
+            "volumes": [{"name": first.get("name"), source: mounted}, *others],
+        },
+    }
+
+
+def timeout_of(volume: Mapping[str, Any], recycler: Recycler) -> int:
+    size = whole_value((volume["spec"].get("capacity") or {}).get("storage") or "0")
+    return max(recycler.minimum, size // _GI * recycler.increment)
+
+
+def scrubs(pod: Mapping[str, Any], volume: Mapping[str, Any], recycler: Recycler) -> bool:
+    """Whether a pod of this name was made for this very volume: an older one of its name had maybe another source."""
+    wanted = recycler_pod(volume, recycler)["spec"]["volumes"][0]
+    found = ((pod.get("spec") or {}).get("volumes") or [{}])[0]
+    return all(
+        (found.get(source) or {}).get(name) == value
+        for source in ("hostPath", "nfs")
+        for name, value in (wanted.get(source) or {}).items()
+    )
+
+
+def end_of(pod: Mapping[str, Any]) -> str | None:
+    """Why it failed; "" if it did not; None while it runs."""
+    status = pod.get("status") or {}
+    if status.get("phase") == "Succeeded":
+        return ""
+    if status.get("phase") == "Failed":
+        return status.get("message") or "pod failed, pod.Status.Message unknown"
+    return None

@@ -1,0 +1,127 @@
+"""What becomes of a volume: it is offered, bound, or released and then reclaimed.
+
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (syncVolume, reclaimVolume,
+isVolumeReleased).
+"""
+
+from __future__ import annotations
+
+from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from actors.controllers.storage.persistentvolume_binder.migration import refreshed_volume
+from actors.controllers.storage.persistentvolume_binder.plugins import (
+    NONE,
+    NoPluginError,
+    is_deleted_by_others,
+    plugin_of,
+    provisioner_name,
+)
+from actors.controllers.storage.persistentvolume_binder.writes import Writes
+from actors.reconciliation import Enqueue, Step, get_live, must, must_object, record, step, update
+from protocols.messages.outcomes import Done, NotFound
+from protocols.objects import Key, Object, annotations_of, decode_object, key_of, name_of, uid_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from protocols.volumes import (
+    MIGRATED_TO,
+    PROVISIONED_BY,
+    class_of,
+    key_of_reference,
+    mode_of,
+    phase_of,
+    volume_name_of,
+)
+from runtime.tables.overlay import Tables
+
+CLAIM_QUEUE, RECYCLINGS, DELETIONS = "claims", "recyclings", "deletions"
+RELEASED = ("Released", "Failed")  # phases: its claim was looked for before
+
+
+class Volumes:
+    def __init__(self, *, tables: Tables, writes: Writes, metrics: BinderMetrics) -> None:
+        self._claims, self._classes = tables[PERSISTENT_VOLUME_CLAIMS], tables[STORAGE_CLASSES]
+        self._writes, self._metrics = writes, metrics
+
+    @step
+    def sync(self, volume: Object) -> Step[None]:
+        refreshed = refreshed_volume(volume)
+        if refreshed is not None:
+            volume = yield from must_object(update(PERSISTENT_VOLUMES, refreshed))
+        reference = volume["spec"].get("claimRef")
+        if reference is None or not reference.get("uid"):
+            yield from self._writes.set_phase(volume, "Available")
+            return
+        claim = yield from self._claim_of(volume, reference)
+        if claim is None:
+            yield from self._release(volume)
+        elif not volume_name_of(claim):
+            yield from self._expect(volume, claim)
+        elif volume_name_of(claim) == name_of(volume):
+            yield from self._writes.set_phase(volume, "Bound")
+        elif PROVISIONED_BY in annotations_of(volume) and _policy(volume) == "Delete":
+            yield from self._release(volume)  # the claim has another one: nobody else wants it
+        else:
+            yield from self._writes.unbind(volume)
+
+    def _claim_of(self, volume: Object, reference: Object) -> Step[Object | None]:
+        """The claim with the uid that a volume names. Before it is said to be gone, the server is asked."""
+        key = key_of_reference(reference)
+        claim = self._claims.get(key)
+        if claim is None and phase_of(volume) in RELEASED:
+            return None
+        if claim is None or uid_of(claim) != reference["uid"]:
+            claim = yield from self._as_the_server_has_it(key)
+        return claim if claim is not None and uid_of(claim) == reference["uid"] else None
+
+    def _as_the_server_has_it(self, key: Key) -> Step[Object | None]:
+        outcome = yield from must(get_live(PERSISTENT_VOLUME_CLAIMS, key), but=(NotFound,))
+        return decode_object(outcome.body) if isinstance(outcome, Done) else None
+
+    def _expect(self, volume: Object, claim: Object) -> Step[None]:
+        """The claim is to be bound to it, as soon as it is looked at."""
+        if mode_of(claim) == mode_of(volume):
+            yield Enqueue(CLAIM_QUEUE, key_of(claim))
+            return
+        why = "due to incompatible volumeMode."
+        of_volume = f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{name_of(claim)}" {why}'
+        yield record(PERSISTENT_VOLUMES, volume, "Warning", "VolumeMismatch", of_volume)
+        of_claim = f'Cannot bind PersistentVolume "{name_of(volume)}" to requested PersistentVolumeClaim {why}'
+        yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "VolumeMismatch", of_claim)
+
+    def _release(self, volume: Object) -> Step[None]:
+        if phase_of(volume) not in RELEASED:
+            volume = yield from self._writes.set_phase(volume, "Released")
+        if annotations_of(volume).get(MIGRATED_TO):
+            return  # its driver reclaims it
+        policy, name = _policy(volume), name_of(volume)
+        if policy == "Recycle":
+            yield Enqueue(RECYCLINGS, name)
+        elif policy == "Delete":
+            self._metrics.begin(name, plugin=self._deleter_of(volume), operation="delete")
+            yield Enqueue(DELETIONS, name)
+        elif policy != "Retain":
+            text = "Volume has unrecognized PersistentVolumeReclaimPolicy"
+            yield from self._writes.fail(volume, "VolumeUnknownReclaimPolicy", text)
+
+    def _deleter_of(self, volume: Object) -> str:
+        """For metrics: of volumes of others their class says it, as they may be marked with anything."""
+        try:
+            external = is_deleted_by_others(volume)
+        except NoPluginError:
+            return NONE
+        if not external:
+            return plugin_of(volume)
+        class_ = self._classes.get(class_of(volume)) if class_of(volume) else None
+        return NONE if class_ is None else provisioner_name(class_.get("provisioner") or "")
+
+    def is_released(self, volume: Object) -> bool:
+        """Whether nobody has a right to what is on a volume any more, as far as the table of claims shows."""
+        reference = volume["spec"].get("claimRef")
+        if reference is None or not reference.get("uid"):
+            return False
+        claim = self._claims.get(key_of_reference(reference))
+        if claim is None or uid_of(claim) != reference["uid"]:
+            return True
+        return volume_name_of(claim) not in ("", name_of(volume))
+
+
+def _policy(volume: Object) -> str:
+    return volume["spec"].get("persistentVolumeReclaimPolicy") or ""

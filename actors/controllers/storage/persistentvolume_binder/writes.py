@@ -1,0 +1,87 @@
+"""The writes of the binder, each done only where it changes something. They return the object as it is then.
+
+Binding takes four, in an order that can be resumed after any of them: the volume names the claim, the volume is Bound,
+the claim names the volume, the claim is Bound. Each is a whole object with the version that was looked at.
+
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (bind, unbindVolume, updateClaimStatus,
+updateVolumePhase).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.storage.persistentvolume_binder.binding import (
+    bound_claim,
+    bound_volume,
+    claim_in_phase,
+    unbound_volume,
+    volume_in_phase,
+)
+from actors.reconciliation import Step, must_object, record, step, update
+from protocols.objects import Object, key_of, name_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from protocols.volumes import phase_of
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class Writes:
+    def __init__(self, *, log: FilteringBoundLogger) -> None:
+        self._log = log
+
+    @step
+    def bind(self, volume: Object, claim: Object) -> Step[None]:
+        named = bound_volume(volume, claim)
+        if named is not None:
+            volume = yield from must_object(update(PERSISTENT_VOLUMES, named))
+            self._log.info("claim bound to volume", claim=key_of(claim), volume=name_of(volume))
+        volume = yield from self.set_phase(volume, "Bound")
+        naming = bound_claim(claim, volume)
+        if naming is not None:
+            claim = yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, naming))
+            self._log.info("volume bound to claim", claim=key_of(claim), volume=name_of(volume))
+        yield from self.set_claim_phase(claim, "Bound", volume)
+
+    @step
+    def unbind(self, volume: Object) -> Step[None]:
+        volume = yield from must_object(update(PERSISTENT_VOLUMES, unbound_volume(volume)))
+        self._log.info("volume unbound", volume=name_of(volume))
+        yield from self.set_phase(volume, "Available")
+
+    @step
+    def set_phase(self, volume: Object, phase: str, message: str = "") -> Step[Object]:
+        changed = volume_in_phase(volume, phase, message)
+        if changed is None:
+            return volume
+        volume = yield from must_object(update(PERSISTENT_VOLUMES, changed, subresource="status"))
+        self._log.info("volume entered phase", volume=name_of(volume), phase=phase)
+        return volume
+
+    @step
+    def fail(self, volume: Object, reason: str, message: str) -> Step[Object]:
+        """Its phase is Failed, with an event if it was not."""
+        if phase_of(volume) == "Failed":
+            return volume
+        volume = yield from self.set_phase(volume, "Failed", message)
+        yield record(PERSISTENT_VOLUMES, volume, "Warning", reason, message)
+        return volume
+
+    @step
+    def set_claim_phase(self, claim: Object, phase: str, volume: Mapping[str, Any] | None = None) -> Step[Object]:
+        changed = claim_in_phase(claim, phase, volume)
+        if changed is None:
+            return claim
+        claim = yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, changed, subresource="status"))
+        self._log.info("claim entered phase", claim=key_of(claim), phase=phase)
+        return claim
+
+    @step
+    def lose(self, claim: Object, reason: str, message: str) -> Step[None]:
+        """Its phase is Lost, with an event if it was not."""
+        if phase_of(claim) == "Lost":
+            return
+        claim = yield from self.set_claim_phase(claim, "Lost")
+        yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", reason, message)

@@ -1,0 +1,1 @@
+"""What several controllers of volumes need."""

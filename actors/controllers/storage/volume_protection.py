@@ -1,0 +1,51 @@
+"""persistentvolume-protection-controller: a volume that is bound is not gone before its claim is.
+
+In: volumes. Out: their finalizer kubernetes.io/pv-protection, which each has that is not being deleted, and which is
+taken from one that is, once it is not bound. Key: a volume's name.
+
+Source: kubernetes v1.36 pkg/controller/volume/pvprotection/pv_protection_controller.go.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.storage.shared.protecting import protected, unprotected
+from actors.reconciliation import Interest, Reconciliation, Watch, itself, must, update
+from actors.reconciliation.specs import ControllerSpec, Queue
+from protocols.messages.outcomes import NotFound
+from protocols.messages.watching import EventType
+from protocols.objects import Key
+from protocols.resources import PERSISTENT_VOLUMES
+from protocols.volumes import VOLUME_PROTECTION, phase_of
+from runtime.tables.overlay import Tables
+
+SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
+
+
+class VolumeProtection:
+    def __init__(self, *, tables: Tables) -> None:
+        self._volumes = tables[PERSISTENT_VOLUMES]
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        volume = self._volumes.get(key)
+        if volume is None:
+            return None
+        changed = protected(volume, VOLUME_PROTECTION)
+        if changed is None and phase_of(volume) != "Bound":
+            changed = unprotected(volume, VOLUME_PROTECTION)
+        if changed is not None:
+            yield from must(update(PERSISTENT_VOLUMES, changed), but=(NotFound,))
+        return None
+
+
+SPEC = ControllerSpec(
+    name="persistentvolume-protection-controller",
+    aliases=("pv-protection",),
+    never_blocks=True,
+    client="pv-protection-controller",
+    queues=(
+        Queue(
+            "pvprotection", watches=(Watch(PERSISTENT_VOLUMES, to=itself, interest=SEEN),), concurrency=1, terminal=()
+        ),
+    ),
+    build=lambda context: VolumeProtection(tables=context.tables),
+)

@@ -1,0 +1,235 @@
+"""A hollow provisioner: makes volumes without disks for the claims that ask for them, and deletes what is released.
+
+At the start it makes two StorageClasses, if they are not there: `hollow`, the default one, whose claims are bound at
+once; and `hollow-wait`, whose claims wait for a pod, and whose volumes can be reached from the zone of its node alone.
+Its volumes look like those of a CSI driver, named as it is. Keys: "namespace/name" of a claim; a volume's name.
+
+Source: kubernetes-sigs/sig-storage-lib-external-provisioner controller/controller.go, for what it is asked for, what it
+deletes and what it says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.hollow.fitting import ZONE_LABEL
+from actors.hollow.timing import MANY
+from actors.reconciliation import (
+    Change,
+    Interest,
+    Reconciliation,
+    Step,
+    Watch,
+    create,
+    delete,
+    itself,
+    must,
+    must_all,
+    record,
+    update,
+)
+from actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from protocols.messages.outcomes import AlreadyExists, Done, NotFound
+from protocols.messages.watching import EventType
+from protocols.objects import (
+    Key,
+    Object,
+    annotations_of,
+    finalizers_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    metadata,
+    name_of,
+    uid_of,
+)
+from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from protocols.volumes import (
+    BETA_PROVISIONER,
+    DEFAULT_CLASS,
+    EXTERNAL_PROTECTION,
+    FIRST_CONSUMER,
+    PROVISIONED_BY,
+    PROVISIONER,
+    SELECTED_NODE,
+    claim_reference,
+    class_of,
+    is_bound,
+    key_of_reference,
+    mode_of,
+    phase_of,
+    requested_storage,
+    volume_name_of,
+)
+from runtime.tables.overlay import Tables
+
+NAME = "hollow.kcm.dev"  # of the provisioner, and of the driver that its volumes name
+CLASS, WAITING_CLASS = "hollow", "hollow-wait"
+GONE = Interest(types=(EventType.DELETED,))
+
+
+def classes() -> list[Object]:
+    """The StorageClasses that it makes."""
+    common = {"provisioner": NAME, "reclaimPolicy": "Delete", "allowVolumeExpansion": False}
+    default = {"name": CLASS, "annotations": {DEFAULT_CLASS[0]: "true"}}
+    return [
+        {**common, "metadata": default, "volumeBindingMode": "Immediate"},
+        {**common, "metadata": {"name": WAITING_CLASS}, "volumeBindingMode": FIRST_CONSUMER},
+    ]
+
+
+def is_ours(claim: Mapping[str, Any]) -> bool:
+    annotations = annotations_of(claim)
+    return annotations.get(PROVISIONER, annotations.get(BETA_PROVISIONER)) == NAME
+
+
+class HollowProvisioner:
+    def __init__(self, *, tables: Tables) -> None:
+        self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
+        self._classes, self._nodes = tables[STORAGE_CLASSES], tables[NODES]
+
+    def make_classes(self) -> Reconciliation:
+        """Once, at the start. What users have changed stays so."""
+        missing = [one for one in classes() if self._classes.get(name_of(one)) is None]
+        yield from must_all([create(STORAGE_CLASSES, one) for one in missing], but=(AlreadyExists,))
+        return None
+
+    # Queue of claims.
+
+    def provision(self, key: Key) -> Reconciliation:
+        claim = self._claims.get(key)
+        if claim is None or not is_ours(claim) or volume_name_of(claim) or is_bound(claim) or is_deleting(claim):
+            return None
+        class_ = self._classes.get(class_of(claim)) if class_of(claim) else None
+        if class_ is None or class_.get("provisioner") != NAME:
+            return None
+        zone = ""
+        if class_.get("volumeBindingMode") == FIRST_CONSUMER:
+            name = annotations_of(claim).get(SELECTED_NODE)
+            if name is None:
+                return None
+            node = self._nodes.get(name)
+            if node is None:
+                yield from self._forget_node(claim)
+                return None
+            zone = labels_of(node).get(ZONE_LABEL) or ""
+        yield from self._make(claim, class_, zone)
+        return None
+
+    def _forget_node(self, claim: Object) -> Step[None]:
+        """The node that was chosen is gone: the scheduler is to choose another one."""
+        rest = {name: value for name, value in annotations_of(claim).items() if name != SELECTED_NODE}
+        put = update(PERSISTENT_VOLUME_CLAIMS, {**claim, "metadata": {**metadata(claim), "annotations": rest}})
+        yield from must(put, but=(NotFound,))
+
+    def _make(self, claim: Object, class_: Object, zone: str) -> Step[None]:
+        volume = volume_for(claim, class_, zone=zone)
+        if self._volumes.get(name_of(volume)) is not None:
+            return
+        outcome = yield from must(create(PERSISTENT_VOLUMES, volume), but=(AlreadyExists,))
+        if isinstance(outcome, Done):
+            text = f"Successfully provisioned volume {name_of(volume)}"
+            yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Normal", "ProvisioningSucceeded", text)
+
+    # Queue of volumes.
+
+    def reclaim(self, name: Key) -> Reconciliation:
+        """Delete a volume that is released, and let one go that somebody has deleted."""
+        volume = self._volumes.get(name)
+        if volume is None or annotations_of(volume).get(PROVISIONED_BY) != NAME:
+            return None
+        is_deleted = volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
+        if is_deleted and (phase_of(volume) != "Released" or self._is_claimed(volume)):
+            return None
+        if is_deleted and not is_deleting(volume):
+            yield from must(delete(PERSISTENT_VOLUMES, volume), but=(NotFound,))
+            volume = self._volumes.get(name)
+        if volume is not None and is_deleting(volume) and EXTERNAL_PROTECTION in finalizers_of(volume):
+            rest = [one for one in finalizers_of(volume) if one != EXTERNAL_PROTECTION]
+            put = update(PERSISTENT_VOLUMES, {**volume, "metadata": {**metadata(volume), "finalizers": rest}})
+            yield from must(put, but=(NotFound,))
+        return None
+
+    def _is_claimed(self, volume: Object) -> bool:
+        reference = volume["spec"].get("claimRef") or {}
+        claim = self._claims.get(key_of_reference(reference))
+        return claim is not None and uid_of(claim) == reference.get("uid") and volume_name_of(claim) == name_of(volume)
+
+
+def volume_for(claim: Mapping[str, Any], class_: Mapping[str, Any], *, zone: str) -> Object:
+    """zone: "" where all nodes can reach it."""
+    name, spec = f"pvc-{uid_of(claim)}", claim["spec"]
+    policy = class_.get("reclaimPolicy") or "Delete"
+    meta: Object = {"name": name, "annotations": {PROVISIONED_BY: NAME}}
+    if policy == "Delete":
+        meta["finalizers"] = [EXTERNAL_PROTECTION]
+    made: Object = {
+        "capacity": {"storage": requested_storage(claim)},
+        "accessModes": list(spec.get("accessModes") or ["ReadWriteOnce"]),
+        "persistentVolumeReclaimPolicy": policy,
+        "storageClassName": class_of(claim),
+        "volumeMode": mode_of(claim),
+        "claimRef": claim_reference(claim),
+        "csi": {"driver": NAME, "volumeHandle": name},
+    }
+    if options := class_.get("mountOptions"):
+        made["mountOptions"] = list(options)
+    if attributes := spec.get("volumeAttributesClassName"):
+        made["volumeAttributesClassName"] = attributes
+    if zone:
+        there = {"key": ZONE_LABEL, "operator": "In", "values": [zone]}
+        made["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [there]}]}}
+    return {"metadata": meta, "spec": made}
+
+
+def _claims_of_class(change: Change, tables: Tables) -> Iterable[Key]:
+    if change.deleted or change.new.get("provisioner") != NAME:
+        return ()
+    claims = tables[PERSISTENT_VOLUME_CLAIMS].objects()
+    return [key_of(one) for one in claims if class_of(one) == change.key and not is_bound(one)]
+
+
+def _volume_of_claim(change: Change, _tables: Tables) -> Iterable[Key]:
+    name = volume_name_of(change.new)
+    return (name,) if name else ()
+
+
+def _claims_on_node(change: Change, tables: Tables) -> Iterable[Key]:
+    """Those that wait for a volume there."""
+    claims = tables[PERSISTENT_VOLUME_CLAIMS].objects()
+    return [key_of(one) for one in claims if annotations_of(one).get(SELECTED_NODE) == change.key and not is_bound(one)]
+
+
+SPEC = ControllerSpec(
+    name="hollow-provisioner-controller",
+    never_blocks=True,
+    client="hollow-provisioner",
+    component=NAME,
+    queues=(
+        Queue(
+            "hollow-claims",
+            watches=(
+                Watch(PERSISTENT_VOLUME_CLAIMS, to=itself),
+                Watch(STORAGE_CLASSES, to=_claims_of_class),
+                Watch(NODES, to=_claims_on_node, interest=GONE),
+            ),
+            reconcile=HollowProvisioner.provision,
+            concurrency=MANY,
+            terminal=(),
+        ),
+        Queue(
+            "hollow-volumes",
+            watches=(
+                Watch(PERSISTENT_VOLUMES, to=itself),
+                Watch(PERSISTENT_VOLUME_CLAIMS, to=_volume_of_claim, interest=GONE),
+            ),
+            reconcile=HollowProvisioner.reclaim,
+            concurrency=MANY,
+            terminal=(),
+        ),
+    ),
+    passes=(Pass("classes", every=math.inf, run=HollowProvisioner.make_classes),),
+    build=lambda context: HollowProvisioner(tables=context.tables),
+)

@@ -1,0 +1,15 @@
+"""The setting of seeded runs about volumes, the claims for them, and the pods that use these."""
+
+from __future__ import annotations
+
+from actors.controllers.storage import claim_protection, persistentvolume_binder, volume_protection
+from actors.simulation.campaign.setting import Setting
+
+VOLUMES_TOO = Setting(
+    name="volumes",
+    controllers=(
+        persistentvolume_binder.SPEC,
+        claim_protection.SPEC,
+        volume_protection.SPEC,
+    ),
+)

@@ -1,0 +1,144 @@
+"""Volumes and claims: nothing is bound twice, nothing that is bound is lost, and what is used is held."""
+
+from __future__ import annotations
+
+from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
+from protocols.objects import Key, Object, decode_object, finalizers_of, is_deleting, key_of, name_of, uid_of
+from protocols.volumes import (
+    CLAIM_PROTECTION,
+    VOLUME_PROTECTION,
+    claim_keys,
+    is_bound,
+    phase_of,
+    volume_name_of,
+)
+from runtime.apiserver.storage.store import ADDED, DELETED, Change
+
+CLAIMS, VOLUMES, PODS = "persistentvolumeclaims", "persistentvolumes", "pods"
+BINDER, PROVISIONER = "persistent-volume-binder", "hollow-provisioner"
+OF_CLAIMS, OF_VOLUMES = "pvc-protection-controller", "pv-protection-controller"
+
+
+class BoundOnce:
+    """A volume is never bound to two claims, nor a claim to two volumes; and what is bound stays so.
+
+    A claim is not Lost while its volume is there, a volume is not Released while its claim is there, and neither binder
+    nor provisioner deletes one that is bound. Users delete what they like.
+    """
+
+    name = "a volume has one claim, and is not lost"
+    observes = (Committed, Handled)
+
+    def __init__(self) -> None:
+        self._claims: dict[str, Object] = {}  # by uid
+        self._volumes: dict[str, Object] = {}  # by name
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Committed(changes):
+                for change in changes:
+                    if change.storage == CLAIMS:
+                        self._claim_changed(change, fail)
+                    elif change.storage == VOLUMES:
+                        self._volume_changed(change, fail)
+            case Handled(client=client, changes=changes) if client in (BINDER, PROVISIONER):
+                for change in changes:
+                    if change.storage == VOLUMES and change.previous:
+                        self._volume_was_deleted(client, change, fail)
+
+    def _claim_changed(self, change: Change, fail: Fail) -> None:
+        claim = decode_object(change.raw)
+        before = self._claims.pop(uid_of(claim), None)
+        if change.type == DELETED:
+            return
+        self._claims[uid_of(claim)] = claim
+        name = volume_name_of(claim)
+        if before is not None and volume_name_of(before) not in ("", name):
+            fail(f"claim {key_of(claim)} was bound to {volume_name_of(before)}, and now to {name or 'none'}")
+        if is_bound(claim):
+            others = [one for one in self._claims.values() if one is not claim and is_bound(one)]
+            for other in others:
+                if volume_name_of(other) == name and phase_of(other) != "Lost" and phase_of(claim) != "Lost":
+                    fail(f"claims {key_of(claim)} and {key_of(other)} are both bound to {name}")
+        if phase_of(claim) == "Lost" and before is not None and phase_of(before) != "Lost":
+            volume = self._volumes.get(name)
+            if volume is not None and _uid(volume) in ("", uid_of(claim)):
+                fail(f"claim {key_of(claim)} is Lost, and its volume {name} is there")
+
+    def _volume_changed(self, change: Change, fail: Fail) -> None:
+        volume = decode_object(change.raw)
+        name = name_of(volume)
+        before = self._volumes.pop(name, None)
+        if change.type == DELETED:
+            return
+        self._volumes[name] = volume
+        if before is None:
+            return
+        claim = self._claims.get(_uid(before))
+        if claim is not None and volume_name_of(claim) == name and _uid(volume) not in ("", uid_of(claim)):
+            fail(f"volume {name} is of claim {key_of(claim)}, and was given to another one")
+        claim = self._claims.get(_uid(volume))
+        is_new = phase_of(before) != "Released" and phase_of(volume) == "Released"
+        if is_new and claim is not None and volume_name_of(claim) in ("", name):
+            fail(f"volume {name} is Released, and its claim {key_of(claim)} is there")
+
+    def _volume_was_deleted(self, client: str, change: Change, fail: Fail) -> None:
+        before, after = decode_object(change.previous), decode_object(change.raw)
+        if is_deleting(before) or not (change.type == DELETED or is_deleting(after)):
+            return
+        claim = self._claims.get(_uid(before))
+        if claim is not None and volume_name_of(claim) == name_of(before):
+            fail(f"{client} deletes volume {name_of(before)}, which claim {key_of(claim)} has")
+
+
+def _uid(volume: Object) -> str:
+    """Of the claim that it names."""
+    return (volume["spec"].get("claimRef") or {}).get("uid") or ""
+
+
+class HeldWhileUsed:
+    """The finalizers of claims and volumes are taken away by their controllers once nobody uses them.
+
+    A pod that got its node after the claim was deleted does not count: it may have done so after the pods were listed.
+    """
+
+    name = "what is used is held"
+    observes = (Committed, Handled)
+
+    def __init__(self) -> None:
+        self._placed: dict[str, tuple[Object, int]] = {}  # pods with claims, by uid, and since which revision
+        self._deleted: dict[str, int] = {}  # claims, by uid, and the revision of their deletion
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Committed(changes):
+                for change in changes:
+                    self._committed(change)
+            case Handled(client=client, changes=changes) if client in (OF_CLAIMS, OF_VOLUMES):
+                for change in changes:
+                    if change.previous:
+                        self._judge(client, decode_object(change.previous), decode_object(change.raw), fail)
+
+    def _committed(self, change: Change) -> None:
+        if change.storage == CLAIMS and change.type != ADDED:
+            claim = decode_object(change.raw)
+            if is_deleting(claim):
+                self._deleted.setdefault(uid_of(claim), change.revision)
+        elif change.storage == PODS:
+            pod = decode_object(change.raw)
+            if change.type == DELETED:
+                self._placed.pop(uid_of(pod), None)
+            elif pod["spec"].get("nodeName") and claim_keys(pod):
+                self._placed.setdefault(uid_of(pod), (pod, change.revision))
+
+    def _judge(self, client: str, before: Object, after: Object, fail: Fail) -> None:
+        gone = set(finalizers_of(before)) - set(finalizers_of(after))
+        if client == OF_CLAIMS and CLAIM_PROTECTION in gone:
+            for pod in self._users(key_of(before), before):
+                fail(f"claim {key_of(before)} is let go, and pod {name_of(pod)} uses it")
+        if client == OF_VOLUMES and VOLUME_PROTECTION in gone and phase_of(before) == "Bound":
+            fail(f"volume {name_of(before)} is let go, and is Bound")
+
+    def _users(self, key: Key, claim: Object) -> list[Object]:
+        deleted = self._deleted.get(uid_of(claim), 0)
+        return [pod for pod, since in self._placed.values() if since < deleted and key in claim_keys(pod)]

@@ -1,0 +1,33 @@
+"""The trial of the protection of claims: they and the pods that use them are removed in any order, and all go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.storage.claim_protection import uses
+from actors.hollow.provisioner import CLASS
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.storage.actions import life_of_claim
+from actors.simulation.trials.trial import Trial
+from protocols.objects import finalizers_of, is_deleting, name_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from protocols.volumes import CLAIM_PROTECTION
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("claim protection actions")
+    for number in range(chance.randint(0, 3)):
+        yield from life_of_claim(scenario, chance, f"held-{number}", CLASS)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    pods = cluster.shown(PODS, NAMESPACE)
+    for claim in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE):
+        if CLAIM_PROTECTION not in finalizers_of(claim) and not is_deleting(claim):
+            yield f"claim {name_of(claim)} is not protected"
+        if is_deleting(claim) and not any(uses(pod, claim) for pod in pods):
+            yield f"claim {name_of(claim)} is used by no pod, and still there"
+
+
+TRIAL = Trial(controller="persistentvolumeclaim-protection-controller", actions=_actions, unsettled=_unsettled)

@@ -1,0 +1,111 @@
+"""The trial of the binder: users make disks and claims, use them in pods, and take all of it away in any order.
+
+Claims are of a class whose volumes are made, at once or for the first pod, of one whose volumes users make, or say
+nothing of it. What was removed is not made again under its name, as nobody knows for how long a pod holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.controllers.storage.persistentvolume_binder.claims import MisboundError
+from actors.controllers.storage.persistentvolume_binder.matching import misfit
+from actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.volumes import BoundOnce, HeldWhileUsed
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.storage.actions import STATIC, life_of_claim, life_of_disk
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, annotations_of, is_deleting, make_key, name_of, uid_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from protocols.volumes import (
+    PROVISIONED_BY,
+    class_of,
+    is_bound,
+    is_of,
+    key_of_reference,
+    phase_of,
+    volume_name_of,
+)
+
+MADE = (CLASS, WAITING_CLASS, None)  # classes of claims; None gets the default one, though it may come later
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("volume actions")
+    claims = [f"claim-{number}" for number in range(chance.randint(2, 6))]
+    for number in range(chance.randint(1, 6)):
+        yield from life_of_disk(scenario, chance, f"disk-{number}", class_=STATIC, claims=claims)
+    for name in claims:
+        yield from life_of_claim(scenario, chance, name, chance.choice((*MADE, STATIC, STATIC)))
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    volumes = {name_of(one): one for one in cluster.shown(PERSISTENT_VOLUMES)}
+    claims = {make_key(NAMESPACE, name_of(one)): one for one in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)}
+    for claim in claims.values():
+        wrong = _wrong_claim(claim, volumes)
+        if wrong:
+            yield f"claim {name_of(claim)} {wrong}"
+    for volume in volumes.values():
+        phase, wanted = phase_of(volume), _phases(volume, claims)
+        if phase not in wanted:
+            yield f"volume {name_of(volume)} is {phase}, not {' or '.join(wanted)}"
+        elif phase == "Released" and annotations_of(volume).get(PROVISIONED_BY) == NAME:
+            yield f"volume {name_of(volume)} is released, and not deleted"
+
+
+def _wrong_claim(claim: Object, volumes: Mapping[str, Object]) -> str:
+    phase, name = phase_of(claim), volume_name_of(claim)
+    volume = volumes.get(name)
+    if is_bound(claim):
+        there = volume is not None and (volume["spec"].get("claimRef") or {}).get("uid") == uid_of(claim)
+        wanted = "Bound" if there else "Lost"
+        return "" if phase == wanted else f"is {phase}, not {wanted}"
+    if phase != "Pending":
+        return f"is {phase}, and not bound"
+    if name:
+        fits = volume is not None and (_is_reserved(volume, claim) or (_is_free(volume) and not misfit(volume, claim)))
+        return f"is not bound to {name}" if fits else ""
+    if class_of(claim) == STATIC:
+        fitting = [one for one in volumes.values() if _is_free(one) and not misfit(one, claim)]
+        return f"is not bound, and {name_of(fitting[0])} is free" if fitting else ""
+    if class_of(claim) == WAITING_CLASS or is_deleting(claim):
+        return ""
+    return "has no volume"
+
+
+def _is_free(volume: Object) -> bool:
+    return volume["spec"].get("claimRef") is None and phase_of(volume) == "Available"
+
+
+def _is_reserved(volume: Object, claim: Object) -> bool:
+    return volume["spec"].get("claimRef") is not None and is_of(volume, claim)
+
+
+def _phases(volume: Object, claims: Mapping[str, Object]) -> tuple[str, ...]:
+    reference = volume["spec"].get("claimRef")
+    if reference is None or not reference.get("uid"):
+        return ("Available",)
+    claim = claims.get(key_of_reference(reference))
+    if claim is None or uid_of(claim) != reference["uid"]:
+        return ("Released", "Failed")
+    return ("Bound",) if volume_name_of(claim) == name_of(volume) else ("Available", "Bound", "Released")
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """Claims whose volumes are made at once, and whom nobody has removed."""
+    kept = (one for one in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE) if not is_deleting(one))
+    return {f"claim {name_of(one)}": phase_of(one) for one in kept if class_of(one) == CLASS}
+
+
+TRIAL = Trial(
+    controller="persistentvolume-binder-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda _cluster, _options: (BoundOnce(), HeldWhileUsed()),
+    deletes=(PERSISTENT_VOLUMES,),
+    raises=(MisboundError,),
+)

@@ -1,0 +1,30 @@
+"""The trial of the protection of volumes: of those that are removed, what is not bound goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.storage.actions import life_of_disk
+from actors.simulation.trials.trial import Trial
+from protocols.objects import finalizers_of, is_deleting, name_of
+from protocols.resources import PERSISTENT_VOLUMES
+from protocols.volumes import VOLUME_PROTECTION, phase_of
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("volume protection actions")
+    for number in range(chance.randint(0, 3)):
+        yield from life_of_disk(scenario, chance, f"spare-{number}", class_="spare")
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for volume in cluster.shown(PERSISTENT_VOLUMES):
+        if VOLUME_PROTECTION not in finalizers_of(volume) and not is_deleting(volume):
+            yield f"volume {name_of(volume)} is not protected"
+        if is_deleting(volume) and phase_of(volume) != "Bound":
+            yield f"volume {name_of(volume)} is not bound, and still there"
+
+
+TRIAL = Trial(controller="persistentvolume-protection-controller", actions=_actions, unsettled=_unsettled)

@@ -1,0 +1,215 @@
+"""Vocabulary over PersistentVolumes and the claims for them.
+
+Source: kubernetes v1.36 component-helpers/storage/volume/{helpers,pv_helpers}.go, pkg/volume/util/storageclass.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from protocols.objects import (
+    Key,
+    Object,
+    annotations_of,
+    is_deleting,
+    key_of,
+    make_key,
+    metadata,
+    name_of,
+    namespace_of,
+    resource_version_of,
+    uid_of,
+)
+from protocols.quantities import whole_value
+from protocols.times import parse_time
+
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"  # goes before spec.storageClassName
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"  # of a claim: both sides name each other
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"  # not by a user
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+MIGRATED_TO = "pv.kubernetes.io/migrated-to"
+PROVISIONER = "volume.kubernetes.io/storage-provisioner"  # of a claim: who is to make its volume
+BETA_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"  # of a claim: where its first consumer is to run
+DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+
+CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION = "kubernetes.io/pv-protection"
+IN_TREE_PROTECTION = "kubernetes.io/pv-controller"
+EXTERNAL_PROTECTION = "external-provisioner.volume.kubernetes.io/finalizer"
+
+FIRST_CONSUMER = "WaitForFirstConsumer"
+
+
+class VolumeFacts(NamedTuple):
+    """What matching looks at in a PersistentVolume, but for its labels.
+
+    modes: access modes, sorted. capacity: bytes. claim: of spec.claimRef, "" without one; claim_uid: "" too while it
+    is only reserved. attributes: its VolumeAttributesClass, "" for none. source: csi, hostPath or nfs, "" for others.
+    """
+
+    phase: str
+    class_: str
+    modes: tuple[str, ...]
+    capacity: int
+    mode: str
+    attributes: str
+    claim: Key
+    claim_uid: str
+    deleting: bool
+    source: str
+
+
+def volume_facts(volume: Object) -> VolumeFacts:
+    """Raises ValueError on a malformed capacity."""
+    spec = volume.get("spec") or {}
+    reference = spec.get("claimRef")
+    return VolumeFacts(
+        phase=(volume.get("status") or {}).get("phase") or "",
+        class_=class_of(volume),
+        modes=tuple(sorted(set(spec.get("accessModes") or ()))),
+        capacity=whole_value((spec.get("capacity") or {}).get("storage") or "0"),
+        mode=mode_of(volume),
+        attributes=attributes_class_of(volume),
+        claim="" if reference is None else key_of_reference(reference),
+        claim_uid="" if reference is None else reference.get("uid") or "",
+        deleting=is_deleting(volume),
+        source=next((name for name in ("csi", "hostPath", "nfs") if spec.get(name) is not None), ""),
+    )
+
+
+class ClaimFacts(NamedTuple):
+    """What is counted of a PersistentVolumeClaim, as in VolumeFacts. volume: its name, "" for none."""
+
+    phase: str
+    class_: str
+    attributes: str
+    volume: str
+
+
+def claim_facts(claim: Object) -> ClaimFacts:
+    return ClaimFacts(phase_of(claim), class_of(claim), attributes_class_of(claim), volume_name_of(claim))
+
+
+def class_of(obj: Mapping[str, Any]) -> str:
+    """The StorageClass of a volume or a claim; "" for none."""
+    annotated = annotations_of(obj).get(CLASS_ANNOTATION)
+    return annotated if annotated is not None else (obj.get("spec") or {}).get("storageClassName") or ""
+
+
+def names_class(claim: Mapping[str, Any]) -> bool:
+    """Whether a claim says its class, be it that it wants none."""
+    return CLASS_ANNOTATION in annotations_of(claim) or (claim.get("spec") or {}).get("storageClassName") is not None
+
+
+def mode_of(obj: Mapping[str, Any]) -> str:
+    """Filesystem or Block."""
+    return (obj.get("spec") or {}).get("volumeMode") or "Filesystem"
+
+
+def attributes_class_of(obj: Mapping[str, Any]) -> str:
+    return (obj.get("spec") or {}).get("volumeAttributesClassName") or ""
+
+
+def requested_storage(claim: Mapping[str, Any]) -> str:
+    resources = (claim.get("spec") or {}).get("resources") or {}
+    return (resources.get("requests") or {}).get("storage") or "0"
+
+
+def volume_name_of(claim: Mapping[str, Any]) -> str:
+    """The volume that a claim is bound to, or wants; "" for none."""
+    return (claim.get("spec") or {}).get("volumeName") or ""
+
+
+def phase_of(obj: Mapping[str, Any]) -> str:
+    return (obj.get("status") or {}).get("phase") or ""
+
+
+def is_bound(claim: Mapping[str, Any]) -> bool:
+    """Whether a claim has its volume, and both sides say so."""
+    return bool(volume_name_of(claim)) and BIND_COMPLETED in annotations_of(claim)
+
+
+def claim_reference(claim: Mapping[str, Any]) -> Object:
+    """The reference to a claim that its volume holds."""
+    return {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "namespace": namespace_of(claim),
+        "name": name_of(claim),
+        "uid": uid_of(claim),
+        "resourceVersion": resource_version_of(claim),
+    }
+
+
+def key_of_reference(reference: Mapping[str, Any]) -> Key:
+    return make_key(reference.get("namespace") or "", reference.get("name") or "")
+
+
+def is_of(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    """Whether a volume is bound to this claim, or reserved for one of its name."""
+    reference = (volume.get("spec") or {}).get("claimRef")
+    if reference is None or key_of_reference(reference) != key_of(claim):
+        return False
+    return not reference.get("uid") or reference["uid"] == uid_of(claim)
+
+
+def waits_for_consumer(class_: Mapping[str, Any] | None) -> bool:
+    """Whether claims of this StorageClass are bound once a pod uses them. A class that is not there does not.
+
+    Raises ValueError on one that does not say.
+    """
+    if class_ is None:
+        return False
+    mode = class_.get("volumeBindingMode")
+    if not mode:
+        raise ValueError(f'VolumeBindingMode not set for StorageClass "{name_of(class_)}"')
+    return bool(mode == FIRST_CONSUMER)
+
+
+def default_class(classes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The newest of those that are marked as default, by name among equals."""
+    marked = [one for one in classes if any(annotations_of(one).get(mark) == "true" for mark in DEFAULT_CLASS)]
+    return min(marked, key=lambda one: (-_created(one), name_of(one)), default=None)
+
+
+def _created(obj: Mapping[str, Any]) -> float:
+    created = metadata(obj).get("creationTimestamp")
+    return 0.0 if not created else parse_time(created)
+
+
+class ClaimUse(NamedTuple):
+    """A volume of a pod that is a claim. ephemeral: the claim is made for the pod, and belongs to it."""
+
+    claim: Key
+    ephemeral: bool
+
+
+def claims_of(pod: Mapping[str, Any]) -> Iterator[ClaimUse]:
+    """The claims that a pod uses."""
+    namespace = namespace_of(pod)
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        if (source := volume.get("persistentVolumeClaim")) is not None:
+            yield ClaimUse(make_key(namespace, source.get("claimName") or ""), ephemeral=False)
+        elif volume.get("ephemeral") is not None:
+            yield ClaimUse(make_key(namespace, f"{name_of(pod)}-{volume.get('name')}"), ephemeral=True)
+
+
+def claim_keys(pod: Mapping[str, Any]) -> Iterable[Key]:
+    return dict.fromkeys(use.claim for use in claims_of(pod))
+
+
+def is_pod_ended(pod: Mapping[str, Any]) -> bool:
+    """Whether no container of a pod runs any more: it has ended, or is being deleted and its containers have.
+
+    Source: kubernetes v1.36 pkg/volume/util/util.go, IsPodTerminated.
+    """
+    status = pod.get("status") or {}
+    if status.get("phase") in ("Failed", "Succeeded"):
+        return True
+    return is_deleting(pod) and all(
+        (one.get("state") or {}).keys() & {"terminated", "waiting"}
+        for kind in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+        for one in status.get(kind) or ()
+    )

@@ -1,0 +1,251 @@
+"""Volumes, claims and classes for tests of the binder, and a binder on a bench."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from structlog.testing import CapturingLogger
+
+from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
+from actors.controllers.storage.persistentvolume_binder.reconciler import PersistentVolumeBinder
+from actors.controllers.storage.persistentvolume_binder.recycler_pod import recyclers
+from actors.controllers.storage.persistentvolume_binder.spec import SPEC
+from actors.simulation.driving import Answer, Bench, Driven, drive_steps
+from protocols.messages.commands import Command
+from protocols.messages.outcomes import Outcome
+from protocols.objects import Key, Object, annotations_of, make_key
+from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES, Resource
+from protocols.volumes import (
+    BETA_PROVISIONER,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    PROVISIONED_BY,
+    PROVISIONER,
+)
+from runtime.metrics.registry import Metrics
+
+BY_US, DONE = {BOUND_BY_CONTROLLER: "yes"}, {BIND_COMPLETED: "yes"}
+BOTH = {**BY_US, **DONE}
+HOST_PATH = "kubernetes.io/host-path"
+MODES = ("ReadWriteOnce", "ReadOnlyMany")
+
+
+def volume(
+    name: str,
+    size: str = "1Gi",
+    *,
+    of: str = "",
+    uid: str = "",
+    phase: str = "Available",
+    policy: str = "Retain",
+    class_: str = "",
+    marks: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    deleted: bool = False,
+    finalizers: tuple[str, ...] = (),
+    message: str = "",
+    **spec: Any,
+) -> Object:
+    """of, uid: of the claim that it names. marks: annotations."""
+    meta: Object = {"name": name, "annotations": dict(marks or {}), "labels": dict(labels or {})}
+    if deleted:
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if finalizers:
+        meta["finalizers"] = list(finalizers)
+    whole: Object = {
+        "capacity": {"storage": size},
+        "accessModes": list(MODES),
+        "persistentVolumeReclaimPolicy": policy,
+        "storageClassName": class_,
+        "volumeMode": "Filesystem",
+        **({} if {"hostPath", "nfs", "csi"} & spec.keys() else {"gcePersistentDisk": {"pdName": "disk"}}),
+        **spec,
+    }
+    if of:
+        reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": "default", "name": of}
+        whole["claimRef"] = {**reference, **({"uid": uid} if uid else {})}
+    status = {"phase": phase, **({"message": message} if message else {})}
+    return {"metadata": meta, "spec": whole, "status": status}
+
+
+def claim(
+    name: str = "claim",
+    size: str = "1Gi",
+    *,
+    uid: str = "uid",
+    to: str = "",
+    phase: str = "Pending",
+    class_: str | None = None,
+    marks: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Object:
+    """to: the volume that it names."""
+    whole: Object = {
+        "accessModes": list(MODES),
+        "resources": {"requests": {"storage": size}},
+        "volumeMode": "Filesystem",
+        **spec,
+    }
+    if to:
+        whole["volumeName"] = to
+    if class_ is not None:
+        whole["storageClassName"] = class_
+    status: Object = {"phase": phase}
+    if phase == "Bound":
+        status |= {"accessModes": list(whole["accessModes"]), "capacity": {"storage": size}}
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": uid, "annotations": dict(marks or {})},
+        "spec": whole,
+        "status": status,
+    }
+
+
+def class_(name: str, provisioner: str = "example.com/disk", *, mode: str = "Immediate", **more: Any) -> Object:
+    return {
+        "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z", **more.pop("metadata", {})},
+        "provisioner": provisioner,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": mode,
+        **more,
+    }
+
+
+def pod(name: str, *, of: str = "claim", phase: str = "Running", node: str = "node") -> Object:
+    spec: Object = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": of}}]}
+    if node:
+        spec["nodeName"] = node
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec, "status": {"phase": phase}}
+
+
+class Scene:
+    """A binder, and what it reads. server: what a live look shows where that differs from the tables."""
+
+    def __init__(
+        self,
+        volumes: Iterable[Object] = (),
+        claims: Iterable[Object] = (),
+        classes: Iterable[Object] = (),
+        pods: Iterable[Object] = (),
+        nodes: Iterable[Object] = (),
+        **options: Any,
+    ) -> None:
+        self.bench = Bench(
+            {
+                PERSISTENT_VOLUMES: volumes,
+                PERSISTENT_VOLUME_CLAIMS: claims,
+                STORAGE_CLASSES: classes,
+                PODS: pods,
+                NODES: nodes,
+            },
+            indexes=SPEC.indexes,
+            facts=SPEC.facts,
+        )
+        self.metrics = Metrics()
+        self._options = PersistentVolumeBinderOptions(**options)
+        self.binder = self.build()
+
+    def build(self) -> PersistentVolumeBinder:
+        return PersistentVolumeBinder(
+            tables=self.bench.tables,
+            clock=self.bench.clock,
+            log=CapturingLogger(),  # type: ignore[arg-type]
+            metrics=BinderMetrics(metrics=self.metrics, clock=self.bench.clock),
+            recyclers=recyclers(self._options),
+            provisions=self._options.enable_dynamic_provisioning,
+            host_path=self._options.enable_hostpath_provisioner,
+        )
+
+    def sync_claim(self, name: str = "claim", **how: Any) -> Driven:
+        return self._drive(self.binder.sync_claim, make_key("default", name), **how)
+
+    def sync_volume(self, name: str, **how: Any) -> Driven:
+        return self._drive(self.binder.sync_volume, name, **how)
+
+    def run(self, queue: str, key: Key, **how: Any) -> Driven:
+        queues = {
+            "provisionings": self.binder.provision,
+            "deletions": self.binder.delete,
+            "recyclings": self.binder.recycle,
+        }
+        return self._drive(queues[queue], key, **how)
+
+    def settle_volume(self, name: str, **how: Any) -> list[tuple[str, str]]:
+        """It is looked at, and what that enqueues is done; the types and reasons of the events."""
+        driven = self.sync_volume(name, **how)
+        events = [event[:2] for event in driven.events]
+        for each in driven.enqueued:
+            if each.queue != "claims":
+                events += [event[:2] for event in self.run(each.queue, str(each.key), **how).events]
+        return events
+
+    def _drive(
+        self,
+        function: Callable[[Key], Any],
+        key: Key,
+        answer: Answer | None = None,
+        raises: type[Exception] | None = None,
+        stop_after: int | None = None,
+    ) -> Driven:
+        answer = answer or self.bench.accept
+        return drive_steps(function(key), answer, tables=self.bench.tables, raises=raises, stop_after=stop_after)
+
+    def get(self, resource: Resource, key: Key) -> Object | None:
+        return self.bench.tables[resource].get(key)
+
+    def volume(self, name: str) -> Object:
+        found = self.get(PERSISTENT_VOLUMES, name)
+        assert found is not None, f"volume {name} is gone"
+        return found
+
+    def claim(self, name: str = "claim") -> Object:
+        found = self.get(PERSISTENT_VOLUME_CLAIMS, make_key("default", name))
+        assert found is not None, f"claim {name} is gone"
+        return found
+
+    @property
+    def volumes(self) -> list[str]:
+        """Each in a line, by name."""
+        found = self.bench.tables[PERSISTENT_VOLUMES].objects()
+        return sorted(shown_volume(one) for one in found)
+
+    @property
+    def claims(self) -> list[str]:
+        found = self.bench.tables[PERSISTENT_VOLUME_CLAIMS].objects()
+        return sorted(shown_claim(one) for one in found)
+
+
+_LETTERS = {BOUND_BY_CONTROLLER: "us", BIND_COMPLETED: "done", PROVISIONED_BY: "provisioned"}
+
+
+def shown_volume(one: Object) -> str:
+    """ "name Phase claim/uid +us": what binding is about, in a line."""
+    reference = one["spec"].get("claimRef")
+    named = "" if reference is None else f" {reference['name']}/{reference.get('uid', '')}"
+    return f"{one['metadata']['name']} {one['status']['phase'] or '-'}{named}{_marks(one)}"
+
+
+def shown_claim(one: Object) -> str:
+    """ "name Phase volume +us +done"."""
+    named = one["spec"].get("volumeName", "")
+    return f"{one['metadata']['name']} {one['status']['phase']}{' ' if named else ''}{named}{_marks(one)}"
+
+
+def _marks(one: Object) -> str:
+    annotations = annotations_of(one)
+    marks = [letter for name, letter in _LETTERS.items() if name in annotations]
+    provisioner = annotations.get(PROVISIONER)
+    if provisioner is not None and annotations.get(BETA_PROVISIONER) == provisioner:
+        marks.append(provisioner)
+    return "".join(f" +{mark}" for mark in marks)
+
+
+def answering(known: Mapping[type[Command], Callable[[Any], Outcome | None]], otherwise: Answer) -> Answer:
+    """By the type of a command; None is left to `otherwise`."""
+
+    def answer(command: Command) -> Outcome:
+        found = known.get(type(command), lambda _command: None)(command)
+        return otherwise(command) if found is None else found
+
+    return answer

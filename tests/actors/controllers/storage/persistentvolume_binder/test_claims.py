@@ -1,0 +1,374 @@
+"""Claims: upstream's table of the binder, case by case, by its numbers.
+
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/binder_test.go (sets 1 to 3, 13, 14),
+pv_controller_test.go (retroactive classes). All volumes are Available and Retain, all claims Pending, unless said.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from actors.controllers.storage.persistentvolume_binder.claims import MisboundError
+from actors.controllers.storage.persistentvolume_binder.metrics import RETROACTIVE, RETROACTIVE_ERRORS
+from protocols.messages.commands import Get, Update
+from protocols.messages.outcomes import CommandFailed, Conflict, NotFound
+from protocols.objects import Object, annotations_of
+from protocols.resources import STORAGE_CLASSES
+from protocols.volumes import CLASS_ANNOTATION, SELECTED_NODE
+from tests.actors.controllers.storage.persistentvolume_binder.scene import (
+    BOTH,
+    BY_US,
+    Scene,
+    answering,
+    claim,
+    class_,
+    pod,
+    shown_claim,
+    shown_volume,
+    volume,
+)
+
+WAIT = class_("wait", mode="WaitForFirstConsumer")
+NODE = {SELECTED_NODE: "node1"}
+LABELS = {"foo": "true"}
+PICKY = {"selector": {"matchLabels": LABELS}}
+
+
+class Case(NamedTuple):
+    """volumes, claim: before. after: of the volumes that change, and of the claim; else they are as before."""
+
+    volumes: list[Object]
+    claim: Object
+    after: tuple[str, ...] = ()
+    event: str = ""
+
+
+BOUND = "claim Bound v +us +done"
+BOUND_VOLUME = "v Bound claim/uid +us"
+LOST = "claim Lost"
+
+CASES = {
+    "1-1": Case([volume("v")], claim(), (BOUND_VOLUME, BOUND)),
+    "1-2": Case([volume("v")], claim(size="10Gi"), (), "FailedBinding"),
+    "1-3": Case([volume("v")], claim(size="10Gi", phase="Bound"), ("claim Pending",), "FailedBinding"),
+    "1-4": Case([volume("big", "10Gi"), volume("v")], claim(), (BOUND_VOLUME, BOUND)),
+    "1-5": Case([volume("v", "10Gi", of="claim"), volume("other")], claim(), ("v Bound claim/uid", BOUND)),
+    "1-6": Case([volume("v", "10Gi", of="claim", uid="uid"), volume("other")], claim(), ("v Bound claim/uid", BOUND)),
+    "1-7": Case([volume("v", "10Gi", of="claim", uid="other")], claim(), (), "FailedBinding"),
+    "1-8": Case([volume("v", of="claim", uid="uid", marks=BY_US)], claim(), (BOUND_VOLUME, BOUND)),
+    "1-9": Case([volume("v", of="claim", uid="uid", phase="Bound", marks=BY_US)], claim(), (BOUND,)),
+    "1-10": Case([volume("v", of="claim", uid="uid", phase="Bound", marks=BY_US)], claim(to="v", marks=BOTH), (BOUND,)),
+    "1-11": Case([volume("v", labels=LABELS)], claim(**PICKY), (BOUND_VOLUME, BOUND)),
+    "1-12": Case([volume("v")], claim(**PICKY), (), "FailedBinding"),
+    "1-13": Case([volume("v", class_="wait")], claim(class_="wait"), (), "WaitForFirstConsumer"),
+    "1-14": Case([volume("v", class_="wait", of="claim")], claim(class_="wait"), ("v Bound claim/uid", BOUND)),
+    "1-15": Case([volume("v", "10Gi"), volume("small")], claim(to="v"), (BOUND_VOLUME, "claim Bound v +done")),
+    "1-16": Case([volume("v")], claim(to="v", accessModes=["ReadWriteMany"]), (), "VolumeMismatch"),
+    "1-17": Case(
+        [volume(f"v-{phase}", phase=phase) for phase in ("Pending", "Failed", "Released", "")],
+        claim(),
+        (),
+        "FailedBinding",
+    ),
+    "1-18": Case(
+        [volume("v", class_="wait", of="claim", uid="uid")],
+        claim(class_="wait", marks=NODE),
+        ("v Bound claim/uid", BOUND),
+    ),
+    "2-1": Case([], claim(to="v", size="10Gi")),
+    "2-2": Case([], claim(to="v", phase="Bound"), ("claim Pending v",)),
+    "2-3": Case([volume("v")], claim(to="v"), (BOUND_VOLUME, "claim Bound v +done")),
+    "2-4": Case([volume("v", of="claim")], claim(to="v"), ("v Bound claim/uid", "claim Bound v +done")),
+    "2-5": Case([volume("v", of="claim", uid="uid")], claim(to="v"), ("v Bound claim/uid", "claim Bound v +done")),
+    "2-6": Case(
+        [volume("v", of="other", uid="other", phase="Bound")],
+        claim(to="v", phase="Bound"),
+        ("claim Pending v",),
+        "FailedBinding",
+    ),
+    "2-8": Case([volume("v")], claim(to="v", **PICKY), (BOUND_VOLUME, "claim Bound v +done")),
+    "2-9": Case([volume("v")], claim(to="v", size="2Gi"), (), "VolumeMismatch"),
+    "2-10": Case([volume("v", class_="gold")], claim(to="v", class_="silver"), (), "VolumeMismatch"),
+    "2-11": Case(
+        [volume("v", volumeAttributesClassName="slow", csi={})],
+        claim(to="v", volumeAttributesClassName="fast"),
+        (),
+        "VolumeMismatch",
+    ),
+    "2-12": Case(
+        [volume("v", volumeAttributesClassName="fast", csi={})],
+        claim(to="v", volumeAttributesClassName="fast"),
+        (BOUND_VOLUME, "claim Bound v +done"),
+    ),
+    "2-13": Case([volume("v")], claim(to="v", volumeAttributesClassName=""), (BOUND_VOLUME, "claim Bound v +done")),
+    "3-1": Case([volume("v")], claim(phase="Bound", marks=BOTH), (f"{LOST} +us +done",), "ClaimLost"),
+    "3-2": Case([], claim(to="v", phase="Bound", marks=BOTH), (f"{LOST} v +us +done",), "ClaimLost"),
+    "3-3": Case([volume("v")], claim(to="v", marks=BOTH), (BOUND_VOLUME, BOUND)),
+    "3-4": Case(
+        [volume("v", of="claim", uid="other")],
+        claim(to="v", phase="Bound", marks=BOTH),
+        (f"{LOST} v +us +done",),
+        "ClaimMisbound",
+    ),
+    "3-5": Case([volume("v", of="claim", uid="uid")], claim(to="v", marks=BOTH), ("v Bound claim/uid", BOUND)),
+    "3-6": Case(
+        [volume("v", of="other", uid="other")],
+        claim(to="v", phase="Bound", marks=BOTH),
+        (f"{LOST} v +us +done",),
+        "ClaimMisbound",
+    ),
+    "3-7": Case([volume("v")], claim(to="v", marks=BOTH, **PICKY), (BOUND_VOLUME, BOUND)),
+    "13-1": Case(
+        [volume("none"), volume("silver", class_="silver"), volume("v", "10Gi", class_="gold")],
+        claim(class_="gold"),
+        (BOUND_VOLUME, BOUND),
+    ),
+    "13-2": Case([volume("gold", class_="gold"), volume("v", "10Gi")], claim(), (BOUND_VOLUME, BOUND)),
+    "13-4": Case([volume("gold", class_="gold"), volume("v", "10Gi")], claim(class_=""), (BOUND_VOLUME, BOUND)),
+    "13, by annotation": Case(
+        [volume("v", class_="gold"), volume("other")],
+        claim(class_="silver", marks={CLASS_ANNOTATION: "gold"}),
+        (BOUND_VOLUME, BOUND),
+    ),
+    "14, equal": Case([volume("v", volumeMode="Block")], claim(volumeMode="Block"), (BOUND_VOLUME, BOUND)),
+    "14, other": Case([volume("v", volumeMode="Block")], claim(), (), "FailedBinding"),
+    "14, named": Case([volume("v", volumeMode="Block")], claim(to="v"), (), "VolumeMismatch"),
+    "being deleted": Case([volume("v", deleted=True)], claim(), (), "FailedBinding"),
+    "being deleted, named": Case([volume("v", deleted=True)], claim(to="v"), (), "VolumeMismatch"),
+    "few access modes go first": Case(
+        [volume("wide", accessModes=["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"]), volume("v", "10Gi")],
+        claim(),
+        (BOUND_VOLUME, BOUND),
+    ),
+    "other attributes": Case(
+        [volume("v", volumeAttributesClassName="slow", csi={})],
+        claim(volumeAttributesClassName="fast"),
+        (),
+        "FailedBinding",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_claim_as_upstream_has_it(case: Case) -> None:
+    scene = Scene(case.volumes, [case.claim], [WAIT, class_("gold"), class_("silver")])
+    driven = scene.sync_claim()
+    changed = {line.split()[0]: line for line in case.after}
+    assert scene.volumes == sorted(changed.get(line.split()[0], line) for line in map(shown_volume, case.volumes))
+    assert scene.claims == [changed.get("claim", shown_claim(case.claim))]
+    assert [reason for _, reason, _ in driven.events] == ([case.event] if case.event else [])
+    assert scene.sync_claim().commands == driven.of(Get)  # again: nothing is left to do but to look
+
+
+def test_the_status_of_a_bound_claim_is_that_of_its_volume() -> None:
+    scene = Scene(
+        [volume("v", "10Gi", volumeAttributesClassName="fast", csi={})], [claim(volumeAttributesClassName="fast")]
+    )
+    scene.sync_claim()
+    assert scene.claim()["status"] == {
+        "phase": "Bound",
+        "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
+        "capacity": {"storage": "10Gi"},
+        "currentVolumeAttributesClassName": "fast",
+    }
+
+
+def test_a_volume_that_is_yet_to_grow_shows_its_size_before() -> None:
+    growing = {"volume.alpha.kubernetes.io/pre-resize-capacity": "512Mi"}
+    scene = Scene([volume("v", marks=growing)], [claim(size="100Mi")])
+    scene.sync_claim()
+    assert scene.claim()["status"]["capacity"] == {"storage": "512Mi"}
+
+
+@pytest.mark.parametrize("written", range(1, 5))
+def test_binding_is_completed_after_a_crash_between_any_two_writes(written: int) -> None:
+    scene = Scene([volume("v")], [claim()])
+    scene.sync_claim(stop_after=written)
+    scene.bench.catch_up()
+    scene.binder = scene.build()
+    scene.sync_claim()
+    assert (scene.volumes, scene.claims) == ([BOUND_VOLUME], [BOUND])
+
+
+def test_a_claim_that_we_bound_to_a_volume_of_another_is_an_error() -> None:  # 2-7
+    scene = Scene([volume("v", of="other", uid="other", phase="Bound")], [claim(to="v", phase="Bound", marks=BY_US)])
+    driven = scene.sync_claim(raises=MisboundError)
+    assert str(driven.error) == (
+        'invalid binding of claim "default/claim" to volume "v": volume already claimed by "default/other"'
+    )
+    assert driven.events == [("Warning", "FailedBinding", 'volume "v" already bound to a different claim.')]
+    assert driven.commands == []
+
+
+@pytest.mark.parametrize(
+    ("offered", "text"),
+    [
+        (volume("v", deleted=True), 'the volume is marked for deletion "v"'),
+        (volume("v", "1Mi"), "requested PV is too small"),
+        (volume("v", class_="gold"), "storageClassName does not match"),
+        (volume("v", volumeAttributesClassName="x", csi={}), "volumeAttributesClassName does not match"),
+        (volume("v", volumeMode="Block"), "incompatible volumeMode"),
+        (volume("v", accessModes=["ReadWriteOnce"]), "incompatible accessMode"),
+    ],
+)
+def test_a_claim_is_told_why_its_volume_does_not_fit(offered: Object, text: str) -> None:
+    events = Scene([offered], [claim(to="v")]).sync_claim().events
+    assert events == [("Warning", "VolumeMismatch", f'Cannot bind to requested volume "v": {text}')]
+
+
+def test_a_claim_is_not_lost_because_the_table_of_volumes_is_late() -> None:
+    late = Scene([], [claim(to="v", phase="Bound", marks=BOTH)])
+    there = Scene([volume("v", of="claim", uid="uid", phase="Bound", marks=BY_US)])
+    driven = late.sync_claim(answer=answering({Get: there.bench.accept}, late.bench.accept))
+    assert driven.of(Update) == []
+    assert late.claims == [BOUND]
+
+
+@pytest.mark.parametrize(
+    ("pods", "event"),
+    [
+        ([], ("WaitForFirstConsumer", "waiting for first consumer to be created before binding")),
+        ([pod("a", node="")], ("WaitForPodScheduled", "waiting for pod a to be scheduled")),
+        ([pod("b", node=""), pod("a", node="")], ("WaitForPodScheduled", "waiting for pods a,b to be scheduled")),
+        (
+            [pod("a", node="", phase="Failed"), pod("b"), pod("c", of="other", node="")],
+            ("WaitForFirstConsumer", "waiting for first consumer to be created before binding"),
+        ),
+    ],
+)
+def test_a_claim_that_waits_says_what_for(pods: list[Object], event: tuple[str, str]) -> None:
+    driven = Scene([], [claim(class_="wait")], [WAIT], pods).sync_claim()
+    assert driven.events == [("Normal", *event)]
+
+
+def test_a_class_that_does_not_say_how_it_binds_is_an_error() -> None:
+    scene = Scene([volume("v", class_="odd")], [claim(class_="odd")], [class_("odd", mode="")])
+    assert str(scene.sync_claim(raises=ValueError).error) == 'VolumeBindingMode not set for StorageClass "odd"'
+
+
+def test_a_selector_that_is_none_does_not_bind_anything() -> None:
+    wrong = {"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
+    scene = Scene([volume("v")], [claim(**wrong)])
+    scene.sync_claim(raises=ValueError)
+    assert scene.volumes == ["v Available"]
+
+
+# Default classes that came later than the claim.
+
+MARK = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+OLD = class_("old", metadata={**MARK, "creationTimestamp": "2025-01-01T00:00:00Z"})
+NEW = class_("new", metadata={"annotations": {"storageclass.beta.kubernetes.io/is-default-class": "true"}})
+NEWER_BY_NAME = class_("alike", metadata=MARK)
+
+
+@pytest.mark.parametrize(
+    ("classes", "given"), [([OLD], "old"), ([OLD, NEW], "new"), ([OLD, NEW, NEWER_BY_NAME], "alike"), ([], None)]
+)
+def test_a_claim_without_a_class_gets_the_newest_default_one(classes: list[Object], given: str | None) -> None:
+    scene = Scene([], [claim()], classes)
+    driven = scene.sync_claim()
+    assert scene.claim()["spec"].get("storageClassName") == given
+    assert [event[1] for event in driven.events] == ([] if given else ["FailedBinding"])
+    assert scene.metrics.counter(RETROACTIVE).value == (given is not None)
+
+
+@pytest.mark.parametrize("said", [claim(class_=""), claim(marks={CLASS_ANNOTATION: ""})])
+def test_a_claim_that_wants_no_class_is_given_none(said: Object) -> None:
+    scene = Scene([], [said], [OLD])
+    scene.sync_claim()
+    assert scene.claim()["spec"].get("storageClassName") == said["spec"].get("storageClassName")
+
+
+def test_a_class_that_cannot_be_given_is_counted_and_tried_again() -> None:
+    scene = Scene([], [claim()], [OLD])
+    scene.sync_claim(answer=answering({Update: lambda _: Conflict()}, scene.bench.accept), raises=CommandFailed)
+    assert scene.metrics.counter(RETROACTIVE_ERRORS).value == 1
+
+
+# Claims whose volume others make.
+
+EXTERNAL = (
+    "Waiting for a volume to be created either by the external provisioner 'example.com/disk' or manually by the "
+    "system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly "
+    "registered."
+)
+
+
+@pytest.mark.parametrize("marks", [{}, NODE])
+def test_an_external_provisioner_is_told_of_the_claim(marks: dict[str, str]) -> None:  # 11-17, 11-24
+    mode = "WaitForFirstConsumer" if marks else "Immediate"
+    scene = Scene([], [claim(class_="gold", marks=marks)], [class_("gold", mode=mode)])
+    assert scene.sync_claim().events == [("Normal", "ExternalProvisioning", EXTERNAL)]
+    assert scene.claims == ["claim Pending +example.com/disk"]
+    again = scene.sync_claim()
+    assert (again.commands, again.events) == ([], [("Normal", "ExternalProvisioning", EXTERNAL)])
+
+
+def test_a_plugin_that_has_become_a_driver_is_told_by_the_driver_s_name() -> None:  # 11-21
+    scene = Scene([], [claim(class_="gold")], [class_("gold", "kubernetes.io/gce-pd")])
+    assert [event[1] for event in scene.sync_claim().events] == ["ExternalProvisioning"]
+    assert scene.claims == ["claim Pending +pd.csi.storage.gke.io"]
+
+
+def test_an_annotation_of_migration_is_kept_up_to_date() -> None:
+    old = {"volume.beta.kubernetes.io/storage-provisioner": "kubernetes.io/aws-ebs"}
+    scene = Scene([], [claim(class_="", marks=old)])
+    scene.sync_claim()
+    assert annotations_of(scene.claim())["pv.kubernetes.io/migrated-to"] == "ebs.csi.aws.com"
+    stale = {"volume.kubernetes.io/storage-provisioner": "example.com/disk", "pv.kubernetes.io/migrated-to": "x"}
+    scene = Scene([], [claim(class_="", marks=stale)])
+    scene.sync_claim()
+    assert "pv.kubernetes.io/migrated-to" not in annotations_of(scene.claim())
+
+
+@pytest.mark.parametrize(
+    ("classes", "text"),
+    [
+        ([], 'storageclass.storage.k8s.io "gold" not found'),  # 11-14
+        (
+            [class_("gold", "kubernetes.io/no-provisioner")],
+            "no volume plugin matched name: kubernetes.io/no-provisioner",
+        ),
+        ([class_("gold", "kubernetes.io/nfs")], "no provisionable volume plugin matched"),
+    ],
+)
+def test_a_claim_for_which_nobody_makes_a_volume_says_why(classes: list[Object], text: str) -> None:  # 11-2, 11-18
+    scene = Scene([], [claim(class_="gold")], classes)
+    assert scene.sync_claim().events == [("Warning", "ProvisioningFailed", text)]
+    assert scene.claims == ["claim Pending"]
+
+
+def test_a_volume_that_is_there_is_bound_and_none_made() -> None:  # 11-6, 11-22
+    scene = Scene([volume("v", class_="gold")], [claim(class_="gold")], [class_("gold")])
+    assert scene.sync_claim().events == []
+    assert scene.claims == [BOUND]
+
+
+def test_nothing_is_provisioned_where_that_is_switched_off() -> None:
+    scene = Scene([], [claim(class_="gold")], [class_("gold")], enable_dynamic_provisioning=False)
+    driven = scene.sync_claim()
+    assert (driven.commands, driven.events) == ([], [])
+
+
+def test_a_claim_that_cannot_be_annotated_says_so() -> None:
+    scene = Scene([], [claim(class_="gold")], [class_("gold")])
+    refusing = answering({Update: lambda _: NotFound("is gone")}, scene.bench.accept)
+    driven = scene.sync_claim(answer=refusing, raises=CommandFailed)
+    assert driven.events == [("Warning", "ProvisioningFailed", "Error saving claim: is gone")]
+
+
+def test_two_claims_never_get_one_volume_though_the_watch_is_late() -> None:
+    scene = Scene([volume("v")], [claim("a", uid="a"), claim("b", uid="b")])
+    scene.sync_claim("a")
+    scene.sync_claim("b")
+    assert scene.volumes == ["v Bound a/a +us"]
+    assert scene.claims == ["a Bound v +us +done", "b Pending"]
+
+
+def test_a_class_that_comes_gives_its_claims_what_they_wait_for() -> None:
+    scene = Scene([], [claim(class_="gold")])
+    scene.sync_claim()
+    scene.bench.show(STORAGE_CLASSES, class_("gold"))
+    assert [event[1] for event in scene.sync_claim().events] == ["ExternalProvisioning"]

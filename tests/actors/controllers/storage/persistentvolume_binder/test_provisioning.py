@@ -1,0 +1,215 @@
+"""Volumes that are made on this host: upstream's table, by its numbers.
+
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/provision_test.go (set 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.controllers.storage.persistentvolume_binder import provisioning
+from actors.controllers.storage.persistentvolume_binder.host_path import (
+    delete_directory,
+    make_directory,
+    undeletable,
+)
+from actors.controllers.storage.persistentvolume_binder.metrics import ERRORS_TOTAL, OPERATION_SECONDS
+from actors.controllers.storage.persistentvolume_binder.provisioning import ProvisioningError
+from actors.reconciliation import RequeueAfter
+from protocols.messages.commands import Create, Get
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, ServerFailure
+from protocols.objects import Object, annotations_of, finalizers_of
+from protocols.resources import PERSISTENT_VOLUMES
+from protocols.volumes import SELECTED_NODE
+from tests.actors.controllers.storage.persistentvolume_binder.scene import (
+    HOST_PATH,
+    Scene,
+    answering,
+    claim,
+    class_,
+    volume,
+)
+
+KEY = "default/claim"
+OURS = class_("gold", HOST_PATH)
+ANNOTATED = f"claim Pending +{HOST_PATH}"
+
+
+@pytest.fixture(autouse=True)
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory that is made for the claim."""
+    monkeypatch.setattr(provisioning, "directory_for", lambda uid: str(tmp_path / uid))
+    return tmp_path / "uid"
+
+
+def scene(of: Object | None = None, *classes: Object, **more: Any) -> Scene:
+    options = {"enable_hostpath_provisioner": True, **more.pop("options", {})}
+    return Scene([], [of or claim(class_="gold")], classes or (OURS,), **more, **options)
+
+
+def provision(on: Scene, **how: Any) -> list[tuple[str, str, str]]:
+    """What comes of looking at the claim."""
+    looked = on.sync_claim()
+    assert [(one.queue, one.key) for one in looked.enqueued] == [("provisionings", KEY)]
+    return on.run("provisionings", KEY, **how).events
+
+
+def test_a_volume_is_made(made: Path) -> None:  # 11-1, 11-13
+    on = scene()
+    text = f"Successfully provisioned volume pvc-uid using {HOST_PATH}"
+    assert provision(on) == [("Normal", "ProvisioningSucceeded", text)]
+    assert made.is_dir()
+    assert on.volumes == ["pvc-uid Bound claim/uid +us +provisioned"]
+    assert on.claims == [ANNOTATED]
+    volume_ = on.volume("pvc-uid")
+    assert finalizers_of(volume_) == ("kubernetes.io/pv-controller",)
+    assert volume_["spec"]["storageClassName"] == "gold"
+    assert on.run("provisionings", KEY).events == []  # 11-7: it is there
+    on.sync_claim()
+    assert on.claims == [f"claim Bound pvc-uid +us +done +{HOST_PATH}"]
+    assert sum(on.metrics.histogram(OPERATION_SECONDS, HOST_PATH, "provision").counts) == 1
+
+
+def test_what_is_retained_has_no_finalizer_of_ours() -> None:
+    on = scene(None, class_("gold", HOST_PATH, reclaimPolicy="Retain"))
+    provision(on)
+    assert finalizers_of(on.volume("pvc-uid")) == ()
+
+
+NO_BLOCKS = f"{HOST_PATH} does not support block volume provisioning"
+SOURCE = {"dataSource": {"kind": "PersistentVolumeClaim", "name": "other"}}
+
+
+@pytest.mark.parametrize(
+    ("on", "text", "claims"),
+    [
+        (
+            lambda: scene(claim(class_="gold", **SOURCE)),  # 11-25
+            f'plugin "{HOST_PATH}" is not a CSI plugin. Only CSI plugin can provision a claim with a datasource',
+            ["claim Pending"],
+        ),
+        (
+            lambda: scene(None, class_("gold", HOST_PATH, mountOptions=["a", "b"])),  # 11-20
+            'Mount options are not supported by the provisioner but StorageClass "gold" has mount options [a b]',
+            [ANNOTATED],
+        ),
+        (
+            lambda: scene(options={"enable_hostpath_provisioner": False}),  # 11-3
+            f'Failed to create provisioner: provisioning in volume plugin "{HOST_PATH}" is disabled',
+            [ANNOTATED],
+        ),
+        (
+            lambda: scene(claim(class_="gold", marks={SELECTED_NODE: "n"})),
+            'Failed to get target node: node "n" not found',
+            [ANNOTATED],
+        ),
+        (
+            lambda: scene(claim(class_="gold", volumeMode="Block")),  # 11-4
+            f'Failed to provision volume with StorageClass "gold": {NO_BLOCKS}',
+            [ANNOTATED],
+        ),
+    ],
+)
+def test_what_cannot_be_made_is_said(on: Callable[[], Scene], text: str, claims: list[str]) -> None:
+    made_on = on()
+    assert provision(made_on, raises=ProvisioningError) == [("Warning", "ProvisioningFailed", text)]
+    assert made_on.claims == claims
+    assert made_on.metrics.counter(ERRORS_TOTAL, HOST_PATH, "provision").value == 1
+
+
+def test_another_node_is_asked_for_where_the_volume_cannot_be_made() -> None:
+    of = claim(class_="gold", volumeMode="Block", marks={SELECTED_NODE: "n"})
+    on = scene(of, nodes=[{"metadata": {"name": "n"}}])
+    provision(on, raises=ProvisioningError)
+    assert SELECTED_NODE not in annotations_of(on.claim())
+
+
+def test_a_free_volume_is_left_where_the_scheduler_chooses() -> None:  # 11-23
+    wait = class_("gold", HOST_PATH, mode="WaitForFirstConsumer")
+    of = claim(class_="gold", marks={SELECTED_NODE: "n"})
+    on = Scene(
+        [volume("v", class_="gold")],
+        [of],
+        [wait],
+        nodes=[{"metadata": {"name": "n"}}],
+        enable_hostpath_provisioner=True,
+    )
+    assert [event[1] for event in provision(on)] == ["ProvisioningSucceeded"]
+
+
+def test_a_volume_that_the_server_refuses_is_tried_five_times_and_cleaned_up(made: Path) -> None:  # 11-8, 11-9
+    on = scene()
+    on.sync_claim()
+    refusing = answering({Create: lambda _: ServerFailure("full")}, on.bench.accept)
+    for _ in range(4):
+        driven = on.run("provisionings", KEY, answer=refusing)
+        assert (driven.events, driven.result) == ([], RequeueAfter(10.0))
+    text = "Error creating provisioned PV object for claim default/claim: full. Deleting the volume."
+    assert on.run("provisionings", KEY, answer=refusing).events == [("Warning", "ProvisioningFailed", text)]
+    assert not made.exists()
+    assert [event[1] for event in on.run("provisionings", KEY).events] == ["ProvisioningSucceeded"]
+
+
+def test_a_directory_that_cannot_be_cleaned_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:  # 11-10, 11-11
+    def fail(path: str) -> None:
+        raise OSError(f"{path} is busy")
+
+    on = scene()
+    on.sync_claim()
+    monkeypatch.setattr(provisioning, "delete_directory", fail)
+    refusing = answering({Create: lambda _: ServerFailure("full")}, on.bench.accept)
+    for _ in range(4):
+        on.run("provisionings", KEY, answer=refusing)
+    events = on.run("provisionings", KEY, answer=refusing).events
+    assert [event[1] for event in events] == ["ProvisioningFailed", "ProvisioningCleanupFailed"]
+    assert events[1][2].endswith("is busy. Please delete manually.")
+
+
+def test_a_volume_whose_creation_was_lost_counts_as_made(made: Path) -> None:  # 11-19
+    on = scene()
+    known = answering({Create: lambda _: AlreadyExists()}, on.bench.accept)
+    assert [event[1] for event in provision(on, answer=known)] == ["ProvisioningSucceeded"]
+    assert made.exists()
+
+
+def test_a_look_that_fails_is_repeated() -> None:
+    on = scene()
+    failing = answering({Get: lambda _: ServerFailure()}, on.bench.accept)
+    assert provision(on, answer=failing, raises=CommandFailed) == []
+
+
+@pytest.mark.parametrize("class_name", ["", None])
+def test_a_claim_without_a_class_gets_no_volume(class_name: str | None) -> None:  # 11-15, 11-16
+    on = scene(claim(class_=class_name))
+    assert on.sync_claim().enqueued == []
+    assert on.run("provisionings", KEY).commands == []
+    assert on.bench.tables[PERSISTENT_VOLUMES].entries() == []
+
+
+def test_directories_are_made_and_deleted_again(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b"
+    for _ in range(2):
+        make_directory(str(path))
+    (path / "file").touch()
+    for _ in range(2):
+        delete_directory(str(path))
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "may"),
+    [
+        ("/tmp/x", True),
+        ("/tmp/", False),
+        ("/tmp", False),
+        ("/etc", False),
+        ("/tmp/../etc", False),
+        ("/var/tmp/x", False),
+    ],
+)
+def test_only_what_is_below_tmp_may_be_deleted(path: str, may: bool) -> None:
+    assert (undeletable(path) == "") is may
