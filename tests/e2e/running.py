@@ -183,9 +183,9 @@ def until_working(manager: Manager) -> None:
 
 
 @contextmanager
-def hollow_nodes(kubeconfig: Path, output: Path, *, nodes: int = 3) -> Iterator[Program]:
-    """Nodes, kubelets and a scheduler for a server that has none."""
-    flags = (f"--kubeconfig={kubeconfig}", f"--nodes={nodes}")
+def hollow_nodes(kubeconfig: Path, output: Path, *, nodes: int = 3, volumes: bool = False) -> Iterator[Program]:
+    """Nodes, kubelets and a scheduler for a server that has none. volumes: and a provisioner."""
+    flags = (f"--kubeconfig={kubeconfig}", f"--nodes={nodes}", *(("--volumes",) if volumes else ()))
     program = spawn([sys.executable, "-P", "-m", "actors.hollow.process", *flags], output, stdin=subprocess.PIPE)
     with ending(program):
         yield program

@@ -18,6 +18,7 @@ from tests.faults.mutants.roles import ROLES
 from tests.faults.mutants.services import SERVICES
 from tests.faults.mutants.stateful import STATEFUL
 from tests.faults.mutants.tenants import TENANTS
+from tests.faults.mutants.volumes import VOLUMES
 from tests.faults.mutants.workloads import WORKLOADS
 
 MUTANTS = (
@@ -38,4 +39,5 @@ MUTANTS = (
     *BOOTSTRAP,
     *ROLES,
     *STATEFUL,
+    *VOLUMES,
 )

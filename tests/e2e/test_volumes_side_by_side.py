@@ -1,0 +1,176 @@
+"""The same volumes and claims with the real kube-controller-manager and with ours, on one kube-apiserver: the same
+objects, with who wrote which field, and the same events after each thing that users do.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.comparing import Snapshot, differences, normalised
+from tests.e2e.conftest import in_namespace
+from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.real_server import RealServer, real_manager
+from tests.e2e.running import CONTROLLERS, managing, until
+from tests.e2e.volumes import CLAIMS, VOLUMES, claim, phases, pod_with, storage_class, volume, volumes
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
+
+NAMES = (
+    "persistentvolume-binder-controller",
+    "persistentvolumeclaim-protection-controller",
+    "persistentvolume-protection-controller",
+)
+PERIOD = "--pvclaimbinder-sync-period=2s"
+
+
+class Scene:
+    """Volumes and classes are of no namespace: their names begin with that of the run."""
+
+    def __init__(self, kubectl: Kubectl) -> None:
+        self.kubectl, self.run = kubectl, kubectl.namespace
+
+    def name(self, what: str) -> str:
+        return f"{self.run}-{what}"
+
+    def volumes(self) -> list[Object]:
+        return [one for one in volumes(self.kubectl) if one["metadata"]["name"].startswith(self.run)]
+
+    def phases(self) -> dict[str, str]:
+        return {one["metadata"]["name"].removeprefix(f"{self.run}-"): one["status"]["phase"] for one in self.volumes()}
+
+    def until(self, *, claims: dict[str, str] | None = None, volumes: dict[str, str] | None = None) -> None:
+        """These, among others, are of these phases."""
+
+        def is_so() -> bool:
+            return (claims or {}).items() <= phases(self.kubectl).items() and (
+                volumes or {}
+            ).items() <= self.phases().items()
+
+        until(is_so, f"{claims} {volumes}", why=lambda: f"{self.phases()} {phases(self.kubectl)}")
+
+
+def bound(scene: Scene) -> None:
+    name, class_ = scene.name, scene.name("class")
+    kept = {"namespace": scene.run, "name": "kept"}
+    scene.kubectl.apply(
+        storage_class(name("external")),
+        storage_class(name("later"), mode="WaitForFirstConsumer"),
+        storage_class(name("in-tree"), provisioner="kubernetes.io/no-provisioner"),
+        volume(name("small"), class_=class_),
+        volume(name("large"), "5Gi", class_=class_),
+        volume(name("reserved"), "8Gi", class_=class_, claimRef=kept),
+        volume(name("labelled"), "1Gi", class_=name("other")),
+        volume(name("nfs"), class_=name("nfs"), policy="Delete", nfs={"server": "example.com", "path": "/"}),
+        volume(name("csi"), class_=name("csi"), policy="Delete"),
+    )
+    available = dict.fromkeys(("small", "large", "reserved", "labelled", "nfs", "csi"), "Available")
+    scene.until(volumes=available)
+    scene.kubectl.apply(
+        claim("fits", class_=class_),
+        claim("kept", class_=class_),
+        claim("named", "2Gi", class_=class_, volumeName=name("large")),
+        claim("misfit", class_=class_, volumeName=name("labelled")),
+        claim("classless", class_=""),
+        claim("external", class_=name("external")),
+        claim("later", class_=name("later")),
+        claim("in-tree", class_=name("in-tree")),
+        claim("nowhere", class_=name("nowhere")),
+        claim("picky", class_=name("other"), selector={"matchLabels": {"a": "b"}}),
+        claim("nfs", class_=name("nfs")),
+        claim("csi", class_=name("csi")),
+    )
+    pending = ("misfit", "classless", "external", "later", "in-tree", "nowhere", "picky")
+    claims = dict.fromkeys(("fits", "kept", "named", "nfs", "csi"), "Bound") | dict.fromkeys(pending, "Pending")
+    scene.until(claims=claims)
+
+
+def released(scene: Scene) -> None:
+    scene.kubectl("delete", "pvc", "fits", "nfs", "csi")
+    scene.until(volumes={"small": "Released", "nfs": "Failed", "csi": "Released"})
+
+
+def held(scene: Scene) -> None:
+    """By a pod, and by its claim."""
+    kubectl = scene.kubectl
+    kubectl.apply(pod_with("user", "kept"))
+    kubectl.until_pods(1, "app=user")
+    kubectl("delete", "pvc", "kept", "--wait=false")
+    kubectl("delete", "pv", scene.name("large"), "--wait=false")
+    scene.until(claims={"kept": "Terminating"}, volumes={"large": "Bound"})
+
+
+def let_go(scene: Scene) -> None:
+    scene.kubectl("delete", "pod", "user")
+    scene.kubectl("delete", "pvc", "named")
+    until(lambda: "kept" not in phases(scene.kubectl), "the claim is gone", why=scene.kubectl.state)
+    until(lambda: "large" not in scene.phases(), "the volume is gone", why=scene.kubectl.state)
+    scene.until(volumes={"reserved": "Released"})
+
+
+def offered_again(scene: Scene) -> None:
+    """An administrator takes the claim away from a released volume; another claim gets it."""
+    without = json.dumps({"spec": {"claimRef": None}})
+    scene.kubectl("patch", "pv", scene.name("reserved"), "--type=merge", f"--patch={without}")
+    scene.until(volumes={"reserved": "Available"})
+    scene.kubectl.apply(claim("next", class_=scene.name("class")))
+    scene.until(claims={"next": "Bound"}, volumes={"reserved": "Bound"})
+
+
+def lost(scene: Scene) -> None:
+    free = json.dumps({"metadata": {"finalizers": None}})
+    scene.kubectl("delete", "pv", scene.name("reserved"), "--wait=false")
+    scene.kubectl("patch", "pv", scene.name("reserved"), "--type=merge", f"--patch={free}")
+    scene.until(claims={"next": "Lost"})
+
+
+STAGES: tuple[Callable[[Scene], None], ...] = (bound, released, held, let_go, offered_again, lost)
+
+
+def found(scene: Scene) -> Snapshot:
+    kubectl = scene.kubectl
+    words = {scene.run: "RUN"}
+    objects: Snapshot = {}
+    for what, items in ((VOLUMES, scene.volumes()), (CLAIMS, kubectl.items(CLAIMS))):
+        for item in items:
+            item["metadata"].pop("resourceVersion")
+        texts = [json.dumps(normalised(one, kubectl.namespace, words), indent=1, sort_keys=True) for one in items]
+        objects[what] = sorted(text.replace(scene.run, "RUN") for text in texts)
+    return objects
+
+
+def told(scene: Scene) -> list[str]:
+    """What was said, by whom; not how often, as it is said again at each resync."""
+    events = json.loads(scene.kubectl("get", "events", "--all-namespaces", "-o", "json"))["items"]
+    return sorted(
+        {
+            f"{one['involvedObject']['kind']} {one['involvedObject']['name']} {one['source'].get('component')} "
+            f"{one['type']} {one['reason']} {one['message']}".replace(scene.run, "RUN")
+            for one in events
+            if one["involvedObject"]["kind"].startswith("PersistentVolume")
+            and (one["involvedObject"].get("namespace") == scene.run or scene.run in one["involvedObject"]["name"])
+        }
+    )
+
+
+def after_each_stage(kubectl: Kubectl) -> list[Snapshot]:
+    scene, snapshots = Scene(kubectl), []
+    for stage in STAGES:
+        stage(scene)
+        time.sleep(3.0)  # another resync
+        snapshots.append({**found(scene), "events": told(scene)})
+    return snapshots
+
+
+def test_the_same_comes_of_what_users_do(real: RealServer) -> None:
+    with real_manager(real, f"--controllers={','.join(NAMES)}", PERIOD):
+        theirs = after_each_stage(in_namespace(real.kubeconfig, "volumes-a"))
+    controllers = ",".join((*CONTROLLERS, *NAMES))
+    flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}", PERIOD)
+    with managing(real.directory / "volumes.log", *flags):
+        ours = after_each_stage(in_namespace(real.kubeconfig, "volumes-b"))
+    for stage, one, other in zip(STAGES, theirs, ours, strict=True):
+        assert not differences(one, other), f"{stage.__name__}\n{differences(one, other)}"

@@ -1,0 +1,63 @@
+"""Volumes, classes and claims as manifests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.e2e.kubectl import Kubectl, Object
+
+CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
+
+
+def volumes(kubectl: Kubectl) -> list[Object]:
+    """All that there are: they are of no namespace."""
+    found: list[Object] = kubectl.api.get(f"/api/v1/{VOLUMES}")["items"]
+    return found
+
+
+def volume(name: str, size: str = "1Gi", *, policy: str = "Retain", class_: str = "", **spec: Any) -> Object:
+    source = {} if {"nfs", "hostPath"} & spec.keys() else {"csi": {"driver": "example.com", "volumeHandle": name}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": policy,
+            "storageClassName": class_,
+            **source,
+            **spec,
+        },
+    }
+
+
+def claim(name: str, size: str = "1Gi", *, class_: str | None = None, **spec: Any) -> Object:
+    whole = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}, **spec}
+    if class_ is not None:
+        whole["storageClassName"] = class_
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": whole}
+
+
+def storage_class(name: str, *, mode: str = "Immediate", provisioner: str = "example.com/disk") -> Object:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": provisioner,
+        "volumeBindingMode": mode,
+    }
+
+
+def pod_with(name: str, *claims: str) -> Object:
+    volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": one}} for i, one in enumerate(claims)]
+    spec = {"containers": [{"name": "main", "image": "web:1"}], "volumes": volumes, "terminationGracePeriodSeconds": 1}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec}
+
+
+def phases(kubectl: Kubectl) -> dict[str, str]:
+    """Of the claims; those that are being deleted are Terminating."""
+    return {
+        one["metadata"]["name"]: "Terminating" if "deletionTimestamp" in one["metadata"] else one["status"]["phase"]
+        for one in kubectl.items(CLAIMS)
+    }

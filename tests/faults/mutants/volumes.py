@@ -1,0 +1,77 @@
+"""Mutants of the controllers of volumes and claims."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+from actors.controllers.storage.claim_protection import ClaimProtection
+from actors.controllers.storage.persistentvolume_binder.binding import bound_claim, bound_volume
+from actors.controllers.storage.persistentvolume_binder.writes import Writes
+from actors.controllers.storage.shared.protecting import unprotected
+from actors.reconciliation import Step, must, must_object, update
+from actors.simulation.campaign.volume_setting import VOLUMES_TOO
+from protocols.messages.outcomes import NotFound
+from protocols.objects import Key, Object
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from protocols.volumes import CLAIM_PROTECTION
+from runtime.faults.vocabulary import Fault, FaultKind
+from tests.faults.mutants.mutant import Mutant
+
+
+@contextmanager
+def claims_go_as_the_cache_shows_their_pods() -> Iterator[None]:
+    """The pods of the namespace are not listed before a claim is let go."""
+
+    def free(self: ClaimProtection, key: Key) -> Step[None]:
+        claim = self._claims.get(key)
+        freed = None if claim is None else unprotected(claim, CLAIM_PROTECTION)
+        if freed is not None:
+            yield from must(update(PERSISTENT_VOLUME_CLAIMS, freed), but=(NotFound,))
+
+    with patch.object(ClaimProtection, "_free", free):
+        yield
+
+
+@contextmanager
+def claims_name_their_volume_first() -> Iterator[None]:
+    """The claim is written before the volume, so that another claim may get the volume where that fails."""
+
+    def bind(self: Writes, volume: Object, claim: Object) -> Step[None]:
+        naming = bound_claim(claim, volume)
+        if naming is not None:
+            claim = yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, naming))
+        named = bound_volume(volume, claim)
+        if named is not None:
+            volume = yield from must_object(update(PERSISTENT_VOLUMES, named))
+        volume = yield from self.set_phase(volume, "Bound")
+        yield from self.set_claim_phase(claim, "Bound", volume)
+
+    with patch.object(Writes, "bind", bind):
+        yield
+
+
+def pods_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
+    """The watch of pods shows nothing for a while."""
+    at = round(random.Random(f"late pods of claims {seed}").uniform(2.0, seconds * 0.4), 2)
+    stalled = FaultKind.WATCH_STALLED
+    return (Fault(kind=stalled, start=at, until=at + 30.0, process=process, resource="pods"),)
+
+
+VOLUMES = (
+    Mutant(
+        name="a claim goes as the cache shows its pods",
+        source="the live list of pods in pvc_protection_controller.go, which older releases did not make",
+        mutation=claims_go_as_the_cache_shows_their_pods,
+        setting=replace(VOLUMES_TOO, draw=pods_are_late),
+    ),
+    Mutant(
+        name="a claim names its volume before the volume names it",
+        source="the order of writes in bind of pv_controller.go",
+        mutation=claims_name_their_volume_first,
+        setting=VOLUMES_TOO,
+    ),
+)
