@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.faults.mutants.accounts import ACCOUNTS
+from tests.faults.mutants.autoscalers import AUTOSCALERS
 from tests.faults.mutants.bootstrap import BOOTSTRAP
 from tests.faults.mutants.budgets import BUDGETS
 from tests.faults.mutants.certificates import CERTIFICATES
@@ -40,4 +41,5 @@ MUTANTS = (
     *ROLES,
     *STATEFUL,
     *VOLUMES,
+    *AUTOSCALERS,
 )

@@ -1,0 +1,199 @@
+"""How fast an autoscaler scales, as tables.
+
+Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestConvertDesiredReplicasWithRules,
+TestNormalizeDesiredReplicas, TestScalingWithRules, TestStoreScaleEvents, TestNormalizeDesiredReplicasWithBehavior).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
+    Behavior,
+    Bounds,
+    Policy,
+    Recommendation,
+    Rules,
+    ScaleEvent,
+    behavior_of,
+    down_limit,
+    limited,
+    limited_by,
+    remembered,
+    replicas_before,
+    stabilized,
+    stabilized_by,
+    up_limit,
+)
+
+NOW = 10_000.0
+ALL_AT_ONCE = Rules(0, "Max", (Policy(True, 100, 15),))
+
+
+def pods(value: int, period: float = 60) -> Policy:
+    return Policy(False, value, period)
+
+
+def percent(value: int, period: float = 60) -> Policy:
+    return Policy(True, value, period)
+
+
+def ago(*changes: tuple[int, float]) -> tuple[ScaleEvent, ...]:
+    return tuple(ScaleEvent(by, NOW - seconds) for by, seconds in changes)
+
+
+def said(*recommendations: tuple[int, float]) -> tuple[Recommendation, ...]:
+    return tuple(Recommendation(replicas, NOW - seconds) for replicas, seconds in recommendations)
+
+
+@pytest.mark.parametrize(
+    ("current", "desired", "bounds", "end", "reason"),
+    [
+        (2, 0, (1, 10), 1, "TooFewReplicas"),
+        (1, 0, (0, 10), 0, "DesiredWithinRange"),
+        (20, 18, (1, 10), 10, "TooManyReplicas"),
+        (3, 1000, (1, 2000), 6, "ScaleUpLimit"),
+        (1, 9, (1, 10), 4, "ScaleUpLimit"),
+        (3, 1000, (1, 5), 5, "TooManyReplicas"),
+        (2, 3, (1, 10), 3, "DesiredWithinRange"),
+    ],
+)
+def test_without_behavior_it_at_most_doubles(
+    current: int, desired: int, bounds: tuple[int, int], end: int, reason: str
+) -> None:
+    found = limited(desired, current=current, bounds=Bounds(*bounds))
+    assert (found.replicas, found.reason) == (end, reason)
+
+
+@pytest.mark.parametrize(
+    ("before", "proposal", "end", "kept"),
+    [
+        ((), 5, 5, [5]),
+        (((4, 120), (5, 60)), 3, 5, [4, 5, 3]),
+        (((4, 120), (5, 60)), 7, 7, [4, 5, 7]),
+        (((6, 301), (5, 60)), 3, 5, [5, 3]),
+        (((6, 400), (9, 301)), 3, 3, [3]),
+        (((6, 300),), 3, 6, [6, 3]),
+    ],
+)
+def test_without_behavior_nothing_goes_below_what_was_recommended_lately(
+    before: tuple[tuple[int, float], ...], proposal: int, end: int, kept: list[int]
+) -> None:
+    found, remembers = stabilized(proposal, said(*before), window=300, now=NOW)
+    assert found.replicas == end
+    assert found.reason == ("ReadyForNewScale" if end == proposal else "ScaleDownStabilized")
+    assert [one.replicas for one in remembers] == kept
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "before", "current", "proposal", "end", "reason"),
+    [
+        (0, 0, (), 5, 100, 100, "ReadyForNewScale"),
+        (0, 0, (), 100, 5, 5, "ReadyForNewScale"),
+        (300, 0, ((4, 120), (5, 60)), 1, 7, 4, "ScaleUpStabilized"),
+        (300, 0, ((4, 301), (9, 60)), 1, 7, 7, "ReadyForNewScale"),
+        (0, 300, ((4, 120), (5, 60)), 100, 3, 5, "ScaleDownStabilized"),
+        (0, 300, ((9, 301), (5, 60)), 100, 3, 5, "ScaleDownStabilized"),
+        (300, 300, ((3, 180),), 2, 1, 2, "ScaleDownStabilized"),
+        (300, 300, ((1, 180),), 2, 3, 2, "ScaleUpStabilized"),
+        (60, 300, ((4, 120),), 2, 5, 5, "ReadyForNewScale"),
+    ],
+)
+def test_with_behavior_it_moves_only_where_both_windows_force_it_to(
+    up: float, down: float, before: tuple[tuple[int, float], ...], current: int, proposal: int, end: int, reason: str
+) -> None:
+    behavior = Behavior(ALL_AT_ONCE._replace(window=up), ALL_AT_ONCE._replace(window=down))
+    found, _ = stabilized_by(behavior, proposal, said(*before), current=current, now=NOW)
+    assert (found.replicas, found.reason) == (end, reason)
+
+
+MIXED = ago((1, 10), (5, 25), (9, 35))
+
+
+@pytest.mark.parametrize(
+    ("select", "policies", "events", "current", "limit"),
+    [
+        ("Max", (pods(100), percent(100)), (), 10, 110),
+        ("Max", (pods(2), percent(100)), (), 10, 20),
+        ("Min", (pods(2), percent(50)), (), 1, 2),
+        ("Min", (pods(100), percent(100)), (), 10, 20),
+        ("Disabled", (pods(100),), (), 10, 10),
+        ("Max", (pods(150, 120),), MIXED, 100, 235),
+        ("Max", (percent(200, 120),), MIXED, 100, 255),
+        ("Max", (pods(5, 120),), MIXED, 100, 90),
+        ("Max", (pods(5, 20),), MIXED, 100, 104),
+        ("Max", (percent(300, 300),), ago((4, 20), (-2, 10)), 6, 16),
+        ("Max", (percent(10),), (), 7, 8),
+    ],
+)
+def test_up(
+    select: str, policies: tuple[Policy, ...], events: tuple[ScaleEvent, ...], current: int, limit: int
+) -> None:
+    """What was added within a policy's period is taken off what it allows, and what was removed put on it."""
+    assert up_limit(Rules(0, select, policies), events, current=current, now=NOW) == limit
+
+
+REMOVED = ago((-2, 10), (-4, 25), (-6, 35))
+
+
+@pytest.mark.parametrize(
+    ("select", "policies", "events", "current", "limit"),
+    [
+        ("Max", (pods(20), percent(1)), (), 100, 80),
+        ("Max", (pods(2), percent(50)), (), 10, 5),
+        ("Min", (pods(2), percent(50)), (), 5, 3),
+        ("Disabled", (pods(100),), (), 10, 10),
+        ("Max", (percent(50, 120),), REMOVED, 100, 56),
+        ("Max", (percent(10, 120),), ago((-10, 10), (-10, 20), (-10, 30)), 100, 117),
+        ("Max", (pods(4, 120),), ago((4, 20), (-2, 10)), 6, 0),
+    ],
+)
+def test_down(
+    select: str, policies: tuple[Policy, ...], events: tuple[ScaleEvent, ...], current: int, limit: int
+) -> None:
+    assert down_limit(Rules(0, select, policies), events, current=current, now=NOW) == limit
+
+
+@pytest.mark.parametrize(
+    ("rules", "current", "desired", "events", "bounds", "end", "reason"),
+    [
+        ((pods(4),), 10, 500, (), (1, 1000), 14, "ScaleUpLimit"),
+        ((pods(4),), 10, 500, (), (1, 12), 12, "TooManyReplicas"),
+        ((pods(4),), 10, 500, ((9, 5),), (1, 1000), 10, "ScaleUpLimit"),
+        ((pods(4),), 10, 12, (), (1, 1000), 12, "DesiredWithinRange"),
+        ((pods(4),), 10, 1, (), (1, 1000), 6, "ScaleDownLimit"),
+        ((pods(4),), 10, 1, (), (7, 1000), 7, "TooFewReplicas"),
+        ((percent(10, 120),), 100, 1, ((-10, 10), (-10, 20), (-10, 30)), (1, 1000), 100, "ScaleDownLimit"),
+        ((pods(4),), 10, 10, (), (1, 1000), 10, "DesiredWithinRange"),
+    ],
+)
+def test_no_limit_turns_it_round(
+    rules: tuple[Policy, ...],
+    current: int,
+    desired: int,
+    events: tuple[tuple[int, float], ...],
+    bounds: tuple[int, int],
+    end: int,
+    reason: str,
+) -> None:
+    behavior = Behavior(Rules(0, "Max", rules), Rules(0, "Max", rules))
+    found = limited_by(behavior, desired, ago(*events), current=current, bounds=Bounds(*bounds), now=NOW)
+    assert (found.replicas, found.reason) == (end, reason)
+
+
+def test_only_events_within_the_period_count() -> None:
+    assert replicas_before(ago((2, 29), (3, 59), (5, 60), (7, 61)), 60, current=20, now=NOW) == 15
+
+
+def test_events_are_remembered_for_the_longest_period_and_only_with_behavior() -> None:
+    behavior = Behavior(Rules(0, "Max", (pods(1, 30), pods(1, 60))), Rules(0, "Max", (pods(1, 20),)))
+    kept = remembered(behavior, ago((1, 61), (2, 60), (-3, 10)), 4, now=NOW)
+    assert [event.change for event in kept] == [2, -3, 4]
+    assert remembered(None, ago((1, 10)), 4, now=NOW) == ()
+
+
+def test_what_the_server_leaves_out_of_a_behavior_has_upstreams_meaning() -> None:
+    assert behavior_of({}, window=300) is None
+    policies = [{"type": "Percent", "value": 50, "periodSeconds": 15}]
+    found = behavior_of({"behavior": {"scaleDown": {"policies": policies}}}, window=300)
+    assert found == Behavior(Rules(0, "Max", ()), Rules(300, "Max", (percent(50, 15),)))

@@ -1,0 +1,35 @@
+"""Mutants of the horizontal pod autoscaler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from actors.controllers.workloads.horizontal_pod_autoscaler import reconciler
+from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Recommendation
+from actors.simulation.campaign.autoscaler_setting import AUTOSCALERS_TOO
+from tests.faults.mutants.mutant import Mutant
+
+LONG_AGO = float("-inf")
+
+
+@contextmanager
+def first_size_is_not_remembered() -> Iterator[None]:
+    """After a start nothing is known of what was recommended before, and the first proposal counts alone."""
+
+    def forgotten(replicas: int, _at: float) -> Recommendation:
+        return Recommendation(replicas, LONG_AGO)
+
+    with patch.object(reconciler, "Recommendation", forgotten):
+        yield
+
+
+AUTOSCALERS = (
+    Mutant(
+        name="a first size is not remembered",
+        source="kubernetes/kubernetes#68826",
+        mutation=first_size_is_not_remembered,
+        setting=AUTOSCALERS_TOO,
+    ),
+)
