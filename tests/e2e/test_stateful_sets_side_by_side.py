@@ -126,9 +126,8 @@ def found(kubectl: Kubectl) -> Snapshot:
                 fields = item["metadata"]["managedFields"]
                 item["metadata"]["managedFields"] = [entry for entry in fields if entry.get("subresource") != "status"]
                 item.pop("status")
-                item["spec"].get("volumes", []).sort(
-                    key=lambda volume: volume["name"]
-                )  # the real one draws their order
+                # The real one draws their order.
+                item["spec"].get("volumes", []).sort(key=lambda volume: volume["name"])
         objects[resource] = sorted(
             json.dumps(normalised(item, kubectl.namespace, {}), indent=1, sort_keys=True) for item in items
         )
