@@ -11,6 +11,7 @@ from tests.faults.mutants.clients import CLIENTS
 from tests.faults.mutants.daemons import DAEMONS
 from tests.faults.mutants.finished import FINISHED
 from tests.faults.mutants.garbage import GARBAGE
+from tests.faults.mutants.jobs import JOBS
 from tests.faults.mutants.namespaces import NAMESPACES
 from tests.faults.mutants.nodes import NODES
 from tests.faults.mutants.processes import PROCESSES
@@ -36,6 +37,7 @@ MUTANTS = (
     *CERTIFICATES,
     *FINISHED,
     *DAEMONS,
+    *JOBS,
     *QUOTAS,
     *BOOTSTRAP,
     *ROLES,

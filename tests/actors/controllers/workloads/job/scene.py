@@ -10,7 +10,7 @@ from actors.controllers.workloads.job.metrics import JobMetrics
 from actors.controllers.workloads.job.reconciler import JobReconciler
 from actors.controllers.workloads.job.spec import SPEC
 from actors.simulation.driving import NOW, Answer, Bench, Driven, drive
-from protocols.messages.commands import Command, Create, Delete, Patch, Update
+from protocols.messages.commands import Command, Create, Delete, List, Patch, Update
 from protocols.messages.outcomes import Done, Outcome
 from protocols.objects import Object, decode_object, encode_object, finalizers_of
 from protocols.resources import JOBS, PODS
@@ -95,7 +95,10 @@ class Scene:
         return drive(self.reconciler, KEY, answer or self.accept, tables=tables, raises=raises, stop_after=stop_after)
 
     def accept(self, command: Command) -> Outcome:
-        """A deleted pod with a finalizer, or on a node, stays for its grace period."""
+        """A deleted pod with a finalizer stays for its grace period; a list has what the watch has shown."""
+        if isinstance(command, List):
+            found = [decode_object(entry.raw) for entry in self.bench.tables[PODS].entries()]
+            return Done(encode_object({"metadata": {"resourceVersion": "100000"}, "items": found}))
         if not isinstance(command, Delete):
             return self.bench.accept(command)
         known = self.bench.tables[PODS].get(command.key)

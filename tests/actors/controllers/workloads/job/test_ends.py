@@ -1,0 +1,194 @@
+"""Why Jobs end, wait and sleep: policies for failures, limits, deadlines, suspending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controllers.workloads.job.policies import failure_verdict
+from actors.simulation.driving import NOW, Answer, deleted_keys
+from protocols.messages.commands import Command, Create, Patch
+from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Unknown
+from protocols.objects import Object
+from protocols.resources import JOBS, PODS
+from protocols.times import format_time
+from tests.actors.controllers.workloads.job.scene import Scene, acts, exited, going, job, pod, pods
+
+
+def on_exit(action: str, operator: str, *values: int, **more: str) -> Object:
+    return {"action": action, "onExitCodes": {"operator": operator, "values": list(values), **more}}
+
+
+def on_condition(action: str, type: str, status: str = "True") -> Object:
+    return {"action": action, "onPodConditions": [{"type": type, "status": status}]}
+
+
+TARGET = {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("rules", "status", "action", "why"),
+    [
+        ([on_exit("Ignore", "In", 2)], exited(2), "Ignore", ""),
+        ([on_exit("FailJob", "In", 5), on_exit("Ignore", "In", 2)], exited(2), "Ignore", ""),
+        ([on_exit("Count", "In", 2), on_exit("FailJob", "In", 2)], exited(2), "Count", ""),
+        ([on_exit("FailJob", "In", 0, 2)], exited(0), None, ""),
+        ([on_exit("FailJob", "NotIn", 5)], exited(0), None, ""),
+        ([on_exit("FailJob", "In", 2, containerName="other")], exited(2), None, ""),
+        ([on_exit("FailJob", "Unknown", 2)], exited(2), None, ""),
+        ([on_exit("Unknown", "In", 2), on_exit("Count", "In", 2)], exited(2), "Count", ""),
+        ([on_condition("Ignore", "DisruptionTarget")], TARGET, "Ignore", ""),
+        ([on_condition("Ignore", "DisruptionTarget", "False")], TARGET, None, ""),
+        (
+            [on_exit("Count", "In", 1), on_exit("FailJob", "NotIn", 5, 6, 7)],
+            exited(42),
+            "FailJob",
+            "Container main for pod default/p failed with exit code 42 matching FailJob rule at index 1",
+        ),
+        (
+            [on_condition("FailJob", "DisruptionTarget")],
+            TARGET,
+            "FailJob",
+            "Pod default/p has condition DisruptionTarget matching FailJob rule at index 0",
+        ),
+    ],
+)
+def test_the_first_rule_that_matches_decides(rules: list[Object], status: Object, action: str | None, why: str) -> None:
+    assert failure_verdict(rules, pod("p", "Failed", status=status)) == (action, why)
+
+
+def with_rules(*rules: Object, **more: Any) -> Object:
+    return job(parallelism=1, completions=5, podFailurePolicy={"rules": list(rules)}, **more)
+
+
+def test_a_policy_ends_the_job_with_its_words() -> None:
+    scene = Scene(with_rules(on_exit("FailJob", "In", 5)), [pod("p", "Failed", status=exited(5))])
+    driven = scene.sync()
+    assert scene.conditions == [("FailureTarget", "True", "PodFailurePolicy"), ("Failed", "True", "PodFailurePolicy")]
+    text = "Container main for pod default/p failed with exit code 5 matching FailJob rule at index 0"
+    assert driven.events == [("Warning", "PodFailurePolicy", text)]
+
+
+def test_an_ignored_failure_is_let_go_uncounted() -> None:
+    scene = Scene(with_rules(on_exit("Ignore", "In", 5)), [pod("p", "Failed", status=exited(5, at=NOW - 30))])
+    assert acts(scene.sync()) == (1, 0, 1)
+    assert scene.counts == (1, 0, 0)
+
+
+def test_with_a_policy_a_terminating_pod_is_waited_for() -> None:
+    scene = Scene(with_rules(on_exit("Ignore", "In", 5)), [going(pod("p", "Running"))])
+    assert acts(scene.sync()) == (0, 0, 0)
+    assert scene.status["terminating"] == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "restarts", "ends"),
+    [(1, (1,), True), (2, (1, 1), True), (3, (1, 1), False), (0, (0,), False), (0, (1,), True)],
+)
+def test_restarts_in_place_count_towards_the_limit(limit: int, restarts: tuple[int, ...], ends: bool) -> None:
+    there = [
+        pod(f"p{i}", "Running", status={"containerStatuses": [{"name": "main", "restartCount": count}]})
+        for i, count in enumerate(restarts)
+    ]
+    scene = Scene(job(parallelism=2, completions=5, backoffLimit=limit, restartPolicy="OnFailure"), there)
+    scene.sync()
+    assert (("FailureTarget", "True", "BackoffLimitExceeded") in scene.conditions) is ends
+
+
+def test_a_deadline_ends_it_and_is_waited_for() -> None:
+    started = {"startTime": format_time(NOW - 4)}
+    scene = Scene(job(activeDeadlineSeconds=10, completions=1, status=started), pods(Running=1))
+    driven = scene.sync()
+    assert driven.result is not None
+    assert driven.result.seconds == pytest.approx(6.0)
+    scene.bench.clock.advance(6)
+    assert acts(scene.sync()) == (0, 1, 1)
+    assert scene.conditions == [("FailureTarget", "True", "DeadlineExceeded")]
+
+
+def test_failed_pods_are_replaced_after_a_while_that_doubles() -> None:
+    there = [pod(f"p{i}", "Failed", status=exited(1, at=NOW - 1)) for i in range(2)]
+    scene = Scene(job(completions=1), there)
+    driven = scene.sync()
+    assert acts(driven) == (0, 0, 2)
+    assert driven.result is not None
+    assert driven.result.seconds == pytest.approx(19.0)
+    scene.bench.clock.advance(19)
+    assert acts(scene.sync()) == (1, 0, 0)
+
+
+def test_a_suspended_job_gives_its_pods_up_uncounted() -> None:
+    started = {"startTime": format_time(NOW - 60), "active": 2}
+    scene = Scene(job(parallelism=2, completions=4, suspend=True, status=started), pods(Running=2))
+    driven = scene.sync()
+    assert acts(driven) == (0, 2, 2)
+    assert scene.conditions == [("Suspended", "True", "JobSuspended")]
+    assert driven.events[-1] == ("Normal", "Suspended", "Job suspended")
+    assert "startTime" not in scene.status
+    assert scene.counts == (0, 0, 0)
+
+
+def test_a_resumed_job_begins_anew() -> None:
+    asleep = {
+        "conditions": [{"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}]
+    }
+    scene = Scene(job(parallelism=2, completions=4, status=asleep))
+    driven = scene.sync()
+    assert acts(driven) == (2, 0, 0)
+    assert scene.conditions == [("Suspended", "False", "JobResumed")]
+    assert driven.events[-1] == ("Normal", "Resumed", "Job resumed")
+    assert scene.status["startTime"] == format_time(NOW)
+
+
+def test_one_that_others_manage_is_left_alone_and_counted_once() -> None:
+    scene = Scene(job(managedBy="example.com/other"), pods(Succeeded=1))
+    assert scene.sync().commands == scene.sync().commands == []
+
+
+def test_a_pod_that_has_just_succeeded_is_not_let_go() -> None:
+    """The server has a newer version than the watch has shown."""
+    scene = Scene(job(parallelism=1, completions=5), pods(Running=2))
+
+    def changed(command: Command) -> Outcome:
+        return Conflict("the pod has changed") if isinstance(command, Patch) else scene.accept(command)
+
+    driven = scene.sync(changed)
+    assert deleted_keys(driven) == []
+    assert driven.result is not None
+
+
+def test_an_active_pod_that_lost_its_finalizer_gets_it_back() -> None:
+    scene = Scene(job(parallelism=1, completions=5), [pod("p", "Running", tracked=False)])
+    scene.sync()
+    entry = scene.bench.tables[PODS].entry("default/p")
+    assert entry is not None
+    assert entry.facts.finalizers == ("batch.kubernetes.io/job-tracking",)
+
+
+def test_a_creation_without_an_answer_is_tried_again_under_its_name() -> None:
+    scene = Scene(job(parallelism=1, completions=5))
+
+    def silent(command: Command) -> Outcome:
+        return Unknown("no answer") if isinstance(command, Create) else scene.accept(command)
+
+    first = scene.sync(silent, raises=CommandFailed)
+    again = scene.sync()
+    assert [one.body for one in first.of(Create)] == [one.body for one in again.of(Create)]
+    assert scene.bench.tables[JOBS].get("default/count") is not None
+
+
+def failing(kind: type[Command], scene: Scene) -> Answer:
+    def answer(command: Command) -> Outcome:
+        return Unknown("no answer") if isinstance(command, kind) else scene.accept(command)
+
+    return answer
+
+
+def test_a_finalizer_that_stays_is_not_counted_yet() -> None:
+    scene = Scene(job(completions=1), pods(Succeeded=1))
+    scene.sync(failing(Patch, scene), raises=CommandFailed)
+    assert scene.status["uncountedTerminatedPods"] == {"succeeded": ["uid-of-succeeded-0"]}
+    assert scene.counts == (0, 0, 0)
+    scene.sync()
+    assert scene.counts == (0, 1, 0)

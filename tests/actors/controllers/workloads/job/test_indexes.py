@@ -1,0 +1,202 @@
+"""Completion indexes: as text, which are pending, and how pods with them are managed and counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controllers.workloads.job.fields import FAILURE_COUNT, IGNORED_FAILURE_COUNT, INDEX
+from actors.controllers.workloads.job.forms import base_name
+from actors.controllers.workloads.job.intervals import Indexes
+from actors.simulation.driving import NOW, bodies, created_names
+from protocols.messages.commands import Create
+from protocols.objects import Object, annotations_of
+from tests.actors.controllers.workloads.job.scene import Scene, acts, exited, going, job, pod
+
+
+@pytest.mark.parametrize(
+    ("text", "completions", "shown", "total"),
+    [
+        ("", 8, "", 0),
+        ("0", 8, "0", 1),
+        ("3,4,5-9,11,12", 20, "3-9,11,12", 9),
+        ("3,5-9,11", 8, "3,5-7", 4),
+        ("3-9", 3, "", 0),
+        ("a,3-b,4", 9, "4", 1),
+        ("1-2", 9, "1,2", 2),
+    ],
+)
+def test_indexes_as_text(text: str, completions: int, shown: str, total: int) -> None:
+    found = Indexes.parse(text, completions=completions)
+    assert (str(found), found.total) == (shown, total)
+
+
+def test_indexes_are_merged_and_looked_up() -> None:
+    found = Indexes.parse("0,3-5", completions=100).merged(Indexes.of([7, 1, 4, 6]))
+    assert str(found) == "0,1,3-7"
+    assert [i for i in range(10) if found.has(i)] == [0, 1, 3, 4, 5, 6, 7]
+    assert found.first_missing(3, completions=10) == [2, 8, 9]
+    assert found.first_missing(2, completions=10) == [2, 8]
+    assert found.overlap(Indexes.parse("0-3,7-9", completions=10)) == 4
+
+
+def indexed(**more: Any) -> Object:
+    spec = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "backoffLimit": 100, **more}
+    return job(**spec)
+
+
+def created_indexes(scene: Scene) -> list[int]:
+    return [int(annotations_of(one)[INDEX]) for one in bodies(scene.sync(), Create)]
+
+
+def test_the_first_pending_indexes_are_created() -> None:
+    phases = {0: "Running", 2: "Succeeded", 3: "Pending", 4: "Succeeded", 5: "Succeeded"}
+    phases |= {7: "Succeeded", 8: "Succeeded", 9: "Succeeded"}
+    there = [pod(f"p{i}", phase, index=i) for i, phase in phases.items()]
+    scene = Scene(indexed(parallelism=8, completions=20), there)
+    assert created_indexes(scene) == [1, 6, 10, 11, 12, 13]
+    assert scene.status["completedIndexes"] == "2,4,5,7-9"
+
+
+def test_a_created_pod_knows_its_index() -> None:
+    scene = Scene(indexed(parallelism=1))
+    driven = scene.sync()
+    [made] = bodies(driven, Create)
+    assert made["metadata"]["generateName"] == "count-0-"
+    assert created_names(driven)[0].startswith("count-0-")
+    assert made["metadata"]["labels"][INDEX] == "0"
+    assert made["spec"]["hostname"] == "count-0"
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+    assert made["spec"]["containers"][0]["env"] == [{"name": "JOB_COMPLETION_INDEX", "valueFrom": source}]
+
+
+def test_a_long_name_keeps_its_index() -> None:
+    assert base_name("x" * 60, 17) == f"{'x' * 54}-17-"
+
+
+def test_pods_without_a_valid_index_go_uncounted() -> None:
+    there = [
+        pod("none", "Running"),
+        pod("odd", "Running", index="abc"),
+        pod("below", "Pending", index="-2"),
+        pod("one", "Pending", index=1),
+        pod("two", "Running", index=2),
+        pod("zero", "Succeeded", index=0),
+        pod("lost", "Succeeded"),
+        pod("failed", "Failed"),
+    ]
+    scene = Scene(indexed(parallelism=2, completions=5), there)
+    assert acts(scene.sync()) == (0, 3, 6)
+    assert (scene.counts, scene.status["completedIndexes"]) == ((2, 1, 0), "0")
+
+
+def test_of_pods_with_one_index_the_last_to_be_removed_stays() -> None:
+    there = [pod("a", "Running", index=2), pod("b", "Pending", index=2), pod("bad", "Running")]
+    scene = Scene(indexed(completions=5), there)
+    assert acts(scene.sync()) == (0, 2, 2)
+    assert scene.counts == (1, 0, 0)
+
+
+def test_indexes_beyond_a_lower_number_of_completions_count_no_more() -> None:
+    scene = Scene(indexed(completions=2, status={"completedIndexes": "3", "succeeded": 1}))
+    scene.sync()
+    assert (scene.counts[1], scene.status.get("completedIndexes", "")) == (0, "")
+
+
+@pytest.mark.parametrize(("policy", "indexes"), [("Failed", [0]), ("TerminatingOrFailed", [0, 1])])
+def test_a_terminating_pod_holds_its_index_where_only_failed_ones_are_replaced(policy: str, indexes: list[int]) -> None:
+    there = [going(pod("going", "Running", index=1))]
+    scene = Scene(indexed(parallelism=2, completions=5, podReplacementPolicy=policy), there)
+    assert created_indexes(scene) == indexes
+
+
+PER_INDEX = {"backoffLimitPerIndex": 1}
+
+
+def failing(name: str, index: int, failures: int, *, code: int = 1, at: float = NOW - 60) -> Object:
+    return pod(name, "Failed", index=index, annotations={FAILURE_COUNT: str(failures)}, status=exited(code, at=at))
+
+
+def test_a_failed_pod_is_counted_once_its_replacement_has_its_failures() -> None:
+    scene = Scene(indexed(parallelism=1, **PER_INDEX), [failing("a", 0, 0)])
+    [made] = bodies(scene.sync(), Create)
+    assert annotations_of(made)[FAILURE_COUNT] == "1"
+    assert scene.counts == (1, 0, 0)
+    scene.sync()
+    assert scene.counts == (1, 0, 1)
+
+
+def test_an_index_fails_by_itself() -> None:
+    scene = Scene(indexed(parallelism=1, **PER_INDEX), [failing("a", 0, 1)])
+    assert created_indexes(scene) == [1]
+    assert scene.status["failedIndexes"] == "0"
+
+
+def test_an_index_waits_for_its_own_backoff() -> None:
+    there = [failing("a", 0, 0, at=NOW - 4), failing("b", 1, 0)]
+    scene = Scene(indexed(parallelism=2, completions=2, **PER_INDEX), there)
+    assert created_indexes(scene) == [1]
+    scene = Scene(indexed(parallelism=1, completions=1, **PER_INDEX), there[:1])
+    driven = scene.sync()
+    assert driven.result is not None
+    assert driven.result.seconds == pytest.approx(6.0)
+
+
+def test_a_job_with_failed_indexes_fails_once_all_are_decided() -> None:
+    there = [failing("a", 0, 1), *(pod(f"p{i}", "Succeeded", index=i) for i in (1, 2))]
+    scene = Scene(indexed(**PER_INDEX), there)
+    scene.sync()
+    assert scene.conditions == [("FailureTarget", "True", "FailedIndexes"), ("Failed", "True", "FailedIndexes")]
+    assert (scene.status["failedIndexes"], scene.status["completedIndexes"]) == ("0", "1,2")
+
+
+def test_too_many_failed_indexes_end_it() -> None:
+    there = [failing("a", 0, 1), failing("b", 1, 1), pod("c", "Running", index=2)]
+    scene = Scene(indexed(maxFailedIndexes=1, **PER_INDEX), there)
+    scene.sync()
+    assert scene.conditions == [("FailureTarget", "True", "MaxFailedIndexesExceeded")]
+    assert (scene.counts, scene.status["terminating"]) == ((0, 0, 3), 1)
+
+
+def rules(code: int, action: str) -> Object:
+    return {"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [code]}}]}
+
+
+def test_a_policy_fails_an_index_at_once() -> None:
+    shown = indexed(parallelism=1, podFailurePolicy=rules(3, "FailIndex"), **PER_INDEX)
+    scene = Scene(shown, [failing("a", 0, 0, code=3)])
+    scene.sync()
+    assert scene.status["failedIndexes"] == "0"
+
+
+def test_an_ignored_failure_is_handed_on_as_one() -> None:
+    shown = indexed(parallelism=1, podFailurePolicy=rules(3, "Ignore"), **PER_INDEX)
+    scene = Scene(shown, [failing("a", 0, 0, code=3)])
+    [made] = bodies(scene.sync(), Create)
+    assert (annotations_of(made)[FAILURE_COUNT], annotations_of(made)[IGNORED_FAILURE_COUNT]) == ("0", "1")
+
+
+def enough(**rule: Any) -> Object:
+    return {"successPolicy": {"rules": [rule]}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_met"),
+    [
+        ({"succeededIndexes": "0,1", "succeededCount": 1}, True),
+        ({"succeededIndexes": "0,1"}, False),
+        ({"succeededIndexes": "1"}, True),
+        ({"succeededCount": 1}, True),
+        ({"succeededCount": 2}, False),
+        ({"succeededIndexes": ""}, False),
+        ({"succeededIndexes": "1-9"}, False),
+    ],
+)
+def test_enough_successes_end_it(rule: Object, is_met: bool) -> None:
+    there = [pod("a", "Running", index=0), pod("b", "Succeeded", index=1), pod("c", "Running", index=2)]
+    scene = Scene(indexed(**enough(**rule)), there)
+    scene.sync()
+    assert scene.conditions == ([("SuccessCriteriaMet", "True", "SuccessPolicy")] if is_met else [])
+    assert scene.counts[2] == 0
+    assert scene.status["terminating"] == (2 if is_met else 0)

@@ -1,0 +1,65 @@
+"""Mutants of the Job controller."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+from actors.controllers.workloads.job import reconciler
+from actors.controllers.workloads.job.tracking import Tally
+from actors.controllers.workloads.job.writing import untrack
+from actors.simulation.campaign.job_setting import JOBS_TOO
+from protocols.messages.commands import Patch
+from runtime.faults.vocabulary import Fault, FaultKind
+from runtime.tables.table import Entry
+from tests.faults.mutants.mutant import Mutant
+
+
+@contextmanager
+def counted_with_the_finalizer_in_place() -> Iterator[None]:
+    """What is to be counted is in the counters before it is known that the finalizers are gone."""
+    settled = Tally.settled
+
+    def at_once(self: Tally, _tracked: Container[str], *, is_indexed: bool) -> Tally:
+        return settled(self, frozenset(), is_indexed=is_indexed)
+
+    with patch.object(Tally, "settled", at_once):
+        yield
+
+
+@contextmanager
+def let_go_as_the_cache_shows_it() -> Iterator[None]:
+    """A pod that is one too many loses its finalizer, though it may have succeeded meanwhile."""
+
+    def anyhow(pod: Entry, *, unchanged: bool = False) -> Patch:
+        del unchanged
+        return untrack(pod)
+
+    with patch.object(reconciler, "untrack", anyhow):
+        yield
+
+
+def pods_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
+    """The watch of pods, and it alone, shows everything later than it was."""
+    late = random.Random(f"late pods of jobs {seed}").choice((0.5, 2.0, 5.0))
+    lagging = FaultKind.WATCH_LAGGING
+    return (Fault(kind=lagging, start=0.0, until=seconds, seconds=late, process=process, resource="pods"),)
+
+
+JOBS = (
+    Mutant(
+        name="a Job's pod is counted while it has its finalizer",
+        source="kubernetes/enhancements#2307, which says why there is a list of uncounted pods",
+        mutation=counted_with_the_finalizer_in_place,
+        setting=JOBS_TOO,
+    ),
+    Mutant(
+        name="a surplus pod of a Job is let go as the cache shows it",
+        source="deleteJobPods of Kubernetes 1.36 does so; no issue was found that says it",
+        mutation=let_go_as_the_cache_shows_it,
+        setting=replace(JOBS_TOO, draw=pods_are_late),
+    ),
+)
