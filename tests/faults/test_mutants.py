@@ -32,6 +32,7 @@ FIRST = {
     "an eviction outlives its taint": 6,
     "an owner that the cache does not show counts as gone": 3,
     "a finished Job is deleted as the cache shows it": 2,
+    "a node's pod gets another name at each try": 2,
     "an account that the cache does not show counts as gone": 1,
     "a resource that fails counts as empty": 3,
     "pods do not go first": 2,
