@@ -53,6 +53,7 @@ FIRST = {
     "where nothing is selected, rules stay": 1,
     "successors do not wait for their predecessors": 4,
     "an update does not wait for the pods that it replaced": 24,
+    "a claim names its volume before the volume names it": 11,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 
