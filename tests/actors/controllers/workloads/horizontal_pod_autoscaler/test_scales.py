@@ -1,0 +1,79 @@
+"""How a scale is written: what a conflict and a lost response mean.
+
+Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestScaleUpWithConflict and the like).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+import pytest
+
+from actors.controllers.shared.served_kinds import ServedKinds
+from actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
+from protocols.messages.commands import Get, Update
+from protocols.messages.outcomes import Conflict, Done, Forbidden, NotFound, Outcome, Unknown
+from protocols.objects import Object, decode_object
+from protocols.resources import DEPLOYMENTS
+
+STATUS = b'{"kind": "Status"}'
+NEWER = Conflict("newer", STATUS)
+
+
+def body(replicas: int, version: str = "1") -> Object:
+    return {"metadata": {"name": "web", "resourceVersion": version}, "spec": {"replicas": replicas}}
+
+
+def is_at(replicas: int, version: str = "2") -> Done:
+    return Done(orjson.dumps(body(replicas, version)))
+
+
+def written(outcomes: Sequence[Outcome]) -> list[tuple[str, int]]:
+    """The versions and sizes that were written until it ended, from 3 to 5."""
+    scale = Scale(DEPLOYMENTS, "default/web", body(3), wanted=3, reported=3, selector="app=web")
+    writing = Scales(served=ServedKinds()).write(scale, 5)
+    command, found = next(writing), []
+    for outcome in outcomes:
+        assert isinstance(command, Get | Update)
+        assert command.subresource == "scale"
+        if isinstance(command, Update):
+            sent = decode_object(command.body)
+            found.append((sent["metadata"]["resourceVersion"], sent["spec"]["replicas"]))
+        try:
+            command = writing.send(outcome)
+        except StopIteration:
+            break
+    return found
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "sent"),
+    [
+        ([is_at(5)], [("1", 5)]),
+        ([NEWER, is_at(3), is_at(5)], [("1", 5), ("2", 5)]),
+        ([Unknown("timed out"), is_at(5)], [("1", 5)]),
+    ],
+)
+def test_a_size_is_written_once(outcomes: list[Outcome], sent: list[tuple[str, int]]) -> None:
+    assert written(outcomes) == sent
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "error", "text"),
+    [
+        ([NEWER, is_at(0)], ScaleError, "newer"),  # somebody set it meanwhile
+        ([NEWER, is_at(3)] * 5, ScaleError, "newer"),
+        ([Unknown("timed out"), is_at(3)], LostError, "timed out"),
+        ([Unknown("timed out"), Unknown("again")], LostError, "timed out"),
+        ([Forbidden("no", STATUS), is_at(3)], ScaleError, "no"),
+        (
+            [NotFound("HTTP 404", b"404 page not found"), NotFound()],
+            ScaleError,
+            "the server could not find the requested resource .put deployments web.",
+        ),
+    ],
+)
+def test_what_went_wrong_is_said(outcomes: list[Outcome], error: type[ScaleError], text: str) -> None:
+    with pytest.raises(error, match=text):
+        written(outcomes)
