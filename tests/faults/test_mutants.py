@@ -51,6 +51,8 @@ FIRST = {
     "cluster-info is overwritten": 2,
     "rules are applied by name": 1,
     "where nothing is selected, rules stay": 1,
+    "a Job's pod is counted while it has its finalizer": 6,
+    "a surplus pod of a Job is let go as the cache shows it": 3,
     "successors do not wait for their predecessors": 4,
     "an update does not wait for the pods that it replaced": 24,
     "a claim names its volume before the volume names it": 11,
