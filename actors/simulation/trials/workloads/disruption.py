@@ -23,10 +23,12 @@ from protocols.resources import (
     PODS,
     REPLICASETS,
     REPLICATION_CONTROLLERS,
+    STATEFULSETS,
     resource_path,
 )
 from protocols.selectors import label_selector_of
 
+OF_PODS = (REPLICATION_CONTROLLERS, REPLICASETS, STATEFULSETS)  # owners of pods that say how many they want
 BASES = tuple(NAMES.values())
 GAPS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.7)  # seconds between two evictions
 BOUNDS: tuple[Object, ...] = (
@@ -120,11 +122,7 @@ def _share(percentage: str, size: int) -> int:
 
 def _sizes(cluster: SimulatedCluster, pods: Iterable[Object]) -> dict[str, int]:
     """By the uid of what wants these pods, how many it wants."""
-    owners = {
-        uid_of(one): one
-        for resource in (REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS)
-        for one in cluster.shown(resource, NAMESPACE)
-    }
+    owners = {uid_of(one): one for resource in (*OF_PODS, DEPLOYMENTS) for one in cluster.shown(resource, NAMESPACE)}
     found = {}
     for pod in pods:
         reference = controller_of(pod)
@@ -144,9 +142,7 @@ def _of_no_owner(cluster: SimulatedCluster, budget: Object) -> list[Object]:
     if isinstance(spec.get("minAvailable"), int):
         return []
     selector = label_selector_of(spec.get("selector"))
-    there = {
-        uid_of(one) for resource in (REPLICATION_CONTROLLERS, REPLICASETS) for one in cluster.shown(resource, NAMESPACE)
-    }
+    there = {uid_of(one) for resource in OF_PODS for one in cluster.shown(resource, NAMESPACE)}
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if selector.matches(labels_of(pod))]
     references = [(pod, controller_of(pod)) for pod in pods]
     return [pod for pod, reference in references if reference is not None and reference.uid not in there]
