@@ -1,7 +1,8 @@
 """How many pods the controller of a pod is to have.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go, the finders: getPodReplicationController,
-getPodDeployment, getPodReplicaSet, getPodStatefulSet, getScaleController.
+getPodDeployment, getPodReplicaSet, getPodStatefulSet, getScaleController. Differs: a scale is not asked for where
+discovery says that there is none, as DaemonSets have none and each of their pods would ask.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ class Scales:
         if served is None:
             raise CannotCountError(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"')
         resource = served.resource
+        if served.scale not in SCALES:
+            raise CannotCountError(f"{resource.name} does not implement the scale subresource")
         if resource.namespaced:
             get = Get(resource.id, make_key(namespace, owner.name), "scale")
             outcome = yield from perform(get)
@@ -105,8 +108,6 @@ class Scales:
                 raise CommandFailed(get, outcome)
             if not isinstance(outcome, NotFound):
                 raise CannotCountError(outcome.message)
-        if served.scale not in SCALES:  # a 404 says either that there is no object, or no subresource
-            raise CannotCountError(f"{resource.name} does not implement the scale subresource")
         return None
 
 
