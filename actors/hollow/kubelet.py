@@ -180,7 +180,9 @@ class HollowKubelet:
     def _stop(self, hollow: HollowNode, entry: Entry, pod: Object, node: Object) -> Step[RequeueAfter | None]:
         key, uid = entry.key, entry.uid
         grace = metadata(pod).get("deletionGracePeriodSeconds") or 0
-        if pod_status.has_started(pod) and not is_terminal(entry.facts):
+        if not pod_status.has_started(pod) and not is_terminal(entry.facts):
+            yield from self._write(hollow, pod, pod_status.NEVER_STARTED)
+        elif not is_terminal(entry.facts):
             now = self._clock.monotonic()
             stopping = self._stopping.get(key)
             if stopping is None or stopping.uid != uid:

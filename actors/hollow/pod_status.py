@@ -204,6 +204,10 @@ def _overdue(pod: Object, addresses: Object, *, now: float) -> PodPlan:
     return PodPlan({**addresses, **plan, "reason": reason, "message": message}, said=said)
 
 
+# Of a pod that was deleted before a kubelet took it up.
+NEVER_STARTED = PodPlan({"phase": "Failed"})
+
+
 def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
     """A pod whose containers have been stopped. killed: its grace period was too short for them."""
     init, containers = _halted(pod, exit_code=KILLED if killed else 0, now=now)

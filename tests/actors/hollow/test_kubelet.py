@@ -304,9 +304,12 @@ def test_a_deleted_pod_is_said_to_be_over_and_then_deleted_for_good() -> None:
     assert world.pod() is None
 
 
-def test_a_pod_that_never_started_is_deleted_at_once() -> None:
+def test_a_pod_that_never_started_is_said_to_have_failed_and_deleted_at_once() -> None:
+    """Whoever holds it by a finalizer goes by its phase, as the job-controller does."""
     world = World(deleted(bound()))
-    assert [type(command) for command in world.drive().commands] == [Delete]
+    driven = world.drive()
+    assert [type(command) for command in driven.commands] == [Patch, Delete]
+    assert bodies(driven, Patch)[0]["status"]["phase"] == "Failed"
 
 
 def test_a_pod_that_takes_its_time_to_stop_is_given_it() -> None:
