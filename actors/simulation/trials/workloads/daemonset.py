@@ -15,7 +15,6 @@ from actors.simulation.invariants.daemons import OneDaemonPodOnANode
 from actors.simulation.invariants.ownership import Owns
 from actors.simulation.trials.actions import create, delete, merge, replace
 from actors.simulation.trials.nodes.actions import set_taint
-from actors.simulation.trials.nodes.taints import MAINTENANCE
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.silence import nodes_are_well
 from actors.simulation.trials.trial import Trial
@@ -28,6 +27,7 @@ from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
 
 NAME = "agent"
 LABEL = "example.com/agents"  # of nodes that some DaemonSets select
+TAINT = "example.com/no-agents"  # none tolerates it for a time only: such a pod would be bound there again and again
 IMAGES = 4
 LIMITS = ((1, 0), (1, 0), (2, 0), ("50%", 0), (0, 1), (0, 2), (0, "50%"))  # maxUnavailable, maxSurge
 POLICIES = ("Background", "Background", "Orphan")
@@ -42,9 +42,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
             yield _label(at, node, chance.choice(("yes", "yes", "no")))
     if chance.random() < 0.3 and (tainted := scenario.nodes.take()) is not None:
         begin, end = scenario.times(chance, 2)
-        yield set_taint(begin, tainted, MAINTENANCE, there=True)
+        yield set_taint(begin, tainted, TAINT, there=True)
         if chance.random() < 0.5:
-            yield set_taint(end, tainted, MAINTENANCE, there=False)
+            yield set_taint(end, tainted, TAINT, there=False)
 
 
 def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:

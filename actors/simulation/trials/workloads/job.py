@@ -15,9 +15,11 @@ from actors.simulation.invariants.jobs import EachPodCountsOnce, NoMoreThanMayRu
 from actors.simulation.invariants.ownership import Owns
 from actors.simulation.trials.actions import create, delete, merge, replace, unless_gone
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.silence import is_silent, nodes_are_well
 from actors.simulation.trials.trial import Trial
 from protocols.objects import Object, finalizers_of, is_deleting, labels_of, make_key, name_of
-from protocols.resources import JOBS, PODS
+from protocols.pods import pod_facts
+from protocols.resources import JOBS, NODES, PODS
 
 NAME = "job-controller"
 RUNS = "batch"
@@ -124,18 +126,22 @@ def _ours(cluster: SimulatedCluster) -> list[Object]:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    """A Job waits for pods that are to go, on nodes that are silent for good."""
+    silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
     for job in _ours(cluster):
-        name = name_of(job)
-        if not is_finished(job):
+        name, pods = name_of(job), list(_pods_of(cluster, name_of(job)))
+        stuck = [pod for pod in pods if is_deleting(pod) and pod_facts(pod).node in silent]
+        if not is_finished(job) and not stuck:
             yield f"Job {name} has not ended: {job.get('status')}"
-        for pod in _pods_of(cluster, name):
-            if FINALIZER in finalizers_of(pod):
+        for pod in pods:
+            if FINALIZER in finalizers_of(pod) and pod not in stuck:
                 yield f"pod {name_of(pod)} of Job {name} has the finalizer still"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """How each ended, where no node is silent: else it may wait for a pod there."""
     found: dict[str, Any] = {}
-    for job in _ours(cluster):
+    for job in _ours(cluster) if nodes_are_well(cluster) else ():
         status, completions = job.get("status") or {}, job["spec"].get("completions")
         ends = [one["type"] for one in status.get("conditions") or () if one["type"] in ("Complete", "Failed")]
         counted = None if completions is None or ends != ["Complete"] else status.get("succeeded", 0)
