@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from actors.controllers.workloads.daemonset.fields import HASH_LABEL
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
+from actors.simulation.invariants.observing import (
+    Committed,
+    Fail,
+    Handled,
+    Observation,
+    ProcessStarted,
+    Submitted,
+)
 from actors.simulation.invariants.ownership import storage_of
 from protocols.late_methods import dataclass
-from protocols.objects import controller_of, decode_object, key_of, uid_of
+from protocols.messages.commands import Create, Submit
+from protocols.objects import Key, controller_of, decode_object, key_of, make_key, name_of, uid_of
 from protocols.pods import is_active, pod_facts
-from protocols.resources import DAEMONSETS
+from protocols.resources import DAEMONSETS, PODS
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
 
-CLIENT = "daemon-set-controller"
+CLIENT, SENDER = "daemon-set-controller", "controller:daemonset-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Who submitted a pod's creation last: a process, and which start of it. seen: pods created until then."""
+
+    process: str
+    start: int
+    seen: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
+    """created: how many pods were, with it, or 0 for one that was adopted. asked: None if a user made it."""
+
     key: str
     owner: str  # uid
     node: str
     hash: str
+    created: int
+    asked: _Asked | None
 
 
 class OneDaemonPodOnANode:
@@ -28,18 +51,28 @@ class OneDaemonPodOnANode:
 
     With a surge there may be one of another template. A DaemonSet that surged at any time may do so: its controller may
     not have seen the change yet. Pods that users made count once they are adopted.
+
+    Not counted is a pod that another process asked for, and that came after this one was asked for: a request may be
+    under way when its process ends, and where the DaemonSet has changed since, the next process gives another name.
     """
 
     name = "a DaemonSet has one pod on a node"
-    observes = (Committed, Handled)
+    observes = (ProcessStarted, Submitted, Committed, Handled)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._pods: dict[str, _Pod] = {}  # active ones of DaemonSets, by uid
         self._surging: set[str] = set()  # uids of DaemonSets
+        self._starts: Counter[str] = Counter()  # of processes
+        self._asked: dict[Key, _Asked] = {}
+        self._created = 0  # pods
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
+            case ProcessStarted(process):
+                self._starts[process] += 1
+            case Submitted(process, _, submit) if submit.sender == SENDER:
+                self._ask(process, submit)
             case Committed(changes):
                 for change in changes:
                     self._note(change)
@@ -47,6 +80,12 @@ class OneDaemonPodOnANode:
                 for change in changes:
                     if change.storage == "pods" and change.type == ADDED:
                         self._judge(uid_of(decode_object(change.raw)), fail)
+
+    def _ask(self, process: str, submit: Submit) -> None:
+        asked = _Asked(process, self._starts[process], self._created)
+        for command in submit.commands:
+            if isinstance(command, Create) and command.resource == PODS.id:
+                self._asked[make_key(command.namespace, name_of(decode_object(command.body)))] = asked
 
     def _note(self, change: Change) -> None:
         if change.storage == storage_of(DAEMONSETS):
@@ -57,10 +96,16 @@ class OneDaemonPodOnANode:
         elif change.storage == "pods":
             pod = decode_object(change.raw)
             owner, facts = controller_of(pod), pod_facts(pod)
+            self._created += change.type == ADDED
             if change.type == DELETED or owner is None or owner.kind != DAEMONSETS.kind or not is_active(facts):
                 self._pods.pop(uid_of(pod), None)
             else:
-                self._pods[uid_of(pod)] = _Pod(key_of(pod), owner.uid, facts.target, facts.labels.get(HASH_LABEL) or "")
+                known, key = self._pods.get(uid_of(pod)), key_of(pod)
+                created, asked = (0, None) if known is None else (known.created, known.asked)
+                if change.type == ADDED:
+                    created, asked = self._created, self._asked.get(key)
+                hash = facts.labels.get(HASH_LABEL) or ""
+                self._pods[uid_of(pod)] = _Pod(key, owner.uid, facts.target, hash, created, asked)
 
     def _judge(self, uid: str, fail: Fail) -> None:
         made = self._pods.get(uid)
@@ -69,9 +114,17 @@ class OneDaemonPodOnANode:
         beside = [
             pod
             for other, pod in self._pods.items()
-            if other != uid and (pod.owner, pod.node) == (made.owner, made.node)
+            if other != uid and (pod.owner, pod.node) == (made.owner, made.node) and not _is_unforeseen(pod, made)
         ]
         if made.owner in self._surging:
             beside = [pod for pod in beside if pod.hash == made.hash]
         if beside:
             fail(f"{made.key} is created on {made.node}, where {sorted(pod.key for pod in beside)} run already")
+
+
+def _is_unforeseen(pod: _Pod, made: _Pod) -> bool:
+    """Whether the process that asked for `made` could not know of the other pod then."""
+    if pod.asked is None or made.asked is None:
+        return False
+    one, other = pod.asked, made.asked
+    return (one.process, one.start) != (other.process, other.start) and pod.created > other.seen

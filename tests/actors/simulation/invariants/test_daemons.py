@@ -1,0 +1,100 @@
+"""Which pods of a DaemonSet one that is created finds on its node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controllers.workloads.daemonset.pods import bound_to
+from actors.simulation.invariants.daemons import CLIENT, SENDER, OneDaemonPodOnANode
+from actors.simulation.invariants.observing import Committed, Handled, ProcessStarted, Submitted
+from protocols.messages.commands import Create, Submit
+from protocols.objects import Object, encode_object
+from protocols.resources import PODS
+from runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from runtime.client.api import Request, Response
+from tests.support.objects import owned_by, pod
+
+NOTHING: Any = None
+
+
+def daemon_pod(name: str, node: str = "n1") -> Object:
+    made = pod(name, version=8, owner=owned_by("uid-of-agent", kind="DaemonSet", name="agent"))
+    return {**made, "spec": {**made["spec"], "affinity": bound_to(None, node)}}
+
+
+class Scene:
+    """texts: what was found wrong."""
+
+    def __init__(self) -> None:
+        self.invariant = OneDaemonPodOnANode(NOTHING)
+        self.texts: list[str] = []
+        self.start("manager")
+
+    def start(self, process: str) -> None:
+        self.invariant.observe(ProcessStarted(process, NOTHING), self.texts.append)
+
+    def ask(self, name: str, process: str = "manager") -> None:
+        command = Create(PODS.id, "default", encode_object(daemon_pod(name)))
+        submit = Submit(SENDER, 1, CLIENT, 1, (command,))
+        self.invariant.observe(Submitted(process, NOTHING, submit), self.texts.append)
+
+    def come(self, name: str, process: str = "manager", node: str = "n1") -> None:
+        changes = [Change(ADDED, "pods", f"default/{name}", 8, encode_object(daemon_pod(name, node)), b"")]
+        self.invariant.observe(Committed(changes), self.texts.append)
+        request, response = Request(method="POST", path="/pods"), Response(status=201, body=b"")
+        self.invariant.observe(Handled(process, CLIENT, request, response, changes), self.texts.append)
+
+    def change(self, name: str) -> None:
+        raw = encode_object(daemon_pod(name))
+        self.invariant.observe(Committed([Change(MODIFIED, "pods", f"default/{name}", 9, raw, raw)]), self.texts.append)
+
+
+def test_a_second_pod_on_a_node_is_found() -> None:
+    scene = Scene()
+    for name, node in (("one", "n1"), ("elsewhere", "n2"), ("two", "n1")):
+        scene.ask(name)
+        scene.come(name, node=node)
+    assert scene.texts == ["default/two is created on n1, where ['default/one'] run already"]
+
+
+@pytest.mark.parametrize("next_one", ["manager", "manager-2"])
+@pytest.mark.parametrize("comes", ["unasked", "late"])
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_pod_that_was_under_way_as_its_process_ended_counts_once_it_is_there(
+    next_one: str, comes: str, *, changed: bool
+) -> None:
+    """A false alarm, seed 53000075: it came after the next process, of a changed DaemonSet, had asked for another."""
+    scene = Scene()
+    scene.ask("one")
+    scene.start(next_one)
+    if comes == "late":
+        scene.ask("two", next_one)
+    scene.come("one")
+    if changed:
+        scene.change("one")
+    if comes == "unasked":
+        scene.ask("two", next_one)
+    scene.come("two", next_one)
+    assert (scene.texts == []) is (comes == "late"), scene.texts
+
+
+def test_a_process_knows_what_it_has_asked_for_itself() -> None:
+    scene = Scene()
+    scene.ask("one")
+    scene.ask("two")
+    scene.come("one")
+    scene.come("two")
+    assert len(scene.texts) == 1
+
+
+def test_a_pod_that_is_asked_for_again_finds_what_came_in_between() -> None:
+    scene = Scene()
+    scene.ask("one")
+    scene.start("manager")
+    scene.ask("two")
+    scene.come("one")
+    scene.ask("two")
+    scene.come("two")
+    assert len(scene.texts) == 1
