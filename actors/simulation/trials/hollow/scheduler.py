@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from actors.controllers.workloads.daemonset.placement import STAY, placement_of
 from actors.hollow.provisioner import WAITING_CLASS
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.scenario import NAMESPACE
 from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, is_deleting, name_of
+from protocols.nodes import node_facts
+from protocols.objects import Object, controller_of, is_deleting, name_of
 from protocols.pods import is_terminal, pod_facts
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from protocols.resources import DAEMONSETS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from protocols.volumes import claim_keys, class_of, is_bound, phase_of
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for pod in cluster.shown(PODS, NAMESPACE):
         facts = pod_facts(pod)
-        if not facts.node and not is_terminal(facts) and not _waits_for_claim(cluster, pod):
-            yield f"pod {name_of(pod)} is bound to no node"
+        if facts.node or is_terminal(facts) or _waits_for_claim(cluster, pod) or _is_kept_off(cluster, pod):
+            continue
+        yield f"pod {name_of(pod)} is bound to no node"
 
 
 def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
@@ -30,6 +33,19 @@ def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
         if not is_bound(claim) and class_of(claim) != WAITING_CLASS:
             return True
     return False
+
+
+def _is_kept_off(cluster: SimulatedCluster, pod: Object) -> bool:
+    """Of a DaemonSet, for a node whose taint lets it stay and not in. It was made before the taint was seen.
+
+    Its controller leaves it there, as upstream does: by may_stay of placement.py.
+    """
+    owner, target = controller_of(pod), pod_facts(pod).target
+    if owner is None or owner.kind != DAEMONSETS.kind:
+        return False
+    placement = placement_of(pod, comparing=False)
+    nodes = (node for node in cluster.shown(NODES) if name_of(node) == target)
+    return any(placement.verdict(node_facts(node).placement) == STAY for node in nodes)
 
 
 TRIAL = Trial(controller="hollow-scheduler-controller", unsettled=_unsettled)

@@ -1,0 +1,40 @@
+"""Which pods may be bound to no node at the end of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controllers.workloads.daemonset.placement import daemon_tolerations
+from actors.controllers.workloads.daemonset.pods import bound_to
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.hollow.scheduler import TRIAL
+from protocols.objects import Object
+from protocols.resources import NODES, PODS
+from tests.support.objects import node, owned_by, pod
+
+UNREACHABLE = {"key": "node.kubernetes.io/unreachable"}
+NO_SCHEDULE, NO_EXECUTE = {**UNREACHABLE, "effect": "NoSchedule"}, {**UNREACHABLE, "effect": "NoExecute"}
+MAINTENANCE = {"key": "example.org/maintenance", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "taints", "settled"),
+    [
+        ("DaemonSet", "n1", [NO_SCHEDULE, NO_EXECUTE], True),
+        ("DaemonSet", "n1", [NO_EXECUTE], False),  # it tolerates that
+        ("DaemonSet", "n1", [NO_SCHEDULE, MAINTENANCE], False),  # its controller deletes it
+        ("DaemonSet", "n1", [], False),
+        ("DaemonSet", "n2", [NO_SCHEDULE], False),  # no such node
+        ("ReplicaSet", "n1", [NO_SCHEDULE], False),
+    ],
+)
+def test_a_taint_may_keep_a_daemon_pod_off_its_node(
+    kind: str, target: str, taints: list[Object], *, settled: bool
+) -> None:
+    """A false alarm, seed 53000065: the pod was made before the taint of a node that stayed silent was seen."""
+    cluster = SimulatedCluster(collect_garbage=False)
+    cluster.create(NODES, node("n1", taints=taints))
+    made = pod("p1", owner=owned_by("uid-of-agent", kind=kind))
+    spec = {**made["spec"], "tolerations": daemon_tolerations({}), "affinity": bound_to(None, target)}
+    cluster.create(PODS, {**made, "spec": spec})
+    assert list(TRIAL.unsettled(cluster)) == ([] if settled else ["pod p1 is bound to no node"])
