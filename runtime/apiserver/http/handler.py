@@ -23,7 +23,6 @@ from runtime.apiserver.core.cluster import Now
 from runtime.apiserver.core.field_managers import agent_prefix
 from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.go_durations import duration_problem
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
@@ -59,6 +58,7 @@ from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Request, Response
 from runtime.process.bounded_connections import BoundedConnections
 from runtime.process.version import Version
+from runtime.scheduling.go_durations import duration_problem
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -1,0 +1,143 @@
+"""When a schedule is due next, through changes of the clocks.
+
+A slot in an hour that is left out is not due that day; one in an hour that is there twice is due twice.
+
+Source: github.com/robfig/cron v3 spec.go, constantdelay.go. Difference: where a zone left out a whole day
+(Pacific/Apia, 2011) the search goes on, there it never ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import tzinfo
+from typing import Protocol
+
+from protocols.late_methods import dataclass
+from runtime.scheduling.time_zones import moment_of, wall_time
+
+_YEARS = 5  # so far ahead is looked
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+class Schedule(Protocol):
+    def next(self, after: float) -> int | None:
+        """The first time that is later, in Unix seconds; None if there is none within five years."""
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """@every. delay: seconds, at least 1."""
+
+    delay: int
+
+    def next(self, after: float) -> int | None:
+        return math.floor(after) + self.delay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """Five fields. days_of_week: 0 is Sunday. any_day: one of the two fields of days has a star, so that both have to
+    agree; else either will do.
+    """
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    days_of_week: frozenset[int]
+    any_day: bool
+    zone: tzinfo
+
+    def next(self, after: float) -> int | None:
+        if not (self.minutes and self.hours):
+            return None
+        try:
+            return _Search(self, math.floor(after) + 1).run()
+        except (ValueError, OverflowError):  # beyond the year 9999
+            return None
+
+
+class _Search:
+    """From a moment onwards, the largest unit first: what does not match moves on by one, and the first such step goes
+    to where its unit begins. Where a step leads into the next larger unit, that is looked at again.
+    """
+
+    def __init__(self, fields: Fields, start: int) -> None:
+        self._fields, self._begun = fields, False
+        self._to(start)
+
+    def run(self) -> int | None:
+        last = self._wall.year + _YEARS
+        while self._wall.year <= last:
+            if self._month() and self._day() and self._hour() and self._minute() and self._second():
+                return self._moment
+        return None
+
+    def _to(self, moment: int) -> None:
+        self._moment, self._wall = moment, wall_time(self._fields.zone, moment)
+
+    def _show(self, *, month: int | None = None, day: int | None = None, time: Iterable[int] | None = None) -> None:
+        """To where the clock shows this, and else what it shows now."""
+        wall = self._wall
+        time = (wall.hour, wall.minute, wall.second) if time is None else time
+        moment = moment_of(self._fields.zone, wall.year, month or wall.month, day or wall.day, *time)
+        self._to(moment)
+
+    def _is_first_step(self) -> bool:
+        first, self._begun = not self._begun, True
+        return first
+
+    def _month(self) -> bool:
+        while self._wall.month not in self._fields.months:
+            if self._is_first_step():
+                self._show(day=1, time=(0, 0, 0))
+            self._show(month=self._wall.month + 1)
+            if self._wall.month == 1:
+                return False
+        return True
+
+    def _day(self) -> bool:
+        while not self._is_day():
+            if self._is_first_step():
+                self._show(time=(0, 0, 0))
+            before = self._moment
+            self._show(day=self._wall.day + 1)
+            if self._moment <= before:
+                self._to(before + _DAY)
+            hour = self._wall.hour  # not midnight where a change of the clocks left that out
+            if hour:
+                self._to(self._moment + ((24 - hour) if hour > 12 else -hour) * _HOUR)
+            if self._wall.day == 1:
+                return False
+        return True
+
+    def _is_day(self) -> bool:
+        fields, wall = self._fields, self._wall
+        of_month, of_week = wall.day in fields.days, wall.isoweekday() % 7 in fields.days_of_week
+        return of_month and of_week if fields.any_day else of_month or of_week
+
+    def _hour(self) -> bool:
+        while self._wall.hour not in self._fields.hours:
+            if self._is_first_step():
+                self._show(time=(self._wall.hour, 0, 0))
+            self._to(self._moment + _HOUR)
+            if self._wall.hour == 0:
+                return False
+        return True
+
+    def _minute(self) -> bool:
+        while self._wall.minute not in self._fields.minutes:
+            if self._is_first_step():
+                self._to(self._moment - self._moment % _MINUTE)
+            self._to(self._moment + _MINUTE)
+            if self._wall.minute == 0:
+                return False
+        return True
+
+    def _second(self) -> bool:
+        if self._wall.second == 0:
+            return True
+        self._begun = True
+        self._to(self._moment + _MINUTE - self._wall.second)
+        return False

@@ -1,0 +1,99 @@
+"""Time zones: which there are, and what a clock on a wall shows.
+
+Source: Go's time.LoadLocation and time.Date, which say what becomes of times that a change of the clocks leaves out or
+repeats.
+"""
+
+from __future__ import annotations
+
+import os
+from calendar import timegm
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+Zone = tzinfo
+LOCAL = "Local"
+_DAY = 86400
+
+
+class UnknownZoneError(ValueError):
+    """In Go's words."""
+
+
+@lru_cache(maxsize=1024)
+def load_zone(name: str) -> tzinfo:
+    """As Go has it: "" is UTC, and "Local" the machine's. Raises UnknownZoneError."""
+    if name in ("", "UTC"):
+        return UTC
+    if name == LOCAL:
+        return local_zone()
+    if name[0] in "/\\" or ".." in name.replace("\\", "/").split("/"):
+        raise UnknownZoneError("time: invalid location name")
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):  # no key that may be one, a directory, or no such file
+        raise UnknownZoneError(f"unknown time zone {name}") from None
+
+
+def is_time_zone(name: str) -> bool:
+    """Whether the database of time zones has it. Where there is no database, any name may be one."""
+    try:
+        load_zone(name)
+    except UnknownZoneError:
+        return not _is_database()
+    return True
+
+
+@lru_cache(maxsize=1)
+def _is_database() -> bool:
+    try:
+        ZoneInfo("Europe/London")
+    except LookupError:
+        return False
+    return True
+
+
+def local_zone() -> tzinfo:
+    """That of the environment (TZ), else of the machine; UTC where neither can be read."""
+    named = os.environ.get("TZ")
+    if named is not None:
+        named = named.removeprefix(":")
+        if named in ("", "UTC"):
+            return UTC
+    path = "/etc/localtime" if named is None else named
+    try:
+        if not path.startswith("/"):
+            return ZoneInfo(path)
+        with open(path, "rb") as file:
+            return ZoneInfo.from_file(file)
+    except (ValueError, OSError, LookupError):
+        return UTC
+
+
+def wall_time(zone: tzinfo, moment: int) -> datetime:
+    """What a clock there shows at this Unix second. Raises ValueError or OverflowError outside the years 1 to 9999."""
+    return datetime.fromtimestamp(moment, zone)
+
+
+def moment_of(zone: tzinfo, year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0) -> int:
+    """The Unix second at which a clock there shows this. Month 13 is the next January, day 32 a day after the 31st.
+
+    Of a time that is there twice, or never, it is one that either of the two offsets makes of it, as Go chooses.
+    """
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    shown = timegm((year, month, 1, hour, minute, second)) + (day - 1) * _DAY
+    offset = _offset(zone, shown)
+    return shown - _offset(zone, shown - offset) if offset else shown
+
+
+def _offset(zone: tzinfo, moment: int) -> int:
+    offset = wall_time(zone, moment).utcoffset()
+    assert offset is not None
+    return offset.days * _DAY + offset.seconds
+
+
+def format_in_zone(zone: tzinfo, moment: int) -> str:
+    """RFC 3339 with the zone's offset: "2026-01-02T03:04:05-05:00", or "…Z" where there is none."""
+    shown = wall_time(zone, moment).isoformat(timespec="seconds")
+    return shown.removesuffix("+00:00") + "Z" if shown.endswith("+00:00") else shown

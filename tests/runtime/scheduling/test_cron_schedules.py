@@ -1,0 +1,63 @@
+"""Cron schedules, beside what github.com/robfig/cron v3.0.1 says of the same ones.
+
+cron_cases.jsonl has its answers: to hand-picked schedules, and to drawn ones in zones whose clocks change, half of them
+shortly before that. next: the times that follow `after`, in Unix seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocols.times import parse_time
+from runtime.scheduling.cron_schedules import ScheduleError, parse_schedule
+from runtime.scheduling.time_zones import UnknownZoneError, load_zone
+
+CASES = [json.loads(line) for line in (Path(__file__).parent / "cron_cases.jsonl").read_text().splitlines()]
+
+
+def said(case: Any) -> list[int] | str:
+    try:
+        schedule = parse_schedule(case["schedule"])
+    except ScheduleError as err:
+        return str(err)
+    times: list[int] = []
+    at: float = case["after"]
+    for _ in case.get("next", ()):
+        following = schedule.next(at)
+        times.append(following or 0)
+        at = following or 0
+    return times
+
+
+def test_every_schedule_has_the_times_and_the_words_of_upstream_s_library() -> None:
+    different = {case["schedule"]: said(case) for case in CASES if said(case) != (case.get("problem") or case["next"])}
+    assert len(CASES) > 500
+    assert different == {}
+
+
+def test_a_day_that_a_zone_left_out_is_stepped_over() -> None:
+    schedule = parse_schedule("TZ=Pacific/Apia 0 12 30,31 12 *")
+    found = schedule.next(parse_time("2011-12-29T11:00:00-10:00"))
+    assert found == parse_time("2011-12-31T12:00:00+14:00")
+
+
+def test_beyond_the_last_year_nothing_is_due() -> None:
+    assert parse_schedule("@yearly").next(parse_time("9999-06-01T00:00:00Z")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("Nowhere/Land", "unknown time zone Nowhere/Land"),
+        ("../etc/localtime", "time: invalid location name"),
+        ("/etc/localtime", "time: invalid location name"),
+        ("Europe", "unknown time zone Europe"),
+    ],
+)
+def test_a_zone_that_is_none_is_said_in_go_s_words(name: str, problem: str) -> None:
+    with pytest.raises(UnknownZoneError, match=f"^{problem}$"):
+        load_zone(name)
