@@ -30,6 +30,7 @@ from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_coll
 from actors.controllers.objects import garbage_collector, namespace, resourcequota
 from actors.controllers.storage import claim_protection, persistentvolume_binder, volume_protection
 from actors.controllers.workloads import (
+    cronjob,
     daemonset,
     deployment,
     disruption,
@@ -60,6 +61,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     horizontal_pod_autoscaler.SPEC,
     disruption.SPEC,
     statefulset.SPEC,
+    cronjob.SPEC,
     signing.SPEC,
     approving.SPEC,
     request_cleaner.SPEC,

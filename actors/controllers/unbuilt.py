@@ -55,15 +55,6 @@ class AttachDetachOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CronJobOptions(ControllerOptions):
-    configz_block = "CronJobController"
-
-    concurrent_syncs: int = flag(
-        5, "CronJobs synced at once.", name="concurrent-cron-job-syncs", config="ConcurrentCronJobSyncs"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceTaintEvictionOptions(ControllerOptions):
     configz_block = "DeviceTaintEvictionController"
 
@@ -118,12 +109,6 @@ def _resource_claim_workers(options: Options) -> Iterator[str]:
 
 # In upstream's start order.
 UNBUILT: tuple[UnbuiltController, ...] = (
-    UnbuiltController(
-        name="cronjob-controller",
-        aliases=("cronjob",),
-        options=CronJobOptions,
-        checks=(at_least_one("concurrent-cron-job-syncs", lambda options: options[CronJobOptions].concurrent_syncs),),
-    ),
     UnbuiltController(
         name="device-taint-eviction-controller", options=DeviceTaintEvictionOptions, checks=(_device_taint_workers,)
     ),

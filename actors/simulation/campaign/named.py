@@ -11,6 +11,7 @@ from actors.simulation.campaign.autoscaler_setting import AUTOSCALERS_TOO
 from actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
 from actors.simulation.campaign.budget_setting import BUDGETS_TOO
 from actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO, POD_CERTIFICATES_TOO
+from actors.simulation.campaign.cronjob_setting import CRON_JOBS_FOR_LONG, CRON_JOBS_TOO
 from actors.simulation.campaign.daemon_setting import DAEMONS_TOO
 from actors.simulation.campaign.everything_setting import everything
 from actors.simulation.campaign.finished_setting import FINISHED_TOO
@@ -43,10 +44,11 @@ PARTS = (
     ROLES_TOO,
     AUTOSCALERS_TOO,
     VOLUMES_TOO,
+    CRON_JOBS_TOO,
 )
 EVERYTHING = everything(PARTS)
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
-    {setting.name: setting for setting in (*PARTS, POD_CERTIFICATES_TOO, EVERYTHING)}
+    {setting.name: setting for setting in (*PARTS, POD_CERTIFICATES_TOO, CRON_JOBS_FOR_LONG, EVERYTHING)}
 )
 
 

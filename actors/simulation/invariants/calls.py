@@ -67,12 +67,13 @@ class NoLookWithoutReason:
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
+        self._senders = ownership.senders - ownership.looking
         self._reasons: Counter[tuple[str, str]] = Counter()  # by process and sender; less the looks they were taken for
         self._asked: set[tuple[str, str, str, str]] = set()  # by process and sender: owners, and whose dependents
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
-            case Submitted(process, system, submit) if submit.sender in self._ownership.senders:
+            case Submitted(process, system, submit) if submit.sender in self._senders:
                 for command in submit.commands:
                     if isinstance(command, Get | List) and not (
                         self._sees_orphans(system, command)
@@ -82,7 +83,7 @@ class NoLookWithoutReason:
                         self._reasons[process, submit.sender] -= 1
                         if self._reasons[process, submit.sender] < 0:
                             fail(f"{submit.sender} looks at {command} for no reason")
-            case OutcomeReceived(process, _, sender, _, outcome) if sender in self._ownership.senders:
+            case OutcomeReceived(process, _, sender, _, outcome) if sender in self._senders:
                 if not isinstance(outcome, Done):
                     self._reasons[process, sender] += 1
             case Admitted(process, name, _):

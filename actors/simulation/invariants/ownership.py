@@ -23,7 +23,8 @@ class Owns:
 
     wanted: how many dependents an owner wants, where its spec alone says so; else None. pods: how many pods it may have
     at once, by its spec alone and be it through its dependents; by default `wanted`. asked: an incarnation asks the
-    server once for each owner, and for its dependents, before it does what must not be done twice.
+    server once for each owner, and for its dependents, before it does what must not be done twice. looks: it reads both
+    live before it acts, where a table may be late; of others a live look needs a reason (calls.py).
     """
 
     owner: Resource
@@ -31,6 +32,7 @@ class Owns:
     wanted: Count | None = None
     pods: Count | None = None
     asked: bool = False
+    looks: bool = False
 
     @property
     def most_pods(self) -> Count | None:
@@ -70,8 +72,8 @@ def storage_of(resource: Resource) -> str:
 class Ownership:
     """The keepers of a setting, and what follows from them.
 
-    keepers: by their actor's name. dependents: what each resource owns, by its id. counted: owners of a known number of
-    pods, by their kind.
+    keepers: by their actor's name. looking: those that read live as a rule. dependents: what each resource owns, by its
+    id. counted: owners of a known number of pods, by their kind.
     """
 
     def __init__(self, keepers: Iterable[Keeper]) -> None:
@@ -88,6 +90,7 @@ class Ownership:
         self.counted: Mapping[str, Owns] = MappingProxyType({owns.owner.kind: owns for owns in counted})
         self.counted_ids = frozenset(owns.owner.id for owns in counted)
         self.senders = frozenset(each.sender for each in self.keepers.values() if each.owns)
+        self.looking = frozenset(each.sender for each in self.keepers.values() if any(one.looks for one in each.owns))
         self.pod_senders = frozenset(
             each.sender for each in self.keepers.values() if any(owns in counted for owns in each.owns)
         )

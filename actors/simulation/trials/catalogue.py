@@ -27,6 +27,7 @@ from actors.simulation.trials.storage import (
 )
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads import (
+    cronjob,
     daemonset,
     deployment,
     disruption,
@@ -81,6 +82,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             persistentvolume_binder,
             claim_protection,
             volume_protection,
+            cronjob,
             nodes,
             kubelet,
             scheduler,

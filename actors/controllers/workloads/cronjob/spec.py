@@ -1,0 +1,56 @@
+"""How the CronJob controller presents itself to the system: its options, metrics and watches."""
+
+from __future__ import annotations
+
+from actors.controllers.shared.option_checks import at_least_one
+from actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
+from actors.options import ControllerOptions
+from actors.reconciliation import Interest, Watch, its_controller, itself
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.late_methods import dataclass
+from protocols.resources import CRONJOBS, JOBS
+from runtime.flags.declaration import flag
+from runtime.metrics.registry import Family
+from runtime.scheduling.time_zones import local_zone
+
+CREATION_SKEW = Family(
+    name="cronjob_controller_job_creation_skew_duration_seconds",
+    kind="histogram",
+    help="Time between when a cronjob is scheduled to be run, and when the corresponding job is created",
+    buckets=tuple(float(2**power) for power in range(10)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronJobOptions(ControllerOptions):
+    configz_block = "CronJobController"
+
+    concurrent_syncs: int = flag(
+        5, "CronJobs synced at once.", name="concurrent-cron-job-syncs", config="ConcurrentCronJobSyncs"
+    )
+
+
+def _build(context: ControllerContext) -> CronJobReconciler:
+    skew = context.metrics.histogram(CREATION_SKEW)
+    return CronJobReconciler(tables=context.tables, clock=context.clock, local=local_zone(), created=skew.observe)
+
+
+SPEC = ControllerSpec(
+    name="cronjob-controller",
+    aliases=("cronjob",),
+    never_blocks=True,
+    queues=(
+        Queue(
+            "cronjob",
+            watches=(
+                Watch(CRONJOBS, to=itself),
+                Watch(JOBS, to=its_controller(CRONJOBS), interest=Interest(owner_kinds=(CRONJOBS.kind,))),
+            ),
+            concurrency=lambda options: options[CronJobOptions].concurrent_syncs,
+            terminal=(),
+        ),
+    ),
+    build=_build,
+    options=CronJobOptions,
+    checks=(at_least_one("concurrent-cron-job-syncs", lambda options: options[CronJobOptions].concurrent_syncs),),
+)

@@ -1,0 +1,61 @@
+"""What a CronJob's status says, while it is brought up to date."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object, name_of, namespace_of, resource_version_of, uid_of
+from protocols.resources import JOBS
+from protocols.times import format_time, parse_time
+
+
+class RunStatus:
+    """A working copy of status. active: references to Jobs that have not ended, as far as is known."""
+
+    def __init__(self, cron_job: Object) -> None:
+        self._before: Object = cron_job.get("status") or {}
+        self.active: list[Object] = list(self._before.get("active") or ())
+        self.last_schedule: str | None = self._before.get("lastScheduleTime")
+        self.last_successful: str | None = self._before.get("lastSuccessfulTime")
+
+    def lists(self, uid: str) -> bool:
+        return any(each.get("uid") == uid for each in self.active)
+
+    def lists_name(self, namespace: str, name: str) -> bool:
+        return any((each.get("namespace"), each.get("name")) == (namespace, name) for each in self.active)
+
+    def add(self, job: Object) -> None:
+        reference = {
+            "kind": JOBS.kind,
+            "namespace": namespace_of(job),
+            "name": name_of(job),
+            "uid": uid_of(job),
+            "apiVersion": JOBS.api_version,
+            "resourceVersion": resource_version_of(job),
+        }
+        self.active.append(reference)
+
+    def drop(self, uid: str) -> None:
+        self.active = [each for each in self.active if each.get("uid") != uid]
+
+    def started(self, slot: int) -> None:
+        """It never goes back: a slot that is done is not done again."""
+        if self.last_schedule is None or parse_time(self.last_schedule) < slot:
+            self.last_schedule = format_time(slot)
+
+    def succeeded(self, job: Object) -> None:
+        at = (job.get("status") or {}).get("completionTime")
+        if at and (self.last_successful is None or parse_time(self.last_successful) < parse_time(at)):
+            self.last_successful = at
+
+    def changed(self) -> Object | None:
+        """The status as it is to be; None where it is so already."""
+        said: dict[str, Any] = {
+            "active": self.active,
+            "lastScheduleTime": self.last_schedule,
+            "lastSuccessfulTime": self.last_successful,
+        }
+        others = {name: value for name, value in self._before.items() if name not in said}
+        after = others | {name: value for name, value in said.items() if value}
+        before = {name: value for name, value in self._before.items() if value or name not in said}
+        return None if after == before else after

@@ -1,0 +1,104 @@
+"""A CronJob starts each slot of its schedule at most once, none that its schedule does not have, none too early, and
+with Forbid none beside another.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.controllers.workloads.cronjob.jobs import end_of, slot_of
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
+from actors.simulation.invariants.ownership import storage_of
+from protocols.objects import Key, Object, controller_of, decode_object, is_deleting, key_of, uid_of
+from protocols.resources import CRONJOBS, JOBS
+from runtime.apiserver.storage.store import ADDED, DELETED, Change
+from runtime.faults.vocabulary import FaultKind
+from runtime.scheduling.cron_schedules import parse_schedule
+from runtime.scheduling.time_zones import load_zone
+
+CRONJOB_STORAGE, JOB_STORAGE = storage_of(CRONJOBS), storage_of(JOBS)
+LATE = 45.0  # seconds for which a controller may go by what a CronJob said before
+
+
+class _Wanted(NamedTuple):
+    """What a CronJob says is to be, from a time on."""
+
+    since: float
+    schedule: str
+    zone: str
+    policy: str
+
+
+class StartedOnce:
+    """Of the Jobs that one client creates, as the server has them."""
+
+    name = "each slot is started once"
+    observes = (Committed, Handled)
+
+    def __init__(self, cluster: SimulatedCluster, *, client: str) -> None:
+        self._cluster, self._client = cluster, client
+        self._wanted: dict[str, list[_Wanted]] = {}  # by the CronJob's uid
+        self._started: set[tuple[str, int]] = set()  # uid and slot
+        self._running: dict[Key, str] = {}  # Jobs that have not ended: their owners' uids
+        jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
+        self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if isinstance(observation, Committed):
+            for change in observation.changes:
+                if change.storage == CRONJOB_STORAGE:
+                    self._note(decode_object(change.raw))
+                elif change.storage == JOB_STORAGE and change.type != ADDED:
+                    self._follow(change)
+        elif isinstance(observation, Handled):
+            for change in observation.changes:
+                if change.storage == JOB_STORAGE and change.type == ADDED and observation.client == self._client:
+                    self._judge(decode_object(change.raw), fail)
+
+    def _note(self, cron_job: Object) -> None:
+        spec = cron_job["spec"]
+        said = (spec["schedule"], spec.get("timeZone") or "", spec["concurrencyPolicy"])
+        known = self._wanted.setdefault(uid_of(cron_job), [])
+        if not known or known[-1][1:] != said:
+            known.append(_Wanted(self._cluster.clock.monotonic(), *said))
+
+    def _follow(self, change: Change) -> None:
+        job = decode_object(change.raw)
+        if change.type == DELETED or is_deleting(job) or end_of(job):
+            self._running.pop(key_of(job), None)
+
+    def _judge(self, job: Object, fail: Fail) -> None:
+        owner = controller_of(job)
+        if owner is None or owner.uid not in self._wanted:
+            fail(f"Job {key_of(job)} is of no CronJob")
+            return
+        slot = slot_of(job, {"metadata": {"name": owner.name}})
+        if slot is None:
+            fail(f"Job {key_of(job)} does not say its slot")
+            return
+        if (owner.uid, slot) in self._started:
+            fail(f"Job {key_of(job)} is started for the second time")
+        self._started.add((owner.uid, slot))
+        now = self._cluster.clock.monotonic()
+        known = self._wanted[owner.uid]
+        # What was said before counts until it can be known that it is said no more.
+        recent = [one for one, after in zip(known, [*known[1:], None], strict=True) if not _is_over(after, now)]
+        if slot > self._cluster.clock.now() + self._ahead:
+            fail(f"Job {key_of(job)} is started {slot - self._cluster.clock.now():.3f} s too early")
+        if not any(_has_slot(one, slot) for one in recent):
+            fail(f"Job {key_of(job)} is of no slot of {known[-1].schedule!r}")
+        beside = [key for key, uid in self._running.items() if uid == owner.uid]
+        if beside and all(one.policy == "Forbid" for one in recent):
+            fail(f"Job {key_of(job)} is started beside {beside[0]}, which is forbidden")
+        self._running[key_of(job)] = owner.uid
+
+
+def _is_over(after: _Wanted | None, now: float) -> bool:
+    return after is not None and after.since < now - LATE
+
+
+def _has_slot(wanted: _Wanted, slot: int) -> bool:
+    """Slots of @every follow from where it began."""
+    schedule = parse_schedule(wanted.schedule, load_zone(wanted.zone))
+    return wanted.schedule.startswith("@every") or schedule.next(slot - 1) == slot

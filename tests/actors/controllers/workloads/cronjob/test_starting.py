@@ -1,0 +1,253 @@
+"""When a Job is started: upstream's tables of the hourly CronJob, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.simulation.driving import Answer
+from protocols.messages.commands import Command, Create, Delete, Get
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Forbidden, NotFound, Outcome, ServerFailure
+from protocols.objects import Object, encode_object
+from protocols.resources import CRONJOBS, JOBS
+from tests.actors.controllers.workloads.cronjob.cron_jobs import (
+    DAY,
+    KEY,
+    Scene,
+    after,
+    created,
+    cron_job,
+    job,
+    name_at,
+    reasons,
+    status_of,
+)
+
+TEN = DAY + "10:00:00Z"
+WEEK_LATER = "2016-05-26T10:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("given", "now", "starts", "events", "wait"),
+    [
+        pytest.param(cron_job(), "09:59:00Z", None, [], 60.1, id="it never ran, and is not due"),
+        pytest.param(cron_job(), "10:01:00Z", TEN, ["SuccessfulCreate"], 59 * 60 + 0.1, id="it is due"),
+        pytest.param(cron_job(last=TEN), "10:01:00Z", None, [], 59 * 60 + 0.1, id="that is done"),
+        pytest.param(cron_job(active=(name_at(TEN),)), "10:01:00Z", None, [], 59 * 60 + 0.1, id="it is active"),
+        pytest.param(cron_job(suspend=True), "10:01:00Z", None, [], None, id="suspended"),
+        pytest.param(cron_job("bad schedule"), "10:01:00Z", None, ["UnparseableSchedule"], None, id="no schedule"),
+        pytest.param(cron_job(timeZone="Bad/Zone"), "10:01:00Z", None, ["UnknownTimeZone"], None, id="no zone"),
+        pytest.param(cron_job("59 23 31 2 *"), "10:01:00Z", None, ["InvalidSchedule"], None, id="no slot"),
+        pytest.param(cron_job(startingDeadlineSeconds=10), "10:12:00Z", None, [], 48 * 60 + 0.1, id="too late"),
+        pytest.param(
+            cron_job(last=DAY + "10:01:00Z"), "09:59:00Z", None, [], 61 * 60 + 0.1, id="the clock was set back"
+        ),
+        pytest.param(
+            cron_job("TZ=UTC 0 * * * *", timeZone="America/New_York"),
+            "10:01:00Z",
+            TEN,
+            ["UnsupportedSchedule", "SuccessfulCreate"],
+            59 * 60 + 0.1,
+            id="a schedule with its zone",
+        ),
+        pytest.param(
+            cron_job("@every 1h"), "10:59:00Z", DAY + "10:59:00Z", ["SuccessfulCreate"], 3600.1, id="every hour"
+        ),
+        pytest.param(
+            cron_job("@every 1h", last=DAY + "09:59:00Z"),
+            "11:00:00Z",
+            DAY + "10:59:00Z",
+            ["SuccessfulCreate"],
+            59 * 60 + 0.1,
+            id="every hour, and late",
+        ),
+        pytest.param(
+            cron_job("@every 1h", startingDeadlineSeconds=10), "11:30:00Z", None, [], 29 * 60 + 0.1, id="never due"
+        ),
+    ],
+)
+def test_a_slot_is_started_when_it_is_due(
+    given: Object, now: str, starts: str | None, events: list[str], wait: float | None
+) -> None:
+    scene = (
+        Scene(given, job(name_at(TEN)), now=DAY + now) if given["status"].get("active") else Scene(given, now=DAY + now)
+    )
+    driven = scene.sync()
+    assert [each["metadata"]["name"] for each in created(driven)] == ([] if starts is None else [name_at(starts)])
+    assert (reasons(driven), after(driven)) == (events, wait)
+    if starts is not None:
+        assert status_of(driven)["lastScheduleTime"] == starts
+
+
+@pytest.mark.parametrize(("deadline", "many"), [(None, True), (1_000_000, True), (7200, False), (10, False)], ids=str)
+def test_of_a_week_of_missed_slots_the_last_is_started(deadline: int | None, many: bool) -> None:
+    given = cron_job() if deadline is None else cron_job(startingDeadlineSeconds=deadline)
+    driven = Scene(given, now=WEEK_LATER).sync()
+    assert [each["metadata"]["name"] for each in created(driven)] == [name_at(WEEK_LATER)]
+    assert reasons(driven) == (["TooManyMissedTimes"] if many else []) + ["SuccessfulCreate"]
+    assert after(driven) == 3600.1
+
+
+def test_the_job_says_its_slot_in_the_zone_and_whose_it_is() -> None:
+    scene = Scene(cron_job(timeZone="America/New_York", last=DAY + "09:00:00Z"), now=DAY + "10:00:05Z")
+    [made] = created(scene.sync())
+    assert made["metadata"] == {
+        "name": name_at(TEN),
+        "namespace": "default",
+        "labels": {"a": "b"},
+        "annotations": {"x": "y", "batch.kubernetes.io/cronjob-scheduled-timestamp": "2016-05-19T06:00:00-04:00"},
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "CronJob",
+                "name": "cj",
+                "uid": "uid-of-cj",
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    assert made["spec"] == {"template": {"spec": {}}}
+    assert scene.skews == [5.0]
+
+
+def test_a_schedule_without_a_zone_goes_by_the_machine() -> None:
+    given = cron_job("30 12 * * *", created=DAY + "00:00:00Z")
+    assert created(Scene(given, now=DAY + "10:31:00Z", local="Europe/Berlin").sync())
+    assert not created(Scene(given, now=DAY + "10:31:00Z").sync())
+
+
+def test_what_runs_is_joined_forbids_or_is_replaced() -> None:
+    def sync(policy: str) -> tuple[list[str], list[str], int]:
+        given = cron_job(last=DAY + "09:00:00Z", active=(name_at(DAY + "09:00:00Z"),), concurrencyPolicy=policy)
+        driven = Scene(given, job(name_at(DAY + "09:00:00Z")), now=DAY + "10:01:00Z").sync()
+        active = status_of(driven)["active"] if created(driven) else []
+        return [type(one).__name__ for one in driven.of(Create, Delete)], reasons(driven), len(active)
+
+    assert sync("Allow") == (["Create"], ["SuccessfulCreate"], 2)
+    assert sync("Forbid") == ([], ["JobAlreadyActive"], 0)
+    assert sync("Replace") == (["Delete", "Create"], ["SuccessfulDelete", "SuccessfulCreate"], 1)
+
+
+@pytest.mark.parametrize(("refused", "reason"), [(Get, "FailedGet"), (Delete, "FailedDelete")])
+def test_nothing_is_started_where_what_runs_cannot_be_replaced(refused: type[Command], reason: str) -> None:
+    name = name_at(DAY + "09:00:00Z")
+    given = cron_job(last=DAY + "09:00:00Z", active=(name,), concurrencyPolicy="Replace")
+    scene = Scene(given, job(name), now=DAY + "10:01:00Z")
+
+    def answer(command: Command) -> Outcome:
+        about_jobs = getattr(command, "resource", "") == JOBS.id
+        return ServerFailure("down") if isinstance(command, refused) and about_jobs else scene.bench.accept(command)
+
+    driven = scene.sync(answer, raises=CommandFailed)
+    assert (reasons(driven), created(driven)) == ([reason], [])
+
+
+def taken(scene: Scene, by: Object) -> Answer:
+    """The slot's name is taken on the server, by a Job that the watch has not shown."""
+
+    def answer(command: Command) -> Outcome:
+        if isinstance(command, Create):
+            return AlreadyExists("taken")
+        if isinstance(command, Get) and command.resource == JOBS.id:
+            return Done(encode_object({**by, "metadata": {"uid": "u", "resourceVersion": "7", **by["metadata"]}}))
+        return scene.bench.accept(command)
+
+    return answer
+
+
+def test_a_job_that_was_created_before_is_taken_for_the_slot() -> None:
+    scene = Scene(cron_job(), now=DAY + "10:01:00Z")
+    driven = scene.sync(taken(scene, job(name_at(TEN))))
+    assert status_of(driven)["lastScheduleTime"] == TEN
+    assert [each["uid"] for each in status_of(driven)["active"]] == ["u"]
+    assert (reasons(driven), scene.skews, after(driven)) == ([], [], 59 * 60 + 0.1)
+
+
+def test_a_stranger_s_job_of_that_name_is_left_alone_and_the_next_slot_waited_for() -> None:
+    scene = Scene(cron_job(), now=DAY + "10:01:00Z")
+    driven = scene.sync(taken(scene, job(name_at(TEN), owner="another")))
+    assert (driven.of(Create) != [], reasons(driven), after(driven)) == (True, [], 59 * 60 + 0.1)
+    assert "status" not in str(driven.commands[-1])
+
+
+def test_a_creation_that_fails_is_said_and_what_is_known_is_written_all_the_same() -> None:
+    done = job("done", end="Complete", at=DAY + "09:30:00Z")
+    scene = Scene(cron_job(), done, now=DAY + "10:01:00Z")
+    no = Forbidden("exceeded quota")
+    driven = scene.sync(lambda c: no if isinstance(c, Create) else scene.bench.accept(c), raises=CommandFailed)
+    assert driven.events == [("Warning", "FailedCreate", "Error creating job: exceeded quota")]
+    assert status_of(driven) == {"lastSuccessfulTime": DAY + "09:30:00Z"}
+
+
+def test_in_a_namespace_that_goes_nothing_is_said() -> None:
+    scene = Scene(cron_job(), now=DAY + "10:01:00Z")
+    status = encode_object({"details": {"causes": [{"reason": "NamespaceTerminating"}]}})
+    no = Forbidden("terminating", status)
+    driven = scene.sync(lambda c: no if isinstance(c, Create) else scene.bench.accept(c), raises=CommandFailed)
+    assert driven.events == []
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        cron_job(last=TEN),
+        cron_job(suspend=True),
+        {**cron_job(), "metadata": {**cron_job()["metadata"], "uid": "another"}},
+        None,
+    ],
+    ids=["started already", "suspended", "another one", "gone"],
+)
+def test_nothing_is_started_that_the_server_knows_better_of(live: Object | None) -> None:
+    scene = Scene(cron_job(), now=DAY + "10:01:00Z")
+
+    def answer(command: Command) -> Outcome:
+        if not (isinstance(command, Get) and command.resource == CRONJOBS.id):
+            return scene.bench.accept(command)
+        if live is None:
+            return NotFound()
+        return Done(
+            encode_object({**live, "metadata": {"uid": "uid-of-cj", "resourceVersion": "900", **live["metadata"]}})
+        )
+
+    driven = scene.sync(answer)
+    assert (driven.of(Create), after(driven)) == ([], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "schedule", "zone", "wait"),
+    [
+        ("30 * * * ?", "*/1 * * * ?", None, 1.1),
+        ("@every 1m", "@every 3m", None, 121.1),
+        ("@every 3m", "@every 1m", None, 1.1),
+        ("0 12 * * *", "0 8 * * *", None, 22 * 3600 + 1.1),
+        ("0 12 * * *", "0 12 * * *", "Europe/Berlin", 1.1),
+    ],
+)
+def test_slots_of_a_new_schedule_before_it_was_set_are_not_made_up_for(
+    before: str, schedule: str, zone: str | None, wait: float
+) -> None:
+    given = cron_job(before, last=DAY + "09:59:00Z")
+    given = given if "12" not in before else cron_job(before, created=DAY + "07:00:00Z")
+    scene = Scene(given, now=DAY + "09:59:00Z")
+    scene.sync()
+    more = {} if zone is None else {"timeZone": zone}
+    scene.bench.show(CRONJOBS, {**given, "spec": {**given["spec"], "schedule": schedule, **more}})
+    scene.bench.clock.wall += 59
+    driven = scene.sync()
+    assert (created(driven), after(driven)) == ([], wait)
+
+
+def test_a_new_schedule_that_is_none_is_said() -> None:
+    scene = Scene(cron_job(), now=DAY + "09:59:00Z")
+    scene.sync()
+    scene.bench.show(CRONJOBS, cron_job("no"))
+    assert scene.sync().events == [
+        ("Warning", "UnParseableCronJobSchedule", "unparseable schedule for cronjob: no"),
+    ]
+
+
+def test_one_that_is_gone_is_forgotten() -> None:
+    scene = Scene(cron_job(), now=DAY + "09:59:00Z")
+    scene.sync()
+    scene.bench.hide(CRONJOBS, KEY)
+    assert (scene.sync().commands, scene.sync().result) == ([], None)
