@@ -13,6 +13,8 @@ Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncJob). Differe
 - While failed pods are not replaced yet, the status says how many are active; upstream says 0.
 - A pod that ended with its Job and is gone from the listers is not waited for until the next sync.
 - Events of suspending and resuming are recorded once the status says so.
+- completionTime is never before startTime, which a leader with a clock ahead may have written. Upstream's is the time
+  of the condition, and until its own clock is that far the server refuses the status.
 """
 
 from __future__ import annotations
@@ -56,7 +58,14 @@ from actors.controllers.workloads.job.metrics import (
 from actors.controllers.workloads.job.observing import Observed, observe
 from actors.controllers.workloads.job.pods import JobPod
 from actors.controllers.workloads.job.tracking import Tally, Tracking, plan_tracking, tally_of, tracked_uids
-from actors.controllers.workloads.job.writing import Running, running_pods, track, untrack, written_status
+from actors.controllers.workloads.job.writing import (
+    Running,
+    completion_time,
+    running_pods,
+    track,
+    untrack,
+    written_status,
+)
 from actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
@@ -400,7 +409,7 @@ class JobReconciler:
             status_of(sync.job), tally=tally, running=running, conditions=ending.conditions, started=ending.started
         )
         if completed:
-            status["completionTime"] = ending.conditions[-1]["lastTransitionTime"]
+            status["completionTime"] = completion_time(ending.conditions[-1], started=ending.started)
         outcome = yield from must(update(JOBS, {**sync.job, "status": status}, subresource="status"), but=(NotFound,))
         if not isinstance(outcome, Done):
             return False

@@ -13,7 +13,7 @@ from protocols.messages.commands import Patch, PatchType
 from protocols.objects import Object
 from protocols.pods import is_active, is_terminating
 from protocols.resources import PODS
-from protocols.times import format_time
+from protocols.times import format_time, parse_time
 from runtime.tables.overlay import Lister
 from runtime.tables.table import Entry
 
@@ -67,6 +67,12 @@ def written_status(
         "uncountedTerminatedPods": uncounted,
     }
     return {name: value for name, value in new.items() if name not in _OMITTED or _is_said(name, value)}
+
+
+def completion_time(complete: Object, *, started: float | None) -> str:
+    """When the Job became complete by this condition; when it started, by a clock that was ahead, if that is later."""
+    at = parse_time(complete["lastTransitionTime"])
+    return format_time(at if started is None else max(at, started))
 
 
 def _is_said(name: str, value: Any) -> bool:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from actors.simulation.driving import NOW
 from protocols.objects import Object
+from protocols.times import format_time
 from tests.actors.controllers.workloads.job.scene import Scene, acts, going, job, pod, pods, written
 
 
@@ -67,6 +69,16 @@ def test_a_job_completes_in_two_writes() -> None:
     assert scene.conditions == complete()
     assert driven.events == [("Normal", "Completed", "Job completed")]
     assert scene.sync().commands == []
+
+
+@pytest.mark.parametrize(("started", "ended"), [(NOW - 60, NOW), (NOW + 3600, NOW + 3600)])
+def test_it_never_completes_before_it_started(started: float, ended: float) -> None:
+    """The server refuses that: a leader with a clock ahead of ours would keep us from completing its Jobs."""
+    scene = Scene(job(completions=1, status={"startTime": format_time(started)}), pods(Succeeded=1))
+    scene.sync()
+    assert scene.conditions == complete()
+    assert scene.status["startTime"] == format_time(started)
+    assert scene.status["completionTime"] == format_time(ended)
 
 
 def test_every_way_to_end_is_counted_once() -> None:
