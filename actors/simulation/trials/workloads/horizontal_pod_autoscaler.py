@@ -8,11 +8,14 @@ from decimal import Decimal
 from typing import Any
 
 from actors.controllers.workloads.horizontal_pod_autoscaler.options import HorizontalPodAutoscalerOptions
+from actors.engine.vitals import ManagerVitals
+from actors.reconciliation.actor_names import MANAGER, controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.autoscaling import KeepsToItsBounds
 from actors.simulation.metrics_server import EXTERNAL, metrics_server
 from actors.simulation.trials.actions import create, merge, replace
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.settings import options_of
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads.actions import scale, workload
 from protocols.objects import Object, make_key, name_of
@@ -25,6 +28,8 @@ LOADS = (0, 1, 2, 3, 4, 6)  # replicas' worth: so far from each other that none 
 BOUNDS = ((1, 5), (1, 8), (2, 6), (3, 3), (2, 4))
 SIZES = (0, 1, 2, 5, 7)
 SECONDS_DOWN = 4.0  # for which the metrics cannot be had
+SECONDS_TO_LIST = 5.0  # and to read the scale and the metrics: the most, once nothing is disturbed
+CONTROLLER = "horizontal-pod-autoscaler-controller"
 
 
 def _rules(chance: random.Random, *, window: int) -> Object:
@@ -134,11 +139,30 @@ def _wanted(cluster: SimulatedCluster, autoscaler: Object) -> tuple[int, int] | 
     return has, min(max(int(load[0]) // SHARE, spec["minReplicas"]), spec["maxReplicas"])
 
 
+def _is_new(cluster: SimulatedCluster) -> bool:
+    """Whether the controller's first look is still to come, or nobody leads.
+
+    It begins with what the target has as if that were recommended, and says so for the whole window: what an earlier
+    one said last is not the end.
+    """
+    managers = [one for one in cluster.processes.values() if any(spec.name == CONTROLLER for spec in one.specs)]
+    said = [one.system.vitals.of(MANAGER, ManagerVitals) for one in managers if one.process.alive]
+    children = [one.children.get(controller_name(CONTROLLER)) for one in said if one is not None and one.leading]
+    began = [child.started_at for child in children if child is not None and child.started_at is not None]
+    if not began:
+        return bool(managers)
+    first = options_of(cluster)[HorizontalPodAutoscalerOptions].sync_period + SECONDS_TO_LIST
+    return cluster.clock.monotonic() < max(began) + first
+
+
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    is_new = _is_new(cluster)
     for autoscaler in cluster.shown(HORIZONTAL_POD_AUTOSCALERS, NAMESPACE):
         replicas, name = _wanted(cluster, autoscaler), name_of(autoscaler)
         if replicas is None:
             continue
+        if is_new:
+            yield f"autoscaler {name}: its controller has yet to look at it for the first time"
         has, wanted = replicas
         if has != wanted:
             yield f"autoscaler {name}: its target has {has} replicas, it should have {wanted}"
@@ -185,7 +209,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 
 TRIAL = Trial(
-    controller="horizontal-pod-autoscaler-controller",
+    controller=CONTROLLER,
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
