@@ -6,11 +6,14 @@ from collections import Counter
 
 from actors.controllers.workloads.daemonset.fields import HASH_LABEL
 from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.knowledge import Streaks
 from actors.simulation.invariants.observing import (
+    Admitted,
     Committed,
     Fail,
     Handled,
     Observation,
+    OutcomeReceived,
     ProcessStarted,
     Submitted,
 )
@@ -27,7 +30,10 @@ CLIENT, SENDER = "daemon-set-controller", "controller:daemonset-controller"
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Who submitted a pod's creation last: a process, and which start of it. seen: pods created until then."""
+    """Who submitted a pod's creation last: a process, and which start of it.
+
+    seen: how many pods were created until its streak began (knowledge.py): a sync looks at the pods once.
+    """
 
     process: str
     start: int
@@ -52,12 +58,13 @@ class OneDaemonPodOnANode:
     With a surge there may be one of another template. A DaemonSet that surged at any time may do so: its controller may
     not have seen the change yet. Pods that users made count once they are adopted.
 
-    Not counted is a pod that another process asked for, and that came after this one was asked for: a request may be
-    under way when its process ends, and where the DaemonSet has changed since, the next process gives another name.
+    Not counted is a pod that another process asked for, and that came after the pods were looked at to make this one: a
+    request may be under way when its process ends, and where the DaemonSet has changed since, the next process gives
+    another name.
     """
 
     name = "a DaemonSet has one pod on a node"
-    observes = (ProcessStarted, Submitted, Committed, Handled)
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed, Handled)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -66,13 +73,19 @@ class OneDaemonPodOnANode:
         self._starts: Counter[str] = Counter()  # of processes
         self._asked: dict[Key, _Asked] = {}
         self._created = 0  # pods
+        self._streaks: Streaks[int] = Streaks(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process):
                 self._starts[process] += 1
+                self._streaks.started(process)
             case Submitted(process, _, submit) if submit.sender == SENDER:
                 self._ask(process, submit)
+            case OutcomeReceived(sender=sender, command=command) if sender == SENDER and command is not None:
+                self._streaks.settled(command)
+            case Admitted(name=name) if name == SENDER:
+                self._streaks.admitted(*observation)
             case Committed(changes):
                 for change in changes:
                     self._note(change)
@@ -82,7 +95,8 @@ class OneDaemonPodOnANode:
                         self._judge(uid_of(decode_object(change.raw)), fail)
 
     def _ask(self, process: str, submit: Submit) -> None:
-        asked = _Asked(process, self._starts[process], self._created)
+        seen = self._streaks.submitted(process, SENDER, submit.key, submit.commands, lambda: self._created)
+        asked = _Asked(process, self._starts[process], seen)
         for command in submit.commands:
             if isinstance(command, Create) and command.resource == PODS.id:
                 self._asked[make_key(command.namespace, name_of(decode_object(command.body)))] = asked
