@@ -30,7 +30,7 @@ from protocols.objects import (
     uid_of,
 )
 from protocols.pods import is_terminal, pod_facts
-from protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES
+from protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
 from protocols.services import MANAGED_BY, SERVICE_NAME
 from runtime.apiserver.storage.store import DELETED
 
@@ -149,11 +149,12 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """How many endpoints each Service has. Which pods these are, and in which slices, is chance.
 
     So is how many pods are on their way out for good, as their node is silent: it depends on where they were bound, and
-    a rollout may wait for them, so no pod of a Deployment counts where nodes are silent. And so is whether a pod that
-    has no owner was adopted before that who would have adopted it was deleted.
+    Deployments and StatefulSets may wait for them, so none of their pods counts where nodes are silent. And so is
+    whether a pod without an owner was adopted before that who would have adopted it was deleted.
     """
     rolled_out = {uid_of(one) for one in cluster.shown(REPLICASETS, NAMESPACE) if controller_of(one) is not None}
-    held_up = set() if nodes_are_well(cluster) else rolled_out
+    in_order = {uid_of(one) for one in cluster.shown(STATEFULSETS, NAMESPACE)}
+    held_up = set() if nodes_are_well(cluster) else rolled_out | in_order
     owners = {name_of(pod): controller_of(pod) for pod in cluster.shown(PODS, NAMESPACE)}
     counted = {name for name, owner in owners.items() if owner is not None and owner.uid not in held_up}
     return {

@@ -15,6 +15,7 @@ from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario, forms
 from actors.simulation.trials.silence import nodes_are_well
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads.actions import NAMES, pods_of
+from protocols.conditions import find_condition
 from protocols.objects import Object, controller_of, is_deleting, labels_of, make_key, metadata, name_of, uid_of
 from protocols.pods import pod_facts
 from protocols.resources import (
@@ -180,9 +181,12 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 def _said(budget: Object) -> Object:
     """What it wants. It is chance which pods are still there that nobody owns, or that failed with their node before it
-    came back, and a budget counts them.
+    came back, and a budget counts them. One that selects a pod whose owner has no scale keeps the counts of before.
     """
     status = budget.get("status") or {}
+    allowed = find_condition(status.get("conditions"), "DisruptionAllowed") or {}
+    if allowed.get("reason") == "SyncFailed":
+        return {"reason": "SyncFailed"}
     determined = ["desiredHealthy"]
     if not isinstance(budget["spec"].get("minAvailable"), int):
         determined.append("expectedPods")

@@ -12,7 +12,7 @@ from actors.simulation.invariants.identities import EachIdentityOnce, OrderIsKep
 from actors.simulation.invariants.ownership import Owns, replicas_of
 from actors.simulation.trials.actions import merge
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.silence import is_silent
+from actors.simulation.trials.silence import is_silent, nodes_are_well
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads.actions import Subject, given_an_image, made_anew, patient, scaled, workloads
 from actors.simulation.trials.workloads.outcome import is_available, uncounted
@@ -202,9 +202,13 @@ def _is_held_up(cluster: SimulatedCluster, obj: Object) -> bool:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Without revisions: with a partition, or OnDelete, it is chance which one a pod has."""
+    """Without revisions: with a partition, or OnDelete, it is chance which one a pod has.
+
+    Where nodes are silent, it is chance which pods are there: a set may have to wait for one that such a node keeps.
+    """
+    well = nodes_are_well(cluster)
     return {
-        f"StatefulSet {name_of(obj)}": [] if _is_held_up(cluster, obj) else sorted(map(name_of, _pods_of(cluster, obj)))
+        f"StatefulSet {name_of(obj)}": sorted(map(name_of, _pods_of(cluster, obj))) if well else replicas_of(obj)
         for obj in cluster.shown(STATEFULSETS, NAMESPACE)
     }
 

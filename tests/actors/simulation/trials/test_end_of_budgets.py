@@ -66,3 +66,16 @@ def test_a_pod_that_is_said_to_go_by_a_clock_ahead_is_left_out() -> None:
     assert list(TRIAL.unsettled(cluster)) == []
     cluster.run_for(3601.0)
     assert list(TRIAL.unsettled(cluster)) == ["pod p1 is said to be disrupted, and is not being deleted"]
+
+
+def test_a_budget_that_cannot_be_counted_is_compared_by_nothing_else() -> None:
+    """A false alarm: it selected a DaemonSet's pod, which has no scale, and kept counts of before there was one."""
+    cluster = SimulatedCluster()
+    cluster.create(
+        POD_DISRUPTION_BUDGETS, {"metadata": {"name": "budget"}, "spec": {"selector": {}, "minAvailable": 2}}
+    )
+    failed = {"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": ""}
+    condition = {**failed, "lastTransitionTime": format_time(cluster.clock.now())}
+    status = {"desiredHealthy": 15, "expectedPods": 15, "conditions": [condition]}
+    cluster.merge(POD_DISRUPTION_BUDGETS, "default/budget", {"status": status}, subresource="status")
+    assert TRIAL.end_state(cluster) == {"PodDisruptionBudget budget": {"reason": "SyncFailed"}}

@@ -9,8 +9,14 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.trials.network.endpointslice import TRIAL
 from actors.simulation.trials.silence import silenced
 from protocols.objects import Object, owner_reference, uid_of
-from protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES
+from protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
 from tests.support.objects import node, owned_by, replica_set, running_pod, service
+
+STATEFUL = {
+    "serviceName": "db",
+    "selector": {"matchLabels": {"app": "db"}},
+    "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+}
 
 
 def endpoint(pod: str, *, stays: bool = True) -> Object:
@@ -42,8 +48,10 @@ def test_endpoints_of_pods_on_their_way_out_do_not_count(leaving: int, strays: i
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_endpoints_of_a_deployment_do_not_count_where_a_node_is_silent(*, silent: bool) -> None:
-    """A false alarm, seed 52000388: a Deployment that recreates waits for the pod that such a node keeps."""
+def test_endpoints_of_who_may_wait_for_a_pod_do_not_count_where_a_node_is_silent(*, silent: bool) -> None:
+    """A false alarm, seed 52000388: a Deployment that recreates waits for the pod that such a node keeps; and another:
+    a StatefulSet does.
+    """
     cluster = SimulatedCluster(collect_garbage=False)
     cluster.create(NODES, node("n1"))
     cluster.merge(NODES, "n1", silenced(silent))
@@ -51,8 +59,10 @@ def test_endpoints_of_a_deployment_do_not_count_where_a_node_is_silent(*, silent
     deployed = cluster.create(REPLICASETS, replica_set("web", owner=owned_by("uid-of-a-deployment", kind="Deployment")))
     cluster.create(PODS, running_pod("p1", owner=owned_by(uid_of(deployed))))
     cluster.create(PODS, running_pod("p2", owner=owned_by("uid-of-another", kind="ReplicationController")))
-    cluster.create(ENDPOINT_SLICES, slice_of("front", [endpoint("p1"), endpoint("p2")]))
-    assert TRIAL.end_state(cluster) == {"endpoints of front": 1 if silent else 2}
+    ordered = cluster.create(STATEFULSETS, {"metadata": {"name": "db"}, "spec": STATEFUL})
+    cluster.create(PODS, running_pod("db-0", owner=owned_by(uid_of(ordered), kind="StatefulSet", name="db")))
+    cluster.create(ENDPOINT_SLICES, slice_of("front", [endpoint("p1"), endpoint("p2"), endpoint("db-0")]))
+    assert TRIAL.end_state(cluster) == {"endpoints of front": 1 if silent else 3}
 
 
 @pytest.mark.parametrize(
