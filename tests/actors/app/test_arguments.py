@@ -32,6 +32,6 @@ def test_a_controller_that_is_not_given_is_not_known() -> None:
 
 
 def test_a_controller_takes_the_place_of_one_that_is_not_built_yet() -> None:
-    job = replace(WEBSITE, name="job-controller", aliases=("job",))
-    options = read_options(["--controllers=job"], controllers=(*BUILT_IN, job))
-    assert options.generic.controllers == ("job-controller",)
+    expander = replace(WEBSITE, name="persistentvolume-expander-controller", aliases=("persistentvolume-expander",))
+    options = read_options(["--controllers=persistentvolume-expander"], controllers=(*BUILT_IN, expander))
+    assert options.generic.controllers == ("persistentvolume-expander-controller",)
