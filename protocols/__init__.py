@@ -10,6 +10,8 @@ selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.p
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
 pods.py, nodes.py, services.py, budgets.py, mounted_secrets.py
                              what is asked of pods, nodes, Services and PodDisruptionBudgets
+volumes.py, node_affinity.py what is asked of volumes and claims, and of the nodes that a pod may run on
+go_dump.py                   pod templates as Go dumps them, by the facts in go_structs.py; upstream hashes that
 pod_resources.py, quality_of_service.py
                              what a pod as a whole requests, and what class that makes it
 admission_plugins.py         the names of the API server's admission plugins
