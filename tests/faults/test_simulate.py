@@ -15,7 +15,7 @@ from actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself
 from actors.reconciliation import create as create_pod
 from actors.reconciliation.specs import ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.checking import check, differences
 from actors.simulation.campaign.command import main
 from actors.simulation.campaign.explaining import explained, must_hold, report, small
 from actors.simulation.campaign.named import SETTINGS, setting_named
@@ -140,6 +140,13 @@ def test_wishes_are_shrunk_too_and_chosen_in_the_replay() -> None:
     text = report(shown)
     assert "  1     2.00 s  create Deployment b" in text
     assert 'python -m kcm.simulate --setting tests:SETTING --seed 5 --wishes "1" --faults ""' in text
+
+
+def test_an_end_without_a_value_is_another_than_none_at_all() -> None:
+    assert list(differences({"a": None, "b": 1}, {"b": 2})) == [
+        "a: absent, without faults None",
+        "b: 2, without faults 1",
+    ]
 
 
 def test_a_report_shows_what_was_said_of_what_is_concerned_and_nothing_else() -> None:

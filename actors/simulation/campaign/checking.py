@@ -13,6 +13,7 @@ from actors.simulation.invariants.observing import Violation
 from runtime.faults.vocabulary import Fault
 
 SAME_END = "the same end as without faults"
+ABSENT = "absent"
 KEPT = 64  # runs without faults that are remembered
 
 
@@ -56,6 +57,8 @@ def _compared(disturbed: Run, setting: Setting) -> Iterable[Violation]:
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:
+    """What is not there is not the same as what is None."""
     for what in sorted({*expected, *found}):
-        if expected.get(what) != found.get(what):
-            yield f"{what}: {found.get(what)}, without faults {expected.get(what)}"
+        with_faults, without = found.get(what, ABSENT), expected.get(what, ABSENT)
+        if with_faults != without:
+            yield f"{what}: {with_faults}, without faults {without}"
