@@ -11,7 +11,7 @@ from actors.simulation.invariants.lifetimes import LivesItsTime
 from actors.simulation.trials.actions import create, merge, unless_gone
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, annotations_of, make_key, name_of
+from protocols.objects import Object, annotations_of, controller_of, make_key, name_of
 from protocols.resources import JOBS
 from protocols.times import format_time, parse_time
 
@@ -81,7 +81,9 @@ def _end(at: float, key: str, by: str) -> Action:
 
 
 def _ours(cluster: SimulatedCluster) -> list[Object]:
-    return [job for job in cluster.shown(JOBS, NAMESPACE) if job["spec"].get("managedBy") == ELSEWHERE]
+    """Without Jobs of CronJobs, which another trial runs."""
+    jobs = [job for job in cluster.shown(JOBS, NAMESPACE) if controller_of(job) is None]
+    return [job for job in jobs if job["spec"].get("managedBy") == ELSEWHERE]
 
 
 def _expiry(job: Object) -> float | None:
