@@ -135,7 +135,7 @@ class _Run:
         self.cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
         self.cluster.outside = setting.made_outside(surroundings(seed, self.cluster.clock))
         self.composed = setting.composed(self._number)
-        self._scenario, self._quiet = setting.scenario(self._number), Quiet()
+        self._scenario, self._quiet = setting.scenario(self._number), Quiet(self.cluster)
         drawn = self.composed.actions(self._scenario)
         self._actions = [(number, action) for number, action in enumerate(drawn) if wishes is None or number in wishes]
         self._done: dict[int, float] = {}  # when, by number

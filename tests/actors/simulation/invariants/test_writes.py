@@ -1,19 +1,22 @@
-"""What counts as a hot loop."""
+"""What counts as a hot loop, and what a settled system may write."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from structlog.typing import FilteringBoundLogger
 
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Committed, Sent
-from actors.simulation.invariants.writes import MOST_CALLS, WINDOW, NoHotLoop
+from actors.simulation.invariants.writes import MOST_CALLS, WINDOW, NoHotLoop, Quiet
+from actors.simulation.trials.silence import silenced
 from protocols.objects import encode_object
+from protocols.resources import NODES, PODS
 from runtime.apiserver.storage.store import ADDED, MODIFIED, Change
 from runtime.client.api import Request
-from tests.support.objects import running_pod
+from tests.support.objects import node, owned_by, pod, running_pod
 
 BUDGET = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b/status"
 REPLICA_SET = "/apis/apps/v1/namespaces/default/replicasets/r/status"
@@ -62,3 +65,34 @@ def test_each_reason_is_one_for_one_write_and_not_for_ever(log: FilteringBoundLo
     for _ in range(MOST_CALLS + 1):
         invariant.observe(write, failures.append)
     assert failures
+
+
+@pytest.mark.parametrize(
+    ("other", "quiet"),
+    [
+        ({}, True),
+        ({"silent": False}, False),
+        ({"goes": False}, False),
+        ({"owner": "new"}, False),
+        ({"kind": "ReplicaSet"}, False),
+        ({"name": "db-1"}, False),
+    ],
+    ids=["kept", "on a node that is well", "staying", "its own", "of another kind", "free"],
+)
+def test_a_stateful_set_may_ask_again_for_a_pod_whose_name_is_kept(
+    log: FilteringBoundLogger, other: dict[str, Any], *, quiet: bool
+) -> None:
+    """A false alarm, seeds 54000030 and 90000028: a set was made anew, and a silent node keeps the first one's pod."""
+    cluster = SimulatedCluster(log=log, collect_garbage=False)
+    cluster.create(NODES, node("n1"))
+    cluster.merge(NODES, "n1", silenced(other.get("silent", True)))
+    name, kind = other.get("name", "db-0"), other.get("kind", "StatefulSet")
+    cluster.create(PODS, running_pod(name, node="n1", owner=owned_by(other.get("owner", "old"), kind=kind, name="db")))
+    if other.get("goes", True):
+        cluster.delete(PODS, f"default/{name}")
+    invariant, failures = Quiet(cluster), list[str]()
+    invariant.on = True
+    asked = encode_object(pod("db-0", owner=owned_by("new", kind=kind, name="db")))
+    request = Request(method="POST", path="/api/v1/namespaces/default/pods", body=asked)
+    invariant.observe(Sent("manager", "statefulset-controller", request, by_fenced=False), failures.append)
+    assert (failures == []) is quiet
