@@ -4,9 +4,10 @@ messages/                    the messages, one file a conversation; codec.py enc
 resources.py, routes.py      API resources and their URLs
 objects.py                   keys, owners, metadata of objects
 models.py                    classes that objects are read as, and written from
+errors.py                    several errors as one text
 names.py, patterns.py        what names and labels may be; regular expressions as Go has them
-selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py
-                             values inside of objects
+selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py,
+addresses.py                 values inside of objects
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
 pods.py, nodes.py, services.py, budgets.py, mounted_secrets.py
                              what is asked of pods, nodes, Services and PodDisruptionBudgets

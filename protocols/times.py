@@ -12,7 +12,7 @@ from functools import lru_cache
 _RFC3339 = re.compile(  # hours too: from Python 3.13 on datetime takes 24:00
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(\.[0-9]+)?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time(text: str) -> float:
@@ -27,7 +27,7 @@ def parse_time(text: str) -> float:
     if found is None:
         raise ValueError(f"not an RFC 3339 time: {text!r}")
     try:
-        since = datetime.fromisoformat(found[1] + "+00:00") - _EPOCH
+        since = datetime.fromisoformat(found[1] + "+00:00") - EPOCH
     except ValueError as err:
         raise ValueError(f"not an RFC 3339 time: {text!r}: {err}") from None
     seconds = since.days * 86400 + since.seconds
@@ -57,7 +57,7 @@ def _whole(seconds: float) -> str:
 
 def _moment(seconds: float) -> datetime:
     try:
-        return _EPOCH + timedelta(seconds=seconds)
+        return EPOCH + timedelta(seconds=seconds)
     except (OverflowError, ValueError) as err:
         raise ValueError(f"not a time within the years 1 to 9999: {seconds} seconds since 1970") from err
 

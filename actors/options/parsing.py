@@ -11,6 +11,7 @@ from actors.options.feature_gates import GATES, resolve, without_effect
 from actors.options.known_gates import DEPRECATED, GA
 from actors.options.table import CORE_GROUPS, Options, all_flags
 from actors.options.validation import faults, unknown_controllers
+from protocols.errors import aggregate
 from runtime.flags import declaration
 from runtime.flags.declaration import Flag, FlagError, Parsed
 from runtime.flags.values import quote
@@ -31,7 +32,7 @@ class InvalidOptions(Exception):
 
     def __init__(self, errors: Sequence[str], *, known_controllers: Sequence[str] = ()) -> None:
         self.errors, self.known_controllers = tuple(errors), tuple(known_controllers)
-        super().__init__(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        super().__init__(aggregate(errors))
 
 
 def parse_options(

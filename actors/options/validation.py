@@ -6,12 +6,12 @@ spec (ControllerSpec.checks).
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection, Iterable, Iterator
 
 from actors.options.controller_options import Check
 from actors.options.general import EmbeddedServer, Logging
 from actors.options.table import Options
+from protocols.addresses import is_address
 from protocols.admission_plugins import enabled_plugins
 from runtime.cloud.loading import is_known
 from runtime.flags.values import quote
@@ -79,7 +79,7 @@ def _serving(options: Options) -> Iterator[str]:
     if not 0 <= plain.port <= LARGEST_PORT:
         yield f"--port {plain.port} must be between 0 and 65535, inclusive. 0 for turning off insecure (HTTP) port"
     for name, address in (("bind-address", serving.bind_address), ("address", plain.address)):
-        if not _is_address(address):
+        if not is_address(address):
             yield f"--{name} must be an IP address, but got {quote(address)}"
     if bool(serving.tls_cert_file) != bool(serving.tls_private_key_file):
         yield "--tls-cert-file and --tls-private-key-file must be given together"
@@ -88,14 +88,6 @@ def _serving(options: Options) -> Iterator[str]:
     authentication = options.authentication
     if authentication.requestheader_client_ca_file and not authentication.requestheader_username_headers:
         yield "--requestheader-client-ca-file needs --requestheader-username-headers"
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _logging(options: Options) -> Iterator[str]:

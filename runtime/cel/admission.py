@@ -15,6 +15,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from protocols.errors import aggregate
 from protocols.late_methods import dataclass
 from runtime.cel import types
 from runtime.cel.attributes import Fields
@@ -232,8 +233,7 @@ def conditions_hold(conditions: Sequence[Expression], run: Run, *, ignores_failu
         return True
     if ignores_failures:
         return False
-    distinct = list(dict.fromkeys(failures))
-    raise FailedError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+    raise FailedError(aggregate(failures))
 
 
 def names(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from protocols.addresses import host_port
 from protocols.late_methods import dataclass
 from runtime.client.loop_thread import LoopThread
 from runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
@@ -74,7 +75,7 @@ class ServerThread:
     def urls(self) -> tuple[str, ...]:
         """Of each listener, once started."""
         pairs = zip(self._listeners, self._addresses, strict=True)
-        return tuple(f"{'http' if each.tls is None else 'https'}://{_shown(*address)}" for each, address in pairs)
+        return tuple(f"{'http' if each.tls is None else 'https'}://{host_port(*address)}" for each, address in pairs)
 
     def start(self) -> None:
         """Returns when all listen. Raises ServingError; then none listens."""
@@ -116,7 +117,7 @@ class ServerThread:
         except OSError as error:
             # The error's own text would repeat the address.
             reason = os.strerror(error.errno) if error.errno else error
-            where = _shown(listener.host, listener.port)
+            where = host_port(listener.host, listener.port)
             if error.errno == errno.EADDRINUSE and listener.or_free_port:
                 instead = _listening(listener, 0)
                 port = instead.getsockname()[1]
@@ -136,7 +137,3 @@ class ServerThread:
 def _listening(listener: Listener, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
     return socket.create_server((listener.host, port), family=family, backlog=BACKLOG, reuse_port=listener.share_port)
-
-
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

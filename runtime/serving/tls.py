@@ -7,7 +7,6 @@ Source: kubernetes v1.36 apiserver/pkg/server (secure_serving.go, dynamiccertifi
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from protocols.addresses import is_address
 from protocols.late_methods import dataclass
 from runtime.scheduling.clock import Clock
 from runtime.serving.certificates import (
@@ -196,14 +196,6 @@ def _names(certificate: x509.Certificate) -> list[str]:
     except x509.ExtensionNotFound:
         return names
     return names + more.get_values_for_type(x509.DNSName)
-
-
-def is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _authorities(path: str) -> Authorities:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from protocols.errors import aggregate
 from runtime.apiserver.access.node import NodeAuthorizer, node_of
 from runtime.apiserver.access.node_graph import FOLLOWED, NodeGraph
 from runtime.apiserver.access.rbac import Rbac
@@ -45,7 +46,7 @@ class Authorizer:
         is_node = node_of(user) is not None
         if is_node:
             wrong = ["node authorizer does not support user rule resolution", *wrong]
-        error = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]" if wrong else ""
+        error = aggregate(wrong)
         return ResolvedRules(rules, incomplete=is_node, error=error)
 
     def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:

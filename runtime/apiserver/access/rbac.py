@@ -8,9 +8,9 @@ Source: kubernetes plugin/pkg/auth/authorizer/rbac/rbac.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
+from protocols.errors import aggregate
 from runtime.apiserver.access.role_index import Granted, MissingRole, RoleIndex
 from runtime.apiserver.registry.attributes import Attributes
 from runtime.apiserver.registry.policy_rules import Rule, allows, allows_any_name
@@ -79,14 +79,8 @@ class Rbac:
             elif allows_any_name(one.rule, asked):
                 for name in one.rule.names:
                     named.setdefault(name, _allowed(one))
-        return _Kept(Decision(allowed=False, reason=f"RBAC: {_together(wrong)}" if wrong else ""), named)
+        return _Kept(Decision(allowed=False, reason=f"RBAC: {aggregate(map(str, wrong))}" if wrong else ""), named)
 
 
 def _allowed(granted: Granted) -> Decision:
     return Decision(allowed=True, reason=f"RBAC: allowed by {granted.source}")
-
-
-def _together(wrong: Iterable[MissingRole]) -> str:
-    """As upstream's errors.NewAggregate."""
-    texts = list(dict.fromkeys(map(str, wrong)))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from protocols.errors import aggregate
 from protocols.objects import Object, decode_object, is_deleting
 from protocols.pod_resources import pod_limits, pod_requests
 from protocols.quantities import Quantity, milli_value, whole_value
@@ -48,10 +49,9 @@ def _admit(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> Non
         return
     for limit_range in _limit_ranges(cluster, obj):
         found = _wrong_with_pod if definition.storage == PODS else _wrong_with_claim
-        wrong = list(dict.fromkeys(text for limits in _items(limit_range) for text in found(limits, obj)))
+        wrong = aggregate(text for limits in _items(limit_range) for text in found(limits, obj))
         if wrong:
-            because = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
-            raise forbidden(definition.group, definition.plural, obj, because)
+            raise forbidden(definition.group, definition.plural, obj, wrong)
 
 
 def _limit_ranges(cluster: Cluster, obj: Object) -> Iterator[Object]:

@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 
 import orjson
 
+from protocols.errors import aggregate
 from protocols.objects import Object
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.outside import Asking
@@ -194,6 +195,6 @@ def _metadata(before: Object, after: Object) -> Object:
         if value != (before.get(field) or {}):
             errors = validate(value, path)
             if errors:
-                raise ValueError(str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]")
+                raise ValueError(aggregate(map(str, errors)))
         kept[field] = value
     return kept

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from protocols.errors import aggregate
 from protocols.objects import Object, decode_object
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.conversion import converter_of
@@ -197,8 +198,7 @@ def _conflict(spec: Object, others: list[ResourceDefinition]) -> _Conflict | Non
     ):
         in_use = [f"{quoted(word)} is already in use" for word in asked if word and word in taken]
         if in_use:
-            message = in_use[0] if len(in_use) == 1 else f"[{', '.join(in_use)}]"
-            found = _Conflict(f"{field}Conflict", message)
+            found = _Conflict(f"{field}Conflict", aggregate(in_use))
     return found
 
 

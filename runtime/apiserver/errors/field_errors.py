@@ -5,7 +5,7 @@ Source: apimachinery pkg/util/validation/field/errors.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import orjson
@@ -97,9 +97,3 @@ def too_many(field: str, count: int, most: int) -> FieldError:
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     words = ", ".join(quoted(one) for one in supported)
     return FieldError("FieldValueNotSupported", field, value, f"supported values: {words}")
-
-
-def aggregate(errors: Sequence[FieldError]) -> str:
-    """All of them as one text; each distinct text once."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver.errors.field_errors import FieldError, aggregate, quoted
+from protocols.errors import aggregate
+from runtime.apiserver.errors.field_errors import FieldError, quoted
 from runtime.client.api import Response
 
 OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -120,7 +121,7 @@ def conflict(group: str, plural: str, name: str, because: str = OBJECT_MODIFIED)
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
     """errors: at least one."""
     causes = [{"reason": error.type, "message": error.body, "field": error.field} for error in errors]
-    message = f"{qualified(kind, group)} {quoted(name)} is invalid: {aggregate(errors)}"
+    message = f"{qualified(kind, group)} {quoted(name)} is invalid: {aggregate(map(str, errors))}"
     return StatusError(422, "Invalid", message, _details(group, kind, name) | {"causes": causes})
 
 

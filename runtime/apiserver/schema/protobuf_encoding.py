@@ -13,13 +13,14 @@ import base64
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import orjson
 
 from protocols.objects import Object
+from protocols.times import EPOCH
 from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Form, Kind, Type
 from runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownType
 from runtime.apiserver.schema.protobuf_wire import BYTES, FIXED64, ONE_BYTE, VARINT, field_tag, varint
@@ -29,7 +30,6 @@ from runtime.apiserver.schema.shapes import SCHEMA
 Encode: TypeAlias = Callable[[Any], bytes]
 
 _TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOUR_CENTURIES = 146_097 * 86_400  # seconds
 _LIST_META = f"{META}.ListMeta"
 # Kinds that OpenAPI does not have, as fields of theirs on the wire.
@@ -363,7 +363,7 @@ def _unix(text: str) -> tuple[int, int]:
     head, seconds = found[1], 0
     if head.startswith("0000"):  # a year that datetime does not have; the calendar is the same after 400
         head, seconds = f"0400{head[4:]}", -_FOUR_CENTURIES
-    since = datetime.fromisoformat(f"{head}+00:00") - _EPOCH
+    since = datetime.fromisoformat(f"{head}+00:00") - EPOCH
     seconds += since.days * 86400 + since.seconds
     if found[3]:
         offset = int(found[4]) * 3600 + int(found[5]) * 60

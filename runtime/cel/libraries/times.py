@@ -11,13 +11,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from protocols.times import EPOCH
 from runtime.cel.declarations import Function, function
 from runtime.cel.errors import EvaluationError
 from runtime.cel.values import LARGEST, SMALLEST, Duration, Timestamp
 
 SECOND = 10**9  # nanoseconds
 UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAYS_OF_400_YEARS = 146_097  # whole weeks, so that a day of the week stays what it is
 EARLIEST, LATEST = -62135596800, 253402300799  # seconds: the years 1 and 9999
 _DURATION = re.compile(r"([-+]?)(0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")

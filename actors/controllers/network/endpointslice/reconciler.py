@@ -33,6 +33,7 @@ from actors.controllers.network.shared.slice_writes import SliceWrites
 from actors.controllers.network.shared.slices import SERVICE, SliceChange, identity_of, managed_value
 from actors.controllers.network.shared.trigger_times import TriggerTimes
 from actors.reconciliation import Enqueue, Reconciliation, Step, record
+from protocols.errors import aggregate
 from protocols.messages.commands import Create, Delete, Update
 from protocols.messages.outcomes import CommandFailed, Refused
 from protocols.objects import Key, Object, annotations_of, is_deleting, metadata, split_key, uid_of
@@ -122,7 +123,7 @@ class EndpointSliceReconciler:
         except (CommandFailed, MissingNodeError) as err:
             self._metrics.synced("error")
             if not (isinstance(err, CommandFailed) and isinstance(err.failure, Refused)):
-                text = f"Error updating Endpoint Slices for Service {key}: {aggregated(troubles)}"
+                text = f"Error updating Endpoint Slices for Service {key}: {aggregate(troubles)}"
                 yield record(SERVICES, service, "Warning", "FailedToUpdateEndpointSlices", text)
             raise
         self._metrics.synced("success")
@@ -176,7 +177,7 @@ class EndpointSliceReconciler:
         if failure is not None:
             raise failure
         if not is_complete:
-            raise MissingNodeError(aggregated(troubles))
+            raise MissingNodeError(aggregate(troubles))
 
     def _desired(
         self, key: Key, service: Object, pods: Sequence[Entry], address_type: str, missing: list[str]
@@ -281,12 +282,6 @@ class EndpointSliceReconciler:
         if written:
             self._next[key] = self._clock.monotonic() + BETWEEN
             self._log.info("slices written", key=key, created=len(create), updated=len(update), deleted=len(gone))
-
-
-def aggregated(troubles: Iterable[str]) -> str:
-    """Each once, as upstream prints several errors: "[a, b]"."""
-    distinct = list(dict.fromkeys(troubles))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def _failed(err: CommandFailed, service: Key) -> str:

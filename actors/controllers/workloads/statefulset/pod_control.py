@@ -7,7 +7,6 @@ created together; a deletion has the uid as precondition; a pod whose claims alo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from actors.controllers.workloads.statefulset.claims import (
     Member,
@@ -37,6 +36,7 @@ from actors.reconciliation import (
     together,
     update,
 )
+from protocols.errors import aggregate
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, Failure, NotFound, Refused
 from protocols.messages.recording import Record
@@ -183,10 +183,10 @@ class PodControl:
             if not isinstance(outcome, AlreadyExists | Refused):
                 yield self._claim_event(pod, name_of(claim), outcome.message)
         if failures:
-            said = _joined([*(each.failure.message for each in failures), *going])
+            said = aggregate([*(each.failure.message for each in failures), *going])
             raise CommandFailed(failures[0].command, dataclasses.replace(failures[0].failure, message=said))
         if going:
-            raise ClaimGoing(_joined(going))
+            raise ClaimGoing(aggregate(going))
 
     def _own_claims(self, member: Member) -> Step[None]:
         """Raises CommandFailed, after an event about the pod."""
@@ -244,9 +244,3 @@ class PodControl:
 
 def _failed(command: Command, outcome: Failure, what: str) -> CommandFailed:
     return CommandFailed(command, dataclasses.replace(outcome, message=f"{what}: {outcome.message}"))
-
-
-def _joined(messages: Sequence[str]) -> str:
-    """As Go joins several errors."""
-    distinct = list(dict.fromkeys(messages))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from protocols.errors import aggregate
 from protocols.objects import Object, make_key, name_of, uid_of
 from runtime.apiserver.admission.attributes import CREATE
 from runtime.apiserver.admission.node_restriction.asked import Asked
@@ -62,8 +63,7 @@ def _check_audience(asked: Asked, pod: Object, audiences: list[str]) -> None:
         except StatusError as err:
             missing.append(err.message)
     if missing:
-        said = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
-        raise asked.refusal(f"error validating audience {quoted(audience)}: {said}")
+        raise asked.refusal(f"error validating audience {quoted(audience)}: {aggregate(missing)}")
     user = asked.call.user
     wanted = {
         "verb": "request-serviceaccounts-token-audience",

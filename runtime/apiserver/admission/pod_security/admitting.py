@@ -12,6 +12,7 @@ from collections import defaultdict
 from functools import cache
 
 from protocols.admission_plugins import POD_SECURITY
+from protocols.errors import aggregate
 from protocols.objects import Object, decode_object, labels_of, name_of
 from runtime.apiserver.admission.pod_security.evaluating import described, findings
 from runtime.apiserver.admission.pod_security.levels import (
@@ -25,7 +26,7 @@ from runtime.apiserver.admission.pod_security.levels import (
 )
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError, aggregate
+from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.registry.admission_settings import BY_DEFAULT, PodSecuritySettings
 
 NAMESPACES, PODS = "namespaces", "pods"
@@ -67,7 +68,7 @@ def check(cluster: Cluster, call: Call, obj: Object, old: Object | None = None) 
     if any(label.startswith(PREFIX) for label in record.labels):
         policy, errors = policy_of(record.labels, defaults)
     if errors:
-        call.annotate(f"{PREFIX}error", f"Failed to parse policy: {aggregate(errors)}")
+        call.annotate(f"{PREFIX}error", f"Failed to parse policy: {aggregate(map(str, errors))}")
     elif policy.allows_all:
         if storage == PODS:
             call.annotate(f"{PREFIX}enforce-policy", str(policy.enforce))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from protocols.addresses import host_port
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import NONE, age_cell, items, name_cell, shortened
@@ -84,13 +85,9 @@ def cells(endpoints: Object, now: float) -> list[Any]:
     for subset in items(endpoints, "subsets"):
         ips = [address.get("ip") or "" for address in items(subset, "addresses")]
         ports = [port.get("port") for port in items(subset, "ports")]
-        addresses += [_host_port(ip, port) for port in ports for ip in ips] if ports else ips
+        addresses += [host_port(ip, port) for port in ports for ip in ips] if ports else ips
     empty = "" if items(endpoints, "subsets") else NONE
     return [name_cell(endpoints), shortened(addresses, empty=empty), age_cell(endpoints, now)]
-
-
-def _host_port(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 RESOURCE = ResourceDefinition(

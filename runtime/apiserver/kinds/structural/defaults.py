@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver.errors.field_errors import FieldError, aggregate, invalid
+from protocols.errors import aggregate
+from runtime.apiserver.errors.field_errors import FieldError, invalid
 from runtime.apiserver.kinds.structural.embedded import embedded_finder, problems, settle_embedded
 from runtime.apiserver.kinds.structural.explaining import explain
 from runtime.apiserver.kinds.structural.go_text import sorted_keys
@@ -43,7 +44,7 @@ def _of_default(schema: Schema, path: str, *, pruned: bool, in_metadata: str) ->
     if in_metadata:
         wrong = _as_metadata(in_metadata, default)
         if wrong:
-            detail = f"must result in valid metadata: {aggregate(wrong)}"
+            detail = f"must result in valid metadata: {aggregate(map(str, wrong))}"
             yield invalid(here, sorted_keys(default), detail)
             return
     elif pruned and isinstance(default, dict | list):

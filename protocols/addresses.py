@@ -1,0 +1,19 @@
+"""IP addresses as text."""
+
+from __future__ import annotations
+
+import ipaddress
+
+
+def is_address(text: str) -> bool:
+    """Of either family."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def host_port(host: str, port: int | None) -> str:
+    """As Go's net.JoinHostPort: "10.0.0.1:80", "[fd00::1]:80"."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,14 @@
+"""How Go programs print several errors as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def aggregate(texts: Iterable[str]) -> str:
+    """Each distinct text once: "a" of one, "[a, b]" of several, "" of none.
+
+    Source: apimachinery pkg/util/errors, NewAggregate.
+    """
+    distinct = list(dict.fromkeys(texts))
+    return f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)
