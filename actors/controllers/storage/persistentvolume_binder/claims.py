@@ -20,7 +20,7 @@ from actors.controllers.storage.persistentvolume_binder.migration import migrati
 from actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_external, provisioner_name
 from actors.controllers.storage.persistentvolume_binder.writes import Writes
 from actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from actors.reconciliation import Enqueue, Step, get_live, must, must_object, perform, record, step, update
+from actors.reconciliation import Enqueue, Step, get_live, must, must_object, record, step, update
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
 from protocols.messages.recording import Record, RecordType
 from protocols.objects import Key, Object, annotations_of, decode_object, key_of, name_of, uid_of
@@ -187,7 +187,12 @@ class Claims:
         if not external:
             yield Enqueue(PROVISIONINGS, key)
             return
-        claim = yield from self.annotate(claim, provisioner)
+        try:
+            claim = yield from self.annotate(claim, provisioner)
+        except CommandFailed as err:
+            self._metrics.failed(key)
+            yield _event(claim, "Warning", "ProvisioningFailed", f"Error saving claim: {err.failure.message}")
+            raise
         text = (
             f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the "
             "system administrator. If volume creation is delayed, please verify that the provisioner is running and "
@@ -197,19 +202,13 @@ class Claims:
 
     @step
     def annotate(self, claim: Object, provisioner: str) -> Step[Object]:
-        """Say who is to make its volume."""
+        """Say who is to make its volume. Raises CommandFailed. Source: setClaimProvisioner."""
         annotations = annotations_of(claim)
         if annotations.get(PROVISIONER) == provisioner:
             return claim
         marks: dict[str, str | None] = {PROVISIONER: provisioner, BETA_PROVISIONER: provisioner}
         marks[MIGRATED_TO] = migration_mark(provisioner, annotations.get(MIGRATED_TO))
-        put = update(PERSISTENT_VOLUME_CLAIMS, with_annotations(claim, marks))
-        outcome = yield from perform(put)
-        if isinstance(outcome, Done):
-            return decode_object(outcome.body)
-        self._metrics.failed(key_of(claim))
-        yield _event(claim, "Warning", "ProvisioningFailed", f"Error saving claim: {outcome.message}")
-        raise CommandFailed(put, outcome)
+        return (yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, with_annotations(claim, marks))))
 
 
 class MisboundError(Exception):

@@ -54,6 +54,7 @@ from protocols.volumes import (
     mode_of,
     requested_storage,
     volume_name_of,
+    waits_for_consumer,
 )
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
@@ -95,6 +96,8 @@ class Provisioning:
         class_ = self._classes.get(class_of(claim)) if class_of(claim) else None
         if class_ is None or class_.get("provisioner") != HOST_PATH:
             return None
+        if waits_for_consumer(class_) and SELECTED_NODE not in annotations_of(claim):
+            return None  # the scheduler is to choose another node: that brings the claim back
         try:
             return (yield from self._provision(claim, class_))
         except (CommandFailed, ProvisioningError):
@@ -140,8 +143,8 @@ class Provisioning:
         if not why:
             why = yield from self._carry_out("volume_provision", make_directory, path)
         if why:
-            if node is not None:  # the scheduler is to choose another one
-                yield from must(update(PERSISTENT_VOLUME_CLAIMS, _without_node(claim)), but=(NotFound,))
+            if node is not None:  # the scheduler is to choose another one; if it is not told now, then at the next try
+                yield from perform(update(PERSISTENT_VOLUME_CLAIMS, _without_node(claim)))
             text = f'Failed to provision volume with StorageClass "{name_of(class_)}": {why}'
             yield from self._complain(claim, text)
 

@@ -20,9 +20,9 @@ from actors.controllers.storage.persistentvolume_binder.host_path import (
 from actors.controllers.storage.persistentvolume_binder.metrics import ERRORS_TOTAL, OPERATION_SECONDS
 from actors.controllers.storage.persistentvolume_binder.provisioning import ProvisioningError
 from actors.reconciliation import RequeueAfter
-from protocols.messages.commands import Create, Get
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, ServerFailure
-from protocols.objects import Object, annotations_of, finalizers_of
+from protocols.messages.commands import Command, Create, Get, Update
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Outcome, ServerFailure
+from protocols.objects import Object, annotations_of, decode_object, finalizers_of
 from protocols.resources import PERSISTENT_VOLUMES
 from protocols.volumes import SELECTED_NODE
 from tests.actors.controllers.storage.persistentvolume_binder.scene import (
@@ -121,23 +121,47 @@ def test_what_cannot_be_made_is_said(on: Callable[[], Scene], text: str, claims:
     assert made_on.metrics.counter(ERRORS_TOTAL, HOST_PATH, "provision").value == 1
 
 
+WAIT = class_("gold", HOST_PATH, mode="WaitForFirstConsumer")
+NODES = [{"metadata": {"name": "n"}}]
+
+
+def cannot_be_made_here() -> Scene:
+    """A claim for whose volume the scheduler has chosen a node, where it cannot be made."""
+    return scene(claim(class_="gold", volumeMode="Block", marks={SELECTED_NODE: "n"}), WAIT, nodes=NODES)
+
+
 def test_another_node_is_asked_for_where_the_volume_cannot_be_made() -> None:
-    of = claim(class_="gold", volumeMode="Block", marks={SELECTED_NODE: "n"})
-    on = scene(of, nodes=[{"metadata": {"name": "n"}}])
+    on = cannot_be_made_here()
     provision(on, raises=ProvisioningError)
     assert SELECTED_NODE not in annotations_of(on.claim())
+    assert on.run("provisionings", KEY).commands == []  # the try that was to follow waits for that node
+    assert [event[1] for event in on.sync_claim().events] == ["WaitForFirstConsumer"]
+
+
+def test_what_failed_is_said_though_another_node_cannot_be_asked_for() -> None:
+    on = cannot_be_made_here()
+    on.sync_claim()
+
+    def answer(command: Command) -> Outcome:
+        moved = isinstance(command, Update) and SELECTED_NODE not in annotations_of(decode_object(command.body))
+        return Conflict("newer") if moved else on.bench.accept(command)
+
+    for _ in range(2):
+        text = f'Failed to provision volume with StorageClass "gold": {NO_BLOCKS}'
+        events = on.run("provisionings", KEY, answer=answer, raises=ProvisioningError).events
+        assert events == [("Warning", "ProvisioningFailed", text)]
+
+
+def test_a_claim_that_cannot_be_annotated_is_tried_again() -> None:
+    on = scene()
+    refusing = answering({Update: lambda _: Conflict("newer")}, on.bench.accept)
+    assert provision(on, answer=refusing, raises=CommandFailed) == []
+    assert on.metrics.counter(ERRORS_TOTAL, HOST_PATH, "provision").value == 1
 
 
 def test_a_free_volume_is_left_where_the_scheduler_chooses() -> None:  # 11-23
-    wait = class_("gold", HOST_PATH, mode="WaitForFirstConsumer")
     of = claim(class_="gold", marks={SELECTED_NODE: "n"})
-    on = Scene(
-        [volume("v", class_="gold")],
-        [of],
-        [wait],
-        nodes=[{"metadata": {"name": "n"}}],
-        enable_hostpath_provisioner=True,
-    )
+    on = Scene([volume("v", class_="gold")], [of], [WAIT], nodes=NODES, enable_hostpath_provisioner=True)
     assert [event[1] for event in provision(on)] == ["ProvisioningSucceeded"]
 
 
