@@ -13,9 +13,9 @@ from actors.controllers.storage.persistentvolume_binder.reconciler import Persis
 from actors.controllers.storage.persistentvolume_binder.recycler_pod import recyclers
 from actors.controllers.storage.persistentvolume_binder.spec import SPEC
 from actors.simulation.driving import Answer, Bench, Driven, drive_steps
-from protocols.messages.commands import Command
+from protocols.messages.commands import Command, Update
 from protocols.messages.outcomes import Outcome
-from protocols.objects import Key, Object, annotations_of, make_key
+from protocols.objects import Key, Object, annotations_of, make_key, name_of
 from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES, Resource
 from protocols.volumes import (
     BETA_PROVISIONER,
@@ -179,6 +179,15 @@ class Scene:
             if each.queue != "claims":
                 events += [event[:2] for event in self.run(each.queue, str(each.key), **how).events]
         return events
+
+    def settle(self, rounds: int = 5) -> None:
+        """All claims and volumes are looked at until nothing is written any more."""
+        for _ in range(rounds):
+            claims = [self.sync_claim(name_of(one)) for one in self.bench.tables[PERSISTENT_VOLUME_CLAIMS].objects()]
+            volumes = [self.sync_volume(name_of(one)) for one in self.bench.tables[PERSISTENT_VOLUMES].objects()]
+            if not any(driven.of(Update) for driven in (*claims, *volumes)):
+                return
+        raise AssertionError(f"something is still written: {self.volumes} {self.claims}")
 
     def _drive(
         self,

@@ -1,7 +1,8 @@
 """Claims: upstream's table of the binder, case by case, by its numbers.
 
-Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/binder_test.go (sets 1 to 3, 13, 14),
-pv_controller_test.go (retroactive classes). All volumes are Available and Retain, all claims Pending, unless said.
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/binder_test.go (sets 1 to 3, 10, 13, 14),
+provision_test.go (sets 11 and 12, of external provisioners), pv_controller_test.go (retroactive classes). All volumes
+are Available and Retain, all claims Pending, unless said.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from typing import NamedTuple
 import pytest
 
 from actors.controllers.storage.persistentvolume_binder.claims import MisboundError
-from actors.controllers.storage.persistentvolume_binder.metrics import RETROACTIVE, RETROACTIVE_ERRORS
+from actors.controllers.storage.persistentvolume_binder.metrics import (
+    OPERATION_SECONDS,
+    RETROACTIVE,
+    RETROACTIVE_ERRORS,
+)
 from protocols.messages.commands import Get, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound
 from protocols.objects import Object, annotations_of
-from protocols.resources import STORAGE_CLASSES
-from protocols.volumes import CLASS_ANNOTATION, SELECTED_NODE
+from protocols.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES
+from protocols.volumes import CLASS_ANNOTATION, PROVISIONER, SELECTED_NODE
 from tests.actors.controllers.storage.persistentvolume_binder.scene import (
     BOTH,
     BY_US,
@@ -34,6 +39,7 @@ WAIT = class_("wait", mode="WaitForFirstConsumer")
 NODE = {SELECTED_NODE: "node1"}
 LABELS = {"foo": "true"}
 PICKY = {"selector": {"matchLabels": LABELS}}
+BLOCK = {"volumeMode": "Block"}
 
 
 class Case(NamedTuple):
@@ -126,15 +132,27 @@ CASES = {
         (BOUND_VOLUME, BOUND),
     ),
     "13-2": Case([volume("gold", class_="gold"), volume("v", "10Gi")], claim(), (BOUND_VOLUME, BOUND)),
+    "13-3": Case(
+        [volume("silver", class_="silver"), volume("v", "10Gi", class_="gold")],
+        claim(class_="gold"),
+        (BOUND_VOLUME, BOUND),
+    ),
     "13-4": Case([volume("gold", class_="gold"), volume("v", "10Gi")], claim(class_=""), (BOUND_VOLUME, BOUND)),
+    "13-5": Case([volume("v")], claim(class_=None), (BOUND_VOLUME, BOUND)),
     "13, by annotation": Case(
         [volume("v", class_="gold"), volume("other")],
         claim(class_="silver", marks={CLASS_ANNOTATION: "gold"}),
         (BOUND_VOLUME, BOUND),
     ),
-    "14, equal": Case([volume("v", volumeMode="Block")], claim(volumeMode="Block"), (BOUND_VOLUME, BOUND)),
-    "14, other": Case([volume("v", volumeMode="Block")], claim(), (), "FailedBinding"),
-    "14, named": Case([volume("v", volumeMode="Block")], claim(to="v"), (), "VolumeMismatch"),
+    "14-1": Case([volume("v", **BLOCK)], claim(**BLOCK), (BOUND_VOLUME, BOUND)),
+    "14-3": Case([volume("v")], claim(**BLOCK), (), "FailedBinding"),
+    "14-4": Case([volume("v", **BLOCK)], claim(), (), "FailedBinding"),
+    "14-5-2": Case([volume("v", class_="gold")], claim(to="v", class_="silver"), (), "VolumeMismatch"),
+    "14-7, 14-10": Case([volume("v", of="claim", **BLOCK)], claim(**BLOCK), ("v Bound claim/uid", BOUND)),
+    "14-8": Case([volume("v", **BLOCK)], claim(to="v"), (), "VolumeMismatch"),
+    "14-8-1": Case([volume("v", of="claim", **BLOCK)], claim(), (), "FailedBinding"),
+    "14-9": Case([volume("v", **BLOCK)], claim(to="v", **BLOCK), (BOUND_VOLUME, "claim Bound v +done")),
+    "14, a volume that says no mode": Case([volume("v", volumeMode=None)], claim(), (BOUND_VOLUME, BOUND)),
     "being deleted": Case([volume("v", deleted=True)], claim(), (), "FailedBinding"),
     "being deleted, named": Case([volume("v", deleted=True)], claim(to="v"), (), "VolumeMismatch"),
     "few access modes go first": Case(
@@ -306,6 +324,31 @@ def test_an_external_provisioner_is_told_of_the_claim(marks: dict[str, str]) -> 
     assert (again.commands, again.events) == ([], [("Normal", "ExternalProvisioning", EXTERNAL)])
 
 
+def test_an_external_provisioner_may_have_a_source_of_data() -> None:  # 11-26
+    known = claim(class_="gold", marks={PROVISIONER: "example.com/disk"}, dataSource={"kind": "VolumeSnapshot"})
+    driven = Scene([], [known], [class_("gold")]).sync_claim()
+    assert (driven.commands, driven.events) == ([], [("Normal", "ExternalProvisioning", EXTERNAL)])
+
+
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        (volume("v", class_="gold"), BOUND_VOLUME),  # 12-2
+        (volume("v", class_="gold", of="claim", uid="uid", phase="Bound", marks=BY_US), BOUND_VOLUME),  # 12-4
+        (volume("v", class_="gold", of="claim", uid="uid"), "v Bound claim/uid"),
+    ],
+)
+def test_a_volume_that_others_make_is_bound_and_its_time_is_measured(made: Object, after: str) -> None:
+    scene = Scene([], [claim(class_="gold")], [class_("gold")])
+    scene.sync_claim()
+    scene.bench.clock.advance(30.0)
+    scene.bench.show(PERSISTENT_VOLUMES, made)
+    assert scene.sync_claim().events == []
+    assert (scene.volumes, scene.claims) == ([after], [f"{BOUND} +example.com/disk"])
+    took = scene.metrics.histogram(OPERATION_SECONDS, "example.com/disk", "provision")
+    assert (took.sum, sum(took.counts)) == (30.0, 1)
+
+
 def test_a_plugin_that_has_become_a_driver_is_told_by_the_driver_s_name() -> None:  # 11-21
     scene = Scene([], [claim(class_="gold")], [class_("gold", "kubernetes.io/gce-pd")])
     assert [event[1] for event in scene.sync_claim().events] == ["ExternalProvisioning"]
@@ -365,6 +408,19 @@ def test_two_claims_never_get_one_volume_though_the_watch_is_late() -> None:
     scene.sync_claim("b")
     assert scene.volumes == ["v Bound a/a +us"]
     assert scene.claims == ["a Bound v +us +done", "b Pending"]
+
+
+def test_a_claim_and_a_volume_that_come_together_are_bound() -> None:  # 10-1
+    scene = Scene([volume("v", phase="Pending")], [claim()])
+    scene.settle()
+    assert (scene.volumes, scene.claims) == ([BOUND_VOLUME], [BOUND])
+
+
+def test_of_two_volumes_that_were_bound_to_a_claim_one_is_offered_again() -> None:  # 10-2
+    two = [volume(name, of="claim", uid="uid", phase="Bound", marks=BY_US) for name in ("v", "w")]
+    scene = Scene(two, [claim(to="v", phase="Bound", marks=BOTH)])
+    scene.settle()
+    assert (scene.volumes, scene.claims) == ([BOUND_VOLUME, "w Available"], [BOUND])
 
 
 def test_a_class_that_comes_gives_its_claims_what_they_wait_for() -> None:

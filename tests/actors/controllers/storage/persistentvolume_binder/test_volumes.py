@@ -1,6 +1,6 @@
 """Volumes: upstream's table of the binder, case by case, by its numbers.
 
-Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/{binder,recycle,delete}_test.go (sets 4, 6, 8, 14).
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/{binder,recycle,delete}_test.go (sets 4, 6, 8, 9, 14).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from actors.controllers.storage.persistentvolume_binder import provisioning
 from actors.controllers.storage.persistentvolume_binder.provisioning import DeletionError
 from actors.controllers.storage.persistentvolume_binder.recycler_pod import check_templates, read_template
 from actors.options import Options
+from actors.reconciliation import TerminalError
 from protocols.messages.commands import Create, Delete, Get
 from protocols.messages.outcomes import AlreadyExists, Forbidden, NotFound, Outcome
 from protocols.objects import Object, finalizers_of
@@ -33,7 +34,7 @@ from tests.actors.controllers.storage.persistentvolume_binder.scene import (
 PROVISIONED = {"pv.kubernetes.io/provisioned-by": HOST_PATH}
 EXTERNAL = {"pv.kubernetes.io/provisioned-by": "example.com/disk"}
 MIGRATED = {"pv.kubernetes.io/migrated-to": "pd.csi.storage.gke.io"}
-OURS = {"hostPath": {"path": "/tmp/some"}}
+BLOCK = {"volumeMode": "Block"}
 NO_PLUGIN = 'error getting deleter volume plugin for volume "v": no volume plugin matched'
 
 
@@ -57,7 +58,8 @@ CASES = {
     "4-2": Case(volume("v", of="claim", phase="Pending"), [], "v Available claim/"),
     "4-3": Case(used(), [], "v Released claim/uid"),
     "4-4": Case(used(), [claim(uid="other")], "v Released claim/uid"),
-    "4-5": Case(used(), [claim()]),
+    "4-5": Case(used(marks=BY_US), [claim()]),
+    "4-5, bound by a user": Case(used(), [claim()]),
     "4-6": Case(used(phase="Available"), [claim(to="v")], "v Bound claim/uid"),
     "4-7": Case(used(marks=BY_US), [claim(to="other", marks=BOTH)], "v Available"),
     "4-8": Case(used(), [claim(to="other", marks=BOTH)], "v Available claim/"),
@@ -77,7 +79,8 @@ CASES = {
         "Volume has unrecognized PersistentVolumeReclaimPolicy",
         ("VolumeUnknownReclaimPolicy",),
     ),
-    "8-3": Case(
+    "8-3": Case(used(policy="Delete"), [], "v Failed claim/uid", NO_PLUGIN, ("VolumeFailedDelete",)),
+    "8-3, by provisioner": Case(
         used(policy="Delete", marks={"pv.kubernetes.io/provisioned-by": "kubernetes.io/x"}),
         [],
         "v Failed claim/uid +provisioned",
@@ -94,7 +97,9 @@ CASES = {
     "8-12": Case(
         used(policy="Delete", marks=EXTERNAL, csi={}), [claim(to="other")], "v Released claim/uid +provisioned"
     ),
-    "14, reserved": Case(used(volumeMode="Block"), [claim()], events=("VolumeMismatch", "VolumeMismatch")),
+    "14-13": Case(used(marks=BY_US), [claim(**BLOCK)], events=("VolumeMismatch", "VolumeMismatch")),
+    "14-13-1": Case(used(marks=BY_US, **BLOCK), [claim()], events=("VolumeMismatch", "VolumeMismatch")),
+    "14-14": Case(used(marks=BY_US, **BLOCK), [claim(**BLOCK)]),
     "nothing of an NFS volume is deleted": Case(
         used(policy="Delete", nfs={"server": "s", "path": "/"}),
         [],
@@ -230,6 +235,31 @@ def test_a_directory_that_is_not_ours_stays(tmp_path: Path) -> None:
     assert scene.volume("v")["status"] == {"phase": "Failed", "message": "not /etc"}
     assert scene.run("deletions", "v", raises=DeletionError).events == []  # said once
     assert tmp_path.exists()
+
+
+def test_a_volume_of_ours_without_a_directory_is_looked_at_once() -> None:  # 8-4
+    scene = Scene([used(policy="Delete", phase="Released", marks=PROVISIONED)])
+    why = 'failed to create deleter for volume "v": spec.PersistentVolumeSource.HostPath is nil'
+    driven = scene.run("deletions", "v", raises=TerminalError)
+    assert driven.events == [("Warning", "VolumeFailedDelete", why)]
+    assert scene.volume("v")["status"] == {"phase": "Failed", "message": why}
+
+
+def test_a_deletion_that_failed_is_tried_again(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # 8-5, 9-1
+    def fail(path: str) -> None:
+        raise OSError(f"{path} is busy")
+
+    scene = Scene([of_directory(directory, finalizers=("kubernetes.io/pv-controller",))])
+    with monkeypatch.context() as failing:
+        failing.setattr(provisioning, "delete_directory", fail)
+        scene.sync_volume("v")
+        driven = scene.run("deletions", "v", raises=DeletionError)
+    ((type_, reason, message),) = driven.events
+    assert (type_, reason) == ("Warning", "VolumeFailedDelete")
+    assert message.endswith("is busy")
+    assert scene.volume("v")["status"] == {"phase": "Failed", "message": message}
+    assert scene.settle_volume("v") == []
+    assert gone(scene)
 
 
 # Recycling.
