@@ -105,18 +105,21 @@ def _plan_node(
     now: float,
     seconds_left: Callable[[str], float],
 ) -> None:
-    running, is_held = [], False
+    running, is_held, has_failed = [], False, False
     for pod in pods:
         facts = pod.facts
         if facts.deleting:
             continue
         namespace, name = split_key(pod.key)
         if facts.phase == "Failed":
+            if has_failed:
+                continue  # its node's backoff begins with the one that is deleted now, whose deletion brings us back
             left = seconds_left(node)
             if left > 0:
                 plan.wait = left if plan.wait is None else min(plan.wait, left)
                 is_held = True
                 continue
+            has_failed = True
             plan.failed.append(node)
             text = f"Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it"
             plan.events.append(("Warning", "FailedDaemonPod", text))

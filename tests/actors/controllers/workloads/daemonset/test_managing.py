@@ -62,6 +62,7 @@ PLANS = {
     "one is going: none comes before it is gone": (N0, [owned("a", "n0", **GONE)], 0, 0),
     "one that has ended is going": (N0, [owned("a", "n0", phase="Failed", **GONE)], 1, 0),
     "a failed one": (N0, [owned("a", "n0", phase="Failed")], 0, 1),
+    "two failed ones: one at a time": (N0, [owned(n, "n0", phase="Failed") for n in "ab"], 0, 1),
     "a failed one and three": (N0, [owned("f", "n0", phase="Failed"), *(owned(n, "n0") for n in "abc")], 0, 3),
     "a succeeded one": (N0, [owned("a", "n0", phase="Succeeded")], 0, 1),
     "NoSchedule: who is there stays": ([node("n0", taints=[NO_SCHEDULE])], [owned("a", "n0")], 0, 0),

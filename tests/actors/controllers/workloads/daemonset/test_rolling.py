@@ -9,10 +9,10 @@ import pytest
 
 from actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, Rolling, daemon_spec
 from actors.controllers.workloads.daemonset.rolling import Limits, limits_of
-from protocols.objects import Object
+from protocols.objects import Object, labels_of, name_of
 from protocols.pods import pod_facts
 from protocols.resources import NODES, PODS
-from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned
+from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, ready
 
 Build = Callable[..., Scene]
 
@@ -77,6 +77,22 @@ def test_unavailable_pods_use_up_the_limit(scene: Build, most: int, gone: int) -
         one.edit(pod, lambda one: {**one, "status": {"phase": "Running"}})
     one.change(image="v2", unavailable=most, generation=2)
     assert one.counted() == (0, gone)
+
+
+def test_unavailable_old_pods_go_though_unavailable_new_ones_have_used_up_the_limit(scene: Build) -> None:
+    """15 of 20 pods are new and 5 old; none is available, but for 3 old ones."""
+    one = scene(daemon_set(), nodes=nodes(20))
+    one.counted()
+    old_labels = labels_of(one.pods()[0])
+    one.change(image="v2", unavailable=3, generation=2)
+    assert [one.counted(), one.counted()] == [(0, 20), (20, 0)]
+    for pod in one.pods()[:5]:
+        one.edit(pod, lambda one: {**one, "metadata": {**one["metadata"], "labels": old_labels}})
+    for pod in one.pods()[:3]:
+        one.edit(pod, lambda one: ready(one, "2026-01-01T00:00:00Z"))
+    kept = [name_of(pod) for pod in one.pods()[:3]]
+    assert [one.counted(), one.counted(), one.counted()] == [(0, 2), (2, 0), (0, 0)]
+    assert [name_of(pod) for pod in one.pods() if labels_of(pod) == old_labels] == kept
 
 
 def test_with_on_delete_nothing_goes(scene: Build) -> None:
