@@ -1,7 +1,8 @@
 """The history of a DaemonSet or StatefulSet in the API: which ControllerRevisions are its own, and new ones.
 
 Source: kubernetes v1.36 pkg/controller/history/controller_history.go (ListControllerRevisions,
-CreateControllerRevision, UpdateControllerRevision); controller_ref_manager.go, ClaimControllerRevisions.
+CreateControllerRevision, UpdateControllerRevision); controller_ref_manager.go, ClaimControllerRevisions;
+statefulset/stateful_set.go, adoptOrphanRevisions.
 """
 
 from __future__ import annotations
@@ -26,20 +27,22 @@ from runtime.tables.overlay import Lister, UnreadableError
 
 
 def claim_revisions(
-    lister: Lister, *, owner: Object, owners: Resource, matches: Callable[[Mapping[str, str]], bool]
+    lister: Lister, *, owner: Object, owners: Resource, matches: Callable[[Mapping[str, str]], bool], releases: bool
 ) -> Step[list[Object]]:
-    """The owner's revisions: those it has and selects, and orphans that it adopts; those it selects no more go.
+    """The owner's revisions: those it has and selects, and orphans that it adopts.
 
-    lister: of ControllerRevisions. Raises CommandFailed as `claim` does, UnreadableError where one cannot be read: it
-    may be the current one.
+    lister: of ControllerRevisions. releases: those that it selects no more lose their owner, as a DaemonSet has it;
+    else they stay its own, and count for nothing. Raises CommandFailed as `claim` does, UnreadableError where one
+    cannot be read: it may be the current one.
     """
     doubt = lister.in_doubt(namespace_of(owner), owner=uid_of(owner))
     if doubt is not None:
         raise UnreadableError(CONTROLLER_REVISIONS, doubt)
-    candidates = lister.entries_owned_by(uid_of(owner)) + lister.orphan_entries(namespace_of(owner))
-    claimed = yield from claim(
-        candidates, lister=lister, owner=owner, owners=owners, matches=matches, look=look_into(lister)
-    )
+    look, its_own = look_into(lister), lister.entries_owned_by(uid_of(owner))
+    if not releases:
+        its_own = [entry for entry in its_own if matches(look(entry).labels)]
+    candidates = [*its_own, *lister.orphan_entries(namespace_of(owner))]
+    claimed = yield from claim(candidates, lister=lister, owner=owner, owners=owners, matches=matches, look=look)
     return [lister.object_of(entry) for entry in claimed]
 
 

@@ -77,7 +77,9 @@ def ensure_history(daemon_set: Object, spec: DaemonSpec, *, revisions: Lister, p
 
     Raises CommandFailed. Source: constructHistory.
     """
-    claimed = yield from claim_revisions(revisions, owner=daemon_set, owners=DAEMONSETS, matches=spec.selector.matches)
+    claimed = yield from claim_revisions(
+        revisions, owner=daemon_set, owners=DAEMONSETS, matches=spec.selector.matches, releases=True
+    )
     data = template_data(daemon_set)
     current: list[Object] = []
     old: list[Object] = []

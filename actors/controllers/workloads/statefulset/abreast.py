@@ -11,6 +11,7 @@ from protocols.messages.commands import Command
 from protocols.messages.outcomes import CommandFailed
 from runtime.tables.overlay import UnreadableError
 
+MOST = 500  # steps that are under way at once
 FAILURES = (CommandFailed, RetryQuietly, UnreadableError)  # what a step raises of its object, and not of our bugs
 
 
@@ -47,7 +48,7 @@ def abreast(steps: Iterable[Step[Any]]) -> Step[list[Exception]]:
 
 
 def slow_start_abreast(steps: Iterable[Step[Any]]) -> Step[None]:
-    """In batches of 1, 2, 4, …; raises the first failure of a batch, which is then the last.
+    """In batches of 1, 2, 4, … and at most MOST; raises the first failure of a batch, which is then the last.
 
     Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go, slowStartBatch.
     """
@@ -57,4 +58,4 @@ def slow_start_abreast(steps: Iterable[Step[Any]]) -> Step[None]:
         failures = yield from abreast(batch)
         if failures:
             raise failures[0]
-        size *= 2
+        size = min(2 * size, MOST)

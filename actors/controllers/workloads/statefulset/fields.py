@@ -72,7 +72,7 @@ def stateful_set(obj: Object) -> StatefulSet:
     strategy = _map(spec, "updateStrategy", "spec.")
     rolling = _map(strategy, "rollingUpdate", "spec.updateStrategy.")
     start = _count(_map(spec, "ordinals", "spec."), "start", 0, "spec.ordinals.")
-    limit = spec.get("revisionHistoryLimit", 10)
+    limit = 10 if spec.get("revisionHistoryLimit") is None else spec["revisionHistoryLimit"]
     if type(limit) is not int:
         raise ValueError(f"spec.revisionHistoryLimit is a whole number, got {limit!r}")
     selector = _map(spec, "selector", "spec.")

@@ -81,7 +81,7 @@ class PodControl:
             member = member._replace(uid=uid_of(decode_object(outcome.body)))
         else:
             failure = CommandFailed(command, outcome)
-        yield from self._own_claims(member)
+        yield from self._own_claims_of(member)
         yield from self._report("Create", name, failure)
         if failure is not None:
             raise failure
@@ -91,7 +91,7 @@ class PodControl:
         """Create the claims that a pending pod waits for. Raises as `create` does."""
         member = self._member(pod, ordinal)
         yield from self._create_claims(member.name, ordinal)
-        yield from self._own_claims(member)
+        yield from self._own_claims_of(member)
 
     def keep(self, pod: Entry, ordinal: int) -> Step[None]:
         """Give the pod its labels and volumes, and its claims their owners, where they are others."""
@@ -107,7 +107,7 @@ class PodControl:
             yield from self._report("Update", member.name, err)
             raise
         if not has_claims:
-            yield from self._own_claims(member)
+            yield from self._own_claims_of(member)
         if not is_itself:
             try:
                 yield from self._update(pod, ordinal)
@@ -117,7 +117,7 @@ class PodControl:
         yield from self._report("Update", member.name, None)
 
     def own_claims(self, pod: Entry, ordinal: int) -> Step[None]:
-        """Give its claims the owners that the retention policy wants."""
+        """Give its claims the owners that the retention policy wants, before a pod goes. Raises CommandFailed."""
         yield from self._own_claims(self._member(pod, ordinal))
 
     def delete(self, pod: Entry) -> Step[None]:
@@ -188,8 +188,15 @@ class PodControl:
         if going:
             raise ClaimGoing(aggregate(going))
 
+    def _own_claims_of(self, member: Member) -> Step[None]:
+        """As own_claims, for a pod that stays: what fails is said of the pod."""
+        try:
+            yield from self._own_claims(member)
+        except CommandFailed as err:
+            yield from self._report("Update", member.name, err)
+            raise
+
     def _own_claims(self, member: Member) -> Step[None]:
-        """Raises CommandFailed, after an event about the pod."""
         for claim in self._known_claims(member.ordinal):
             name = name_of(claim)
             if has_other_controller(claim, self._set, member):
@@ -203,9 +210,7 @@ class PodControl:
             command = update(PERSISTENT_VOLUME_CLAIMS, with_its_owners(claim, self._set, member))
             outcome = yield from perform(command)
             if not isinstance(outcome, Done):
-                failed = _failed(command, outcome, f"could not update claim {name} for delete policy ownerRefs")
-                yield from self._report("Update", member.name, failed)
-                raise failed
+                raise _failed(command, outcome, f"could not update claim {name} for delete policy ownerRefs")
 
     def _known_claims(self, ordinal: int) -> list[Object]:
         """Those of its claims that are there."""

@@ -87,7 +87,7 @@ class StatefulSetReconciler:
         obj = self._sets.object_of(entry)
         found = stateful_set(obj)
         known = yield from claim_revisions(
-            self._revisions, owner=obj, owners=STATEFULSETS, matches=found.selector.matches
+            self._revisions, owner=obj, owners=STATEFULSETS, matches=found.selector.matches, releases=False
         )
         pods = yield from claim(
             [*self._pods.entries_owned_by(entry.uid), *self._pods.orphan_entries(found.namespace)],

@@ -35,12 +35,13 @@ def bench_of(*revisions: Object) -> Bench:
     return Bench({STATEFULSETS: [SET], CONTROLLER_REVISIONS: list(revisions)})
 
 
-def kept_by(bench: Bench) -> Any:
+def kept_by(bench: Bench, *, releases: bool = True) -> Any:
     def steps() -> Any:
-        lister = bench.tables[CONTROLLER_REVISIONS]
-        found.extend((yield from claim_revisions(lister, owner=SET, owners=STATEFULSETS, matches=selector.matches)))
+        lister, matches = bench.tables[CONTROLLER_REVISIONS], map_selector(WEB).matches
+        claimed = yield from claim_revisions(lister, owner=SET, owners=STATEFULSETS, matches=matches, releases=releases)
+        found.extend(claimed)
 
-    selector, found = map_selector(WEB), []
+    found: list[Object] = []
     driven = drive_steps(steps(), bench.accept, tables=bench.tables)
     return sorted(map(name_of, found)), [command.key for command in driven.of(Patch)]
 
@@ -50,6 +51,12 @@ def test_own_revisions_are_kept_orphans_adopted_and_others_released() -> None:
         revision("a"), revision("b", owned=False), revision("c", labels={}), revision("d", owned=False, labels={})
     )
     assert kept_by(bench) == (["a", "b"], ["default/b", "default/c"])
+
+
+def test_what_is_selected_no_more_may_stay_with_its_owner() -> None:
+    """As a StatefulSet has it: the garbage collector takes it with its owner."""
+    bench = bench_of(revision("a"), revision("b", owned=False), revision("c", labels={}))
+    assert kept_by(bench, releases=False) == (["a", "b"], ["default/b"])
 
 
 def test_nothing_is_concluded_while_a_revision_cannot_be_read() -> None:

@@ -8,7 +8,7 @@ from actors.controllers.workloads.statefulset.pod_control import ClaimGoing
 from actors.controllers.workloads.statefulset.spec import SPEC, sets_of_claim
 from actors.reconciliation import Change
 from actors.simulation.driving import bodies
-from protocols.messages.commands import Create, Update
+from protocols.messages.commands import Create, Delete, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Outcome
 from protocols.objects import encode_object, name_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
@@ -126,6 +126,16 @@ def test_a_claim_that_cannot_be_owned_is_told() -> None:
     driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandFailed)
     why = "could not update claim data-web-0 for delete policy ownerRefs: no"
     assert ("Warning", "FailedUpdate", f"Update Pod web-0 in StatefulSet web failed error: {why}") in driven.events
+
+
+def test_a_claim_of_a_pod_that_goes_has_its_owner_before_the_pod_is_deleted() -> None:
+    obj = a_set(0, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
+    scene = Scene(obj, member(0, claims=["data"]), claims=[a_claim("data-web-0")])
+    driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandFailed)
+    assert (driven.of(Delete), driven.events) == ([], [])
+    driven = scene.sync()
+    assert owned_claims(driven) == {"data-web-0": ["Pod"]}
+    assert [command.key for command in driven.of(Delete)] == ["default/web-0"]
 
 
 def test_a_pod_that_lost_its_label_gets_it_back() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import RequeueAfter
-from actors.simulation.driving import NOW, created_names, deleted_keys
+from actors.controllers.workloads.statefulset.abreast import slow_start_abreast
+from actors.reconciliation import RequeueAfter, get_live, perform
+from actors.simulation.driving import NOW, Bench, created_names, deleted_keys, drive_steps
 from protocols.messages.commands import Create, Delete
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Forbidden, NotFound, Outcome
 from protocols.resources import PODS, STATEFULSETS
@@ -55,6 +56,13 @@ def test_in_parallel_all_are_created_in_batches_that_grow() -> None:
     assert [len(batch) for batch in batches if batch] == [1, 2, 3]
     assert made(driven) == ["web-0", "web-1", "web-2", "web-4", "web-5", "web-6"]
     assert (status_written(driven) or {})["replicas"] == 7
+
+
+def test_no_batch_is_larger_than_500() -> None:
+    bench = Bench({PODS: []})
+    steps = (perform(get_live(PODS, "default/web-0")) for _ in range(1100))
+    driven = drive_steps(slow_start_abreast(steps), bench.accept, tables=bench.tables)
+    assert [len(batch) for batch in driven.batches] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 89]
 
 
 def test_in_parallel_a_thousand_are_there_after_two_syncs() -> None:

@@ -77,6 +77,12 @@ def test_history_beyond_the_limit_goes_but_not_what_a_pod_has() -> None:
     assert deleted_keys(driven) == [f"default/{called(image)}" for image in ("v2", "v3")]
 
 
+def test_without_a_limit_ten_stay() -> None:
+    known = [revision(f"v{number}", number) for number in range(1, 13)]
+    obj = a_set(0, image="v12", revisionHistoryLimit=None)
+    assert deleted_keys(Scene(obj, revisions=known).sync()) == [f"default/{called('v1')}"]
+
+
 def test_a_negative_limit_keeps_all() -> None:
     known = [revision(f"v{number}", number) for number in range(1, 6)]
     assert deleted_keys(Scene(a_set(0, image="v5", revisionHistoryLimit=-1), revisions=known).sync()) == []
@@ -139,7 +145,9 @@ def test_a_status_that_cannot_be_written_is_tried_again() -> None:
         is_status = isinstance(command, Update) and command.resource == STATEFULSETS.id
         return Conflict("newer") if is_status else scene.bench.accept(command)
 
-    scene.sync(answer, raises=CommandFailed)
+    driven = scene.sync(answer, raises=CommandFailed)
+    assert len([one for one in driven.of(Update) if one.subresource == "status"]) == 2  # to a newer version, once
+    assert status_written(scene.sync()) is not None
 
 
 @pytest.mark.parametrize(
