@@ -29,7 +29,7 @@ _DIGITS = 18  # of a decimal number that Go keeps as an int64
 _INT64 = range(-(2**63), 2**63)
 
 
-class _Field(NamedTuple):
+class StructField(NamedTuple):
     """key: its name in JSON; "" for one whose fields stand among those of the struct."""
 
     name: str
@@ -68,7 +68,7 @@ def _plain(value: Any, type: str) -> str:
             return _int_or_string(value)
         case "v1.Time":
             return _ZERO_TIME  # a template was never created
-    fields = _structs().get(type)
+    fields = structs().get(type)
     if fields is None:
         return value if isinstance(value, str) else ""
     given: Mapping[str, Any] = value if isinstance(value, dict) else {}
@@ -125,12 +125,13 @@ def _parsed(text: str) -> tuple[int, int, str, str]:
 
 
 @cache
-def _structs() -> Mapping[str, tuple[_Field, ...]]:
+def structs() -> Mapping[str, tuple[StructField, ...]]:
+    """Go's structs, each with its fields in Go's order."""
     lines = STRUCTS.strip().replace("\n  ", " ").splitlines()
     return {type: tuple(map(_field, words)) for type, *words in (line.split() for line in lines)}
 
 
-def _field(word: str) -> _Field:
+def _field(word: str) -> StructField:
     named, _, type = word.partition(":")
     name, differs, key = named.partition("=")
-    return _Field(name, key if differs else name[:1].lower() + name[1:], type)
+    return StructField(name, key if differs else name[:1].lower() + name[1:], type)

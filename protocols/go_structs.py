@@ -1,13 +1,11 @@
-"""Go's structs of pod templates: their fields in the order of their declaration, which a hash depends on.
+"""Go's structs of pod templates; `python -m runtime.apiserver.schema.generate.go_structs` makes this file.
 
-    v1.ContainerPort Name:string HostPort:int32 …    a struct, then its fields: name and type
+    v1.ContainerPort Name:string HostPort:int32 …    a struct, then its fields in Go's order: name and type
     VolumeDevice=volumeDevices    a field whose name in JSON does not follow from its own; nothing after "=": its fields
                                   stand among those of the struct that it is in
     *     a pointer    []    a slice    map[…]    a map
 
 A type that is not here is a string under a name of its own.
-
-Source: kubernetes v1.36 staging/src/k8s.io/api/core/v1/types.go and apimachinery/pkg/apis/meta/v1/types.go.
 """
 
 STRUCTS = """
