@@ -8,6 +8,7 @@ errors.py                    several errors as one text
 names.py, patterns.py        what names and labels may be; regular expressions as Go has them
 selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py,
 addresses.py                 values inside of objects
+shapes.py                    whether the fields of an object are of the types that they are to be
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
 pods.py, nodes.py, services.py, budgets.py, mounted_secrets.py
                              what is asked of pods, nodes, Services and PodDisruptionBudgets

@@ -30,6 +30,7 @@ from protocols.late_methods import dataclass
 from protocols.messages.outcomes import Done, NotFound
 from protocols.objects import Key, Object, decode_object, is_deleting, key_of
 from protocols.resources import JOBS
+from protocols.shapes import COUNT, TEXT, TIME, check
 from protocols.times import parse_time
 from runtime.flags.declaration import flag
 from runtime.metrics.registry import Family
@@ -60,6 +61,10 @@ class TtlAfterFinishedOptions(ControllerOptions):
     )
 
 
+_CONDITIONS = [{"type": TEXT, "status": TEXT, "lastTransitionTime": TIME}]
+_SPEC, _STATUS = {"ttlSecondsAfterFinished": COUNT}, {"conditions": _CONDITIONS}
+
+
 class Times(NamedTuple):
     """Of a finished Job, in Unix seconds."""
 
@@ -70,18 +75,20 @@ class Times(NamedTuple):
 def times_of(job: Object) -> Times | None:
     """None if the Job stays: it has not finished, is being deleted, or has no time to live.
 
-    Raises ValueError on a Job that does not say when it finished.
+    Raises ValueError on a Job that does not say when it finished, and on a malformed one.
     """
+    check(job, {"spec": _SPEC})
     seconds = (job.get("spec") or {}).get("ttlSecondsAfterFinished")
     if seconds is None or is_deleting(job):
         return None
+    check(job, {"status": _STATUS})
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition.get("type") in FINISHED and condition.get("status") == "True":
             at = condition.get("lastTransitionTime")
             if not at:
                 raise ValueError(f"unable to find the time when the Job {key_of(job)} finished")
             finished = parse_time(at)
-            return Times(finished, finished + float(seconds))
+            return Times(finished, finished + seconds)
     return None
 
 
@@ -125,7 +132,7 @@ class TtlAfterFinished:
         """Seconds until its time is up, negative after that; None if it stays."""
         try:
             times = times_of(job)
-        except (ValueError, TypeError) as err:
+        except ValueError as err:
             raise TerminalError(str(err)) from err
         if times is None:
             return None

@@ -5,13 +5,14 @@ Source: kubernetes v1.36 staging/src/k8s.io/api/batch/v1/types.go, pkg/controlle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocols.conditions import is_true
 from protocols.late_methods import dataclass
 from protocols.objects import Object
 from protocols.selectors import LabelSelector, label_selector_of
+from protocols.shapes import COUNT, FLAG, MAP, NUMBER, TEXT, TIME, check
 from protocols.times import parse_time
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
@@ -22,6 +23,35 @@ CONTROLLER = "kubernetes.io/job-controller"  # of spec.managedBy
 NON_INDEXED, INDEXED = "NonIndexed", "Indexed"
 ENDS = ("Complete", "Failed")  # conditions
 NO_LIMIT = 2**31 - 1
+BACKOFF_LIMIT = 6  # unless indexes have limits of their own
+
+_ON_EXIT_CODES = {"containerName": TEXT, "operator": TEXT, "values": [NUMBER]}
+_FAILURE_RULE = {"action": TEXT, "onExitCodes": _ON_EXIT_CODES, "onPodConditions": [{"type": TEXT, "status": TEXT}]}
+_SPEC = {
+    "selector": MAP,
+    "template": {"metadata": MAP, "spec": {"restartPolicy": TEXT}},
+    "completionMode": TEXT,
+    "parallelism": COUNT,
+    "completions": COUNT,
+    "suspend": FLAG,
+    "backoffLimit": COUNT,
+    "activeDeadlineSeconds": COUNT,
+    "backoffLimitPerIndex": COUNT,
+    "maxFailedIndexes": COUNT,
+    "podReplacementPolicy": TEXT,
+    "podFailurePolicy": {"rules": [_FAILURE_RULE]},
+    "successPolicy": {"rules": [{"succeededIndexes": TEXT, "succeededCount": COUNT}]},
+}
+_CONDITIONS = [{"type": TEXT, "status": TEXT, "reason": TEXT, "message": TEXT}]
+_STATUS = {
+    "startTime": TIME,
+    "succeeded": COUNT,
+    "failed": COUNT,
+    "uncountedTerminatedPods": {"succeeded": [TEXT], "failed": [TEXT]},
+    "completedIndexes": TEXT,
+    "failedIndexes": TEXT,
+    "conditions": _CONDITIONS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,34 +91,35 @@ def job_spec(job: Object) -> JobSpec:
 
     restarts: containers that fail are started again in their pod (restartPolicy OnFailure).
     """
-    spec = _map(job, "spec", "spec")
-    template = _map(spec, "template", "spec.template")
-    pod = _map(template, "spec", "spec.template.spec")
+    check(job, {"spec": _SPEC})
+    spec = job.get("spec") or {}
+    template = spec.get("template") or {}
     selector = label_selector_of(spec.get("selector"))
     if selector.empty:
         raise ValueError("spec.selector is empty")  # it would adopt every orphan of its namespace
     is_indexed = spec.get("completionMode") == INDEXED
-    completions = _number(spec, "completions")
+    completions = spec.get("completions")
     if is_indexed and completions is None:
         raise ValueError("spec.completions is a number where completionMode is Indexed, got None")
     failure_rules = _rules(spec, "podFailurePolicy")
+    limit_per_index = spec.get("backoffLimitPerIndex")
     replaces_failed = spec.get("podReplacementPolicy") == "Failed"
     return JobSpec(
         selector=selector,
         template=template,
-        parallelism=_number(spec, "parallelism", 1) or 0,
+        parallelism=_or(spec.get("parallelism"), 1),
         completions=completions,
         is_indexed=is_indexed,
         is_suspended=spec.get("suspend") is True,
-        backoff_limit=_number(spec, "backoffLimit", 6) or 0,
-        deadline=_number(spec, "activeDeadlineSeconds"),
-        limit_per_index=_number(spec, "backoffLimitPerIndex"),
-        most_failed_indexes=_number(spec, "maxFailedIndexes"),
+        backoff_limit=_or(spec.get("backoffLimit"), BACKOFF_LIMIT if limit_per_index is None else NO_LIMIT),
+        deadline=spec.get("activeDeadlineSeconds"),
+        limit_per_index=limit_per_index,
+        most_failed_indexes=spec.get("maxFailedIndexes"),
         failure_rules=failure_rules,
         success_rules=_rules(spec, "successPolicy"),
         only_failed=replaces_failed or failure_rules is not None,
         replaces_failed=replaces_failed,
-        restarts=pod.get("restartPolicy") == "OnFailure",
+        restarts=(template.get("spec") or {}).get("restartPolicy") == "OnFailure",
     )
 
 
@@ -110,70 +141,44 @@ class JobStatus:
 
 def job_status(status: Mapping[str, Any]) -> JobStatus:
     """Raises ValueError that names the field of the wrong type."""
+    check(status, _STATUS, "status")
     started = status.get("startTime")
-    uncounted = _map(status, "uncountedTerminatedPods", "status.uncountedTerminatedPods")
-    conditions = status.get("conditions") or []
-    if not isinstance(conditions, list):
-        raise ValueError(f"status.conditions is a list, got {conditions!r}")
+    uncounted = status.get("uncountedTerminatedPods") or {}
     return JobStatus(
         started=None if started is None else parse_time(started),
-        succeeded=_number(status, "succeeded", 0, "status") or 0,
-        failed=_number(status, "failed", 0, "status") or 0,
-        uncounted_succeeded=_uids(uncounted, "succeeded"),
-        uncounted_failed=_uids(uncounted, "failed"),
+        succeeded=status.get("succeeded") or 0,
+        failed=status.get("failed") or 0,
+        uncounted_succeeded=tuple(uncounted.get("succeeded") or ()),
+        uncounted_failed=tuple(uncounted.get("failed") or ()),
         completed_indexes=status.get("completedIndexes") or "",
         failed_indexes=status.get("failedIndexes"),
-        conditions=conditions,
+        conditions=status.get("conditions") or [],
     )
 
 
 def status_of(job: Object) -> Object:
     """Raises ValueError on a status that is no map."""
-    return _map(job, "status", "status")
+    check(job, {"status": MAP})
+    return job.get("status") or {}
 
 
 def is_finished(job: Object) -> bool:
-    """Complete or Failed: nothing is done with its pods any more."""
+    """Complete or Failed: nothing is done with its pods any more. Raises ValueError on malformed conditions."""
+    check(job, {"status": {"conditions": _CONDITIONS}})
     conditions = (job.get("status") or {}).get("conditions") or ()
     return any(is_true(conditions, end) for end in ENDS)
 
 
 def manager_elsewhere(job: Object) -> str | None:
-    """Who manages it, where that is another controller."""
+    """Who manages it, where that is another controller. Raises ValueError on what is no name."""
+    check(job, {"spec": {"managedBy": TEXT}})
     manager = (job.get("spec") or {}).get("managedBy")
-    return None if manager is None or manager == CONTROLLER else str(manager)
+    return None if manager is None or manager == CONTROLLER else manager
 
 
-def _map(of: Mapping[str, Any], name: str, path: str) -> Object:
-    value = of.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{path} is a map, got {value!r}")
-    return value
+def _rules(spec: Mapping[str, Any], policy: str) -> Sequence[Object] | None:
+    return None if spec.get(policy) is None else spec[policy].get("rules") or ()
 
 
-def _number(of: Mapping[str, Any], name: str, default: int | None = None, path: str = "spec") -> int | None:
-    value = of.get(name)
-    if value is None:
-        return default
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{path}.{name} is a number from 0 on, got {value!r}")
-    return value
-
-
-def _rules(spec: Mapping[str, Any], name: str) -> Sequence[Object] | None:
-    policy = spec.get(name)
-    if policy is None:
-        return None
-    rules = policy.get("rules") if isinstance(policy, dict) else None
-    if not isinstance(rules, list):
-        raise ValueError(f"spec.{name} has rules, got {policy!r}")
-    return rules
-
-
-def _uids(of: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    uids: Iterable[Any] = of.get(name) or ()
-    if not isinstance(uids, list | tuple):
-        raise ValueError(f"status.uncountedTerminatedPods.{name} is a list, got {uids!r}")
-    return tuple(uids)
+def _or(number: int | None, default: int) -> int:
+    return default if number is None else number

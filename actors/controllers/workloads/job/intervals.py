@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_INTERVAL = re.compile(r"[+-]?[0-9]+")
+_INTERVAL = re.compile(r"[+-]?[0-9]{1,19}")  # of 64 bits
 
 
 class Interval(NamedTuple):

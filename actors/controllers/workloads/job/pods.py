@@ -14,10 +14,22 @@ from protocols.conditions import find_condition
 from protocols.integers import INT32
 from protocols.objects import Object, annotations_of, metadata
 from protocols.pods import PodFacts, is_active, is_terminating
+from protocols.shapes import MAP, NUMBER, TEXT, TIME, check
 from protocols.times import parse_time
 from runtime.tables.table import Entry
 
-_NUMBER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")  # of 64 bits
+_TERMINATED = {"exitCode": NUMBER, "finishedAt": TIME}
+_CONTAINERS = [{"name": TEXT, "restartCount": NUMBER, "state": {"terminated": _TERMINATED}}]
+_SHAPE = {
+    "metadata": {"annotations": MAP, "deletionGracePeriodSeconds": NUMBER},
+    "spec": {"initContainers": [{"name": TEXT, "restartPolicy": TEXT}]},
+    "status": {
+        "containerStatuses": _CONTAINERS,
+        "initContainerStatuses": _CONTAINERS,
+        "conditions": [{"type": TEXT, "status": TEXT, "lastTransitionTime": TIME}],
+    },
+}
 
 
 class JobPod:
@@ -41,8 +53,14 @@ class JobPod:
 
     @property
     def object(self) -> Object:
+        """Raises ValueError on a malformed one."""
         if self._object is None:
-            self._object = self._look(self.entry)
+            pod = self._look(self.entry)
+            try:
+                check(pod, _SHAPE)
+            except ValueError as err:
+                raise ValueError(f"Pod {self.entry.key}: {err}") from err
+            self._object = pod
         return self._object
 
     @property

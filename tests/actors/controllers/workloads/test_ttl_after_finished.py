@@ -179,3 +179,12 @@ def test_a_job_goes_when_its_time_is_up_and_no_sooner(cluster: SimulatedCluster)
 def _template() -> Object:
     template = pod_template(labels={})
     return {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
+
+
+@pytest.mark.parametrize("ttl", [{}, "10", -1, 1.5])
+def test_a_time_to_live_that_is_no_number_is_said_and_hides_the_job_from_nobody(ttl: object) -> None:
+    malformed = job(ttl)
+    assert list(SPEC.indexes[0].values_of(malformed)) == ["true"]
+    driven = Scene(malformed).sync(raises=TerminalError)
+    assert driven.commands == []
+    assert str(driven.error) == f"spec.ttlSecondsAfterFinished is a number from 0 on, got {ttl!r}"

@@ -1,0 +1,73 @@
+"""The shapes of objects: which types their fields have.
+
+A server keeps to them. One that is older, or a proxy in front of it, may not, and what a controller would do with a
+text in the place of a number nobody knows. So it checks first, and says which field is wrong.
+
+A shape is one of
+    TEXT, FLAG, NUMBER, COUNT, TIME, QUANTITY, MAP
+    {"name": shape, ...}    a map; other names are not looked at
+    [shape]                 a list of such
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from protocols.quantities import parse_quantity
+from protocols.times import parse_time
+
+
+class Kind(NamedTuple):
+    """words: "is ...", as the error says it."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+Shape = Kind | Mapping[str, Any] | list[Any]
+
+
+def _reads(read: Callable[[Any], object]) -> Callable[[Any], bool]:
+    """Whether it can be read by this function, which raises ValueError."""
+
+    def fits(value: Any) -> bool:
+        try:
+            read(value)
+        except ValueError:
+            return False
+        return True
+
+    return fits
+
+
+TEXT = Kind("a string", lambda value: isinstance(value, str))
+FLAG = Kind("true or false", lambda value: isinstance(value, bool))
+NUMBER = Kind("a number", lambda value: type(value) is int)
+COUNT = Kind("a number from 0 on", lambda value: type(value) is int and value >= 0)
+TIME = Kind("an RFC 3339 time", _reads(parse_time))
+QUANTITY = Kind("a quantity", _reads(parse_quantity))
+MAP = Kind("a map", lambda value: isinstance(value, dict))
+
+
+def check(value: Any, shape: Shape, at: str = "") -> None:
+    """at: the path to the value, for the error: "spec.template".
+
+    A field that is missing, or null, is of any shape. Raises ValueError that names the first field that is of another
+    one: "spec.rules[1].count is a number, got 'x'".
+    """
+    match shape:
+        case Kind(words, fits):
+            if not fits(value):
+                raise ValueError(f"{at} is {words}, got {value!r:.80}")
+        case list():
+            if not isinstance(value, list):
+                raise ValueError(f"{at} is a list, got {value!r:.80}")
+            for number, each in enumerate(value):
+                check(each, shape[0], f"{at}[{number}]")
+        case _:
+            if not isinstance(value, dict):
+                raise ValueError(f"{at} is a map, got {value!r:.80}")
+            for name, inner in shape.items():
+                if value.get(name) is not None:
+                    check(value[name], inner, f"{at}.{name}" if at else name)

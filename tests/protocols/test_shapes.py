@@ -1,0 +1,52 @@
+"""The types of an object's fields: which are right, and what is said of one that is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocols.shapes import COUNT, FLAG, MAP, NUMBER, QUANTITY, TEXT, TIME, Shape, check
+
+SHAPE: Shape = {"spec": {"rules": [{"count": NUMBER}], "labels": MAP}}
+
+
+@pytest.mark.parametrize(
+    ("shape", "right", "wrong"),
+    [
+        (TEXT, ["", "a"], [1, [], {}]),
+        (FLAG, [True, False], [0, "true"]),
+        (NUMBER, [0, -1, 2**70], [True, 1.0, "1"]),
+        (COUNT, [0, 7], [-1, False, "1"]),
+        (TIME, ["2026-01-02T03:04:05Z"], ["2026-13-01T00:00:00Z", "", 7]),
+        (QUANTITY, ["100m", 1, "1e3", 0.5], ["NaN", "x", [], True]),
+        (MAP, [{}, {"a": None}], [[], "x"]),
+        ([TEXT], [[], ["a"]], ["a", [None], [1]]),
+        (
+            SHAPE,
+            [{}, {"spec": None}, {"spec": {"rules": None, "other": 1}}],
+            ["x", {"spec": 1}, {"spec": {"rules": {}}}],
+        ),
+    ],
+)
+def test_a_value_is_of_a_shape_or_not(shape: Shape, right: list[Any], wrong: list[Any]) -> None:
+    for value in right:
+        check(value, shape, "field")
+    for value in wrong:
+        with pytest.raises(ValueError, match="field"):
+            check(value, shape, "field")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"spec": {"rules": [{}, {"count": "x"}]}}, "spec.rules[1].count is a number, got 'x'"),
+        ({"spec": {"rules": [None]}}, "spec.rules[0] is a map, got None"),
+        ({"spec": {"rules": "all"}}, "spec.rules is a list, got 'all'"),
+        ({"spec": {"labels": "a" * 200}}, f"spec.labels is a map, got '{'a' * 79}"),
+    ],
+)
+def test_the_field_that_is_wrong_is_named(value: Any, text: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        check(value, SHAPE)
+    assert str(raised.value) == text
