@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from actors.controllers.shared.pod_control import is_namespace_terminating
+from actors.controllers.workloads.cronjob.fields import check_cron_job, check_job
 from actors.controllers.workloads.cronjob.jobs import COMPLETE, FAILED, end_of, job_name, job_of, slot_of, surplus
 from actors.controllers.workloads.cronjob.schedules import names_zone, schedule_of, zone_of
 from actors.controllers.workloads.cronjob.slots import (
@@ -95,8 +96,11 @@ class CronJobReconciler:
         if cron_job is None:
             self._seen.pop(key, None)
             return None
+        check_cron_job(cron_job)
         rescheduled = self._is_rescheduled(key, cron_job)
         jobs = sorted(owned(self._jobs, by=cron_job), key=name_of)
+        for job in jobs:
+            check_job(job)
         cron_job = yield from self._take_up(cron_job, jobs)
         status, failure, again = RunStatus(cron_job), None, None
         try:

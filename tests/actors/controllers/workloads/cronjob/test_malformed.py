@@ -1,0 +1,56 @@
+"""CronJobs and Jobs as no server of today lets them in: the error names what is wrong, and nothing is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.controllers.workloads.cronjob.cron_jobs import DAY, Scene, cron_job, job, reasons
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"schedule": None}, "spec.schedule is missing"),
+        ({"schedule": ["0 * * * *"]}, "spec.schedule is a string, got ['0 * * * *']"),
+        ({"timeZone": 1}, "spec.timeZone is a string, got 1"),
+        ({"startingDeadlineSeconds": "60"}, "spec.startingDeadlineSeconds is a number from 0 on, got '60'"),
+        ({"successfulJobsHistoryLimit": -1}, "spec.successfulJobsHistoryLimit is a number from 0 on, got -1"),
+        ({"jobTemplate": {"metadata": {"labels": "a"}}}, "spec.jobTemplate.metadata.labels is a map, got 'a'"),
+    ],
+)
+def test_a_malformed_cron_job_is_left_alone(spec: dict[str, Any], text: str) -> None:
+    shown = cron_job()
+    shown["spec"].update(spec)
+    driven = Scene(shown, now=DAY + "10:00:01Z").sync(raises=ValueError)
+    assert (driven.commands, driven.events) == ([], [])
+    assert str(driven.error) == text
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ({"active": ["x"]}, "status.active[0] is a map, got 'x'"),
+        ({"active": [{"name": "cj-1", "namespace": "default"}]}, "status.active[0].uid is missing"),
+        ({"lastScheduleTime": "noon"}, "status.lastScheduleTime is an RFC 3339 time, got 'noon'"),
+    ],
+)
+def test_a_malformed_status_starts_nothing_twice(status: dict[str, Any], text: str) -> None:
+    driven = Scene({**cron_job(), "status": status}, now=DAY + "10:00:01Z").sync(raises=ValueError)
+    assert driven.commands == []
+    assert str(driven.error) == text
+
+
+def test_a_malformed_job_of_it_is_named() -> None:
+    """Whether it runs is not known, so nothing is started beside it."""
+    malformed = job("cj-1")
+    malformed["status"]["conditions"] = ["x"]
+    driven = Scene(cron_job(), malformed, now=DAY + "10:00:01Z").sync(raises=ValueError)
+    assert driven.commands == []
+    assert str(driven.error) == "Job default/cj-1: status.conditions[0] is a map, got 'x'"
+
+
+def test_an_empty_schedule_is_an_event() -> None:
+    driven = Scene(cron_job(""), now=DAY + "10:00:01Z").sync()
+    assert reasons(driven) == ["UnparseableSchedule"]
