@@ -128,7 +128,11 @@ def _of_containers(pod: Object, resource: str, container: str) -> int:
         requests = (one.get("resources") or {}).get("requests") or {}
         if resource not in requests:
             raise CannotComputeError(f"missing request for {resource} in container {name} of Pod {name_of(pod)}")
-        total += milli_value(requests[resource])
+        try:
+            total += milli_value(requests[resource])
+        except ValueError as err:
+            text = f"the request for {resource} in container {name} of Pod {name_of(pod)}: {err}"
+            raise CannotComputeError(text) from err
         if container:
             return total
     if container:

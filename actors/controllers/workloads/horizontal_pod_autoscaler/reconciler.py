@@ -32,6 +32,7 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     stabilized,
     stabilized_by,
 )
+from actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_autoscaler
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Action, Fault, Monitor, action_of
 from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
 from actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
@@ -173,6 +174,7 @@ class HorizontalPodAutoscaling:
         if autoscaler is None:
             self._forget(key)
             return None
+        check_autoscaler(autoscaler)
         began = self._clock.monotonic()
         look = _Look(
             key=key,
@@ -370,10 +372,12 @@ class HorizontalPodAutoscaling:
 
     def _tolerances(self, spec: Mapping[str, Any]) -> Tolerances:
         behavior = (spec.get("behavior") or {}) if self._settings.tolerates else {}
-        down, up = (
-            (behavior.get(way) or {}).get("tolerance", self._settings.tolerance) for way in ("scaleDown", "scaleUp")
+        down, up = ((behavior.get(way) or {}).get("tolerance") for way in ("scaleDown", "scaleUp"))
+        default = self._settings.tolerance
+        return Tolerances(
+            default if down is None else float(parse_quantity(down)),
+            default if up is None else float(parse_quantity(up)),
         )
-        return Tolerances(float(parse_quantity(down)), float(parse_quantity(up)))
 
     def _normalized(self, look: _Look, current: int, proposal: int) -> int:
         """Not sooner, not faster and not further than it is allowed."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from actors.controllers.shared.served_kinds import ServedKinds
 from actors.controllers.shared.server_texts import said_by_client_go
+from actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_scale
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import no_match
 from actors.reconciliation import Step, perform
 from protocols.messages.commands import Get, Update
@@ -109,6 +110,10 @@ def _read(resource: Resource, key: Key) -> Step[Scale]:
     if not isinstance(outcome, Done):
         raise ScaleError(_text(outcome, "get", resource, key))
     body = decode_object(outcome.body)
+    try:
+        check_scale(body)
+    except ValueError as err:
+        raise ScaleError(f"the scale of {resource.plural} {key}: {err}") from err
     spec, status = body.get("spec") or {}, body.get("status") or {}
     return Scale(
         resource, key, body, spec.get("replicas") or 0, status.get("replicas") or 0, status.get("selector") or ""

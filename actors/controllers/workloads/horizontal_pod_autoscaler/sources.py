@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from actors.controllers.shared.selected_pods import selected_pods
 from actors.controllers.shared.selector_texts import selector_in_go
+from actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_pod
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
 from actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
     CannotComputeError,
@@ -40,10 +41,18 @@ from runtime.scheduling.clock import Clock
 from runtime.tables.lister import Lister
 from runtime.tables.table import Entry
 
+FIELDS = {  # of a metric, by its type
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+    "Pods": "pods",
+    "Object": "object",
+    "External": "external",
+}
 NO_PODS = "no pods returned by selector while calculating replica count"
 NO_RESOURCE_TARGET = (
     "invalid resource metric source: neither an average utilization target nor an average value (usage) target was set"
 )
+NO_PODS_TARGET = "invalid pods metric source: no average value target was set"
 NO_OBJECT_TARGET = "invalid object metric source: neither a value target nor an average value target was set"
 NO_EXTERNAL_TARGET = "invalid external metric source: neither a value target nor an average value target was set"
 
@@ -87,26 +96,25 @@ class Sources:
 
     def evaluate(self, metric: Mapping[str, Any], target: Target) -> Step[Finding]:
         """Raises MetricError."""
-        match metric.get("type"):
+        type_ = metric.get("type") or ""
+        if type_ not in FIELDS:
+            text = f'unknown metric source type "{type_}"'
+            raise MetricError(text, reason="InvalidMetricSourceType", message=text, spec=True)
+        reason, given = f"FailedGet{type_}Metric", metric.get(FIELDS[type_])
+        if given is None:
+            text = f"invalid metric source: {FIELDS[type_]} is missing"
+            raise MetricError(text, reason=reason, message=text, spec=True)
+        match type_:
             case "Resource":
-                given = metric["resource"]
-                about = f"{given.get('name')} resource"
-                reason, work = "FailedGetResourceMetric", self._resource(metric, given, target)
+                about, work = f"{given.get('name')} resource", self._resource(metric, given, target)
             case "ContainerResource":
-                given = metric["containerResource"]
-                about = f"{given.get('container')} container"
-                reason, work = "FailedGetContainerResourceMetric", self._resource(metric, given, target)
+                about, work = f"{given.get('container')} container", self._resource(metric, given, target)
             case "Pods":
-                about, reason, work = "pods", "FailedGetPodsMetric", self._of_pods(metric["pods"], target)
+                about, work = "pods", self._of_pods(given, target)
             case "Object":
-                about, reason, work = "object", "FailedGetObjectMetric", self._of_object(metric["object"], target)
-            case "External":
-                given = metric["external"]
-                about = f"{_metric(given).get('name')} external"
-                reason, work = "FailedGetExternalMetric", self._external(given, target)
-            case type_:
-                text = f'unknown metric source type "{type_ or ""}"'
-                raise MetricError(text, reason="InvalidMetricSourceType", message=text, spec=True)
+                about, work = "object", self._of_object(given, target)
+            case _:
+                about, work = f"{_metric(given).get('name')} external", self._external(given, target)
         try:
             return (yield from work)
         except _Wrapped as err:
@@ -147,12 +155,12 @@ class Sources:
 
     def _utilization(self, resource: str, container: str, percent: int, target: Target) -> Step[Proposal]:
         samples = yield from self._samples(resource, container, target)
-        pods = [self._pods.object_of(entry) for entry in self._selected(target)]
+        pods = self._read(target)
         groups = group_pods(map(pod_state, pods), samples, resource, self._youth, now=self._clock.now())
         counted(samples, groups)  # what is wrong with the samples is said before what is wrong with the requests
         requests = requests_of(pods, resource, container, of_whole_pods=self._of_whole_pods)
         return utilization_replicas(
-            samples, groups, requests, target=percent, current=target.current, tolerances=target.tolerances
+            samples, groups, requests, target=_positive(percent), current=target.current, tolerances=target.tolerances
         )
 
     def _average_of_resource(self, resource: str, container: str, value: str, target: Target) -> Step[Proposal]:
@@ -160,20 +168,22 @@ class Sources:
         return self._average(samples, resource, value, target)
 
     def _average(self, samples: Samples, resource: str, value: str, target: Target) -> Proposal:
-        pods = [pod_state(self._pods.object_of(entry)) for entry in self._selected(target)]
-        groups = group_pods(pods, samples, resource, self._youth, now=self._clock.now())
+        groups = group_pods(map(pod_state, self._read(target)), samples, resource, self._youth, now=self._clock.now())
         return average_replicas(
-            samples, groups, target=milli_value(value), current=target.current, tolerances=target.tolerances
+            samples, groups, target=_positive(milli_value(value)), current=target.current, tolerances=target.tolerances
         )
 
     # Pods, Object.
 
     def _of_pods(self, given: Mapping[str, Any], target: Target) -> Step[Finding]:
         metric = _metric(given)
+        value = (given.get("target") or {}).get("averageValue")
+        if value is None:
+            raise CannotComputeError(NO_PODS_TARGET)
         name = metric.get("name") or ""
         with _prefixed(f"unable to get metric {name}"):
             samples = yield from self._apis.of_pods(target.namespace, target.selector, name, _selector(metric))
-        proposal = self._average(samples, "", (given.get("target") or {}).get("averageValue") or "0", target)
+        proposal = self._average(samples, "", value, target)
         status = {"metric": _identified(metric), "current": {"averageValue": _quantity(proposal.usage)}}
         return Finding(proposal.replicas, f"pods metric {name}", {"type": "Pods", "pods": status})
 
@@ -233,7 +243,7 @@ class Sources:
     def _by_value(self, usage: int, value: str, target: Target) -> Proposal:
         return value_replicas(
             usage,
-            target=milli_value(value),
+            target=_positive(milli_value(value)),
             current=target.current,
             ready=lambda: self._ready(target),
             tolerances=target.tolerances,
@@ -243,6 +253,13 @@ class Sources:
         with _prefixed("unable to calculate ready pods"):
             pods = [entry.facts for entry in self._selected(target)]
         return sum(pod.phase == "Running" and pod.ready for pod in pods)
+
+    def _read(self, target: Target) -> list[Object]:
+        """Raises ValueError on a malformed pod, CannotComputeError if there are none."""
+        pods = [self._pods.object_of(entry) for entry in self._selected(target)]
+        for pod in pods:
+            check_pod(pod)
+        return pods
 
     def _selected(self, target: Target) -> list[Entry]:
         """Raises CannotComputeError if there are none."""
@@ -272,7 +289,7 @@ def _wrapped(words: str) -> Iterator[None]:
     """As _prefixed, for the prefix of a _Wrapped."""
     try:
         yield
-    except CannotComputeError as err:
+    except (CannotComputeError, ValueError) as err:
         wrapped = _Wrapped(str(err))
         wrapped.prefix = words
         raise wrapped from err
@@ -280,8 +297,15 @@ def _wrapped(words: str) -> Iterator[None]:
 
 def _per_replica(usage: int, value: str, target: Target) -> Proposal:
     return per_replica_replicas(
-        usage, target=milli_value(value), reported=target.reported, tolerances=target.tolerances
+        usage, target=_positive(milli_value(value)), reported=target.reported, tolerances=target.tolerances
     )
+
+
+def _positive(target: int) -> int:
+    """Thousandths, or percent. Raises CannotComputeError."""
+    if target <= 0:
+        raise CannotComputeError("the target of a metric must be greater than 0")
+    return target
 
 
 def _metric(given: Mapping[str, Any]) -> Mapping[str, Any]:
