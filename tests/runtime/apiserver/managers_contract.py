@@ -300,6 +300,8 @@ def play(scenario: str, send: Send) -> list[dict[str, Any]]:
         # Their order is that of their times, and so depends on when a second begins.
         managers = answer["body"].get("metadata", {}).get("managedFields", [])
         managers.sort(key=lambda one: (one["operation"], one["manager"], one.get("subresource", "")))
+        # Go's maps bring those who are in conflict in any order; of one the fields are in theirs.
+        answer["body"].get("details", {}).get("causes", []).sort(key=lambda one: one["message"])
     return answers
 
 

@@ -342,7 +342,7 @@ TABLE: Table = {
                 ]
             ),
             "old topology": _spec(
-                nodeSelector={"beta.kubernetes.io/os": "linux", "failure-domain.beta.kubernetes.io/zone": "a"},
+                nodeSelector={"beta.kubernetes.io/os": "linux"},  # of two keys Go's map decides which comes first
                 affinity=_nodes({"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["b"]}),
                 topologySpreadConstraints=[
                     {
@@ -352,6 +352,7 @@ TABLE: Table = {
                     }
                 ],
             ),
+            "an old zone": _spec(nodeSelector={"failure-domain.beta.kubernetes.io/zone": "a"}),
             "anti-affinity of nobody": _spec(
                 affinity={
                     "podAntiAffinity": {
