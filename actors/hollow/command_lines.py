@@ -1,4 +1,4 @@
-"""How a container's command line goes: from its spec, its pod and how often it was restarted.
+"""How a container's command line goes: from its spec, its image, its pod and how often it was restarted.
 
 The environment has the literal values of `env` and its references to the pod's metadata; what ConfigMaps and Secrets
 bring is not known. Files last as long as their container, on volumes as long as the pod.
@@ -6,11 +6,13 @@ bring is not known. Files last as long as their container, on volumes as long as
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from actors.hollow.image_commands import command_of
 from actors.hollow.programs import FOR_EVER, SHELLS, EndlessError, Machine, Run, UnknownProgramError, execute
 from actors.hollow.shell import run_script
 from protocols.objects import Object, annotations_of, labels_of, metadata, uid_of
@@ -18,16 +20,18 @@ from protocols.objects import Object, annotations_of, labels_of, metadata, uid_o
 # Words that hardly any image takes for a subcommand of its own.
 COMMANDS = {"cat", "date", "echo", "env", "false", "ls", "pause", "perl", "sleep", "tail", "timeout", "true", "yes"}
 MOST_RUNS = 10  # runs of a container that are gone through to learn what they left on its volumes
+_OF_A_SHELL = {"-", "-i", "-l", "--login"}
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)")
 _KEYED = re.compile(r"metadata\.(annotations|labels)\['(.+)'\]")
 
 
 def run_of(container: Mapping[str, Any], pod: Object, restarts: int) -> Run | None:
     """None where it cannot be told: there is no command line, or one that is not known."""
-    command, arguments = container.get("command"), container.get("args")
-    if not command and not (arguments and _is_command(arguments[0])):
+    words = _words(container)
+    if not words:
         return None
-    words = (*(command or ()), *(arguments or ()))
+    if _reads_input(words):
+        return FOR_EVER if container.get("stdin") else Run(0.0)  # nobody types here
     with_environ = any("$" in word for word in words) or "env" in words
     environ = _environ(container, pod) if with_environ else {}
     if with_environ:
@@ -35,6 +39,23 @@ def run_of(container: Mapping[str, Any], pod: Object, restarts: int) -> Run | No
     seed = uid_of(pod) if any("RANDOM" in word for word in words) else ""
     volumes = tuple(one["mountPath"].rstrip("/") + "/" for one in container.get("volumeMounts") or ())
     return _run(words, tuple(environ.items()), volumes, restarts if seed or volumes else 0, seed)
+
+
+def _words(container: Mapping[str, Any]) -> tuple[str, ...]:
+    """Empty where the image says what is run, and that is not known."""
+    command, arguments = container.get("command") or (), container.get("args") or ()
+    if command:
+        return (*command, *arguments)
+    own = command_of(container.get("image") or "")
+    if own is not None:
+        return tuple(arguments or own)
+    return tuple(arguments) if arguments and _is_command(arguments[0]) else ()
+
+
+def _reads_input(words: Sequence[str]) -> bool:
+    """Whether it ends when its standard input does: a shell without a script, as most base images bring it."""
+    name = posixpath.basename(words[0])
+    return (name in SHELLS and all(word in _OF_A_SHELL for word in words[1:])) or (name == "cat" and len(words) == 1)
 
 
 def _is_command(word: str) -> bool:

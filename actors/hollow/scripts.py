@@ -1,4 +1,4 @@
-"""What a container does: what annotations ask, else what its command line says, else it runs for ever.
+"""What a container does: what annotations ask, else what its command line or image says, else it runs for ever.
 
 An init container whose command line is not known is done at once.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.hollow import behaviour
 from actors.hollow.command_lines import run_of
+from actors.hollow.image_commands import command_of
 from actors.hollow.probes import Course, course
 from protocols.late_methods import dataclass
 from protocols.objects import Object
@@ -64,7 +65,8 @@ def scripts_of(pod: Object, container: Mapping[str, Any], *, asked: bool, init: 
     """asked: see behaviour.is_asked. init: a sidecar is an init container that runs for ever."""
     sidecar = init and container.get("restartPolicy") == "Always"
     default = _done_at_once if init and not sidecar else _for_ever
-    told = bool(container.get("command") or container.get("args"))
+    image = container.get("image") or ""
+    told = container.get("command") or container.get("args") or command_of(image) is not None
     if not asked and not told:
         return default
     annotated = _annotated(pod, container["name"], main=not init) if asked else {}

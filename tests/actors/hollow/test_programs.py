@@ -46,7 +46,8 @@ WORDS: list[tuple[Sequence[str], Run | None]] = [
     (["sh", "-c"], Run(0, 2)),
     (["sh", "-c", "exit 300"], Run(0, 44)),
     (["sh", "/script.sh"], None),
-    (["sh"], None),
+    (["sh"], Run(0)),
+    (["cat"], Run(0)),
     (["timeout", "3", "sleep", "10"], Run(3, 124)),
     (["timeout", "3", "false"], Run(0, 1)),
     (["timeout", "30s", "sh", "-c", "while true; do sleep 1; done"], Run(30, 124)),
@@ -76,6 +77,39 @@ def test_arguments_follow_the_command_or_stand_for_it() -> None:
     assert run_of({"name": "c", "args": ["install"]}, POD, 0) is None
     assert run_of({"name": "c", "args": ["/usr/bin/install"]}, POD, 0) == Run(0)
     assert run_of({"name": "c"}, POD, 0) is None
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "busybox",
+        "alpine:3.22",
+        "registry:5000/e2e/busybox:1.37.0-1",
+        "docker.io/library/debian@sha256:0123",
+        "hello-world",
+    ],
+)
+def test_a_shell_that_an_image_brings_ends_at_once(image: str) -> None:
+    assert run_of({"name": "c", "image": image}, POD, 0) == Run(0)
+
+
+@pytest.mark.parametrize("image", ["nginx", "registry.k8s.io/pause:3.10", "busybox/web", "kubernetes-busybox", ""])
+def test_what_other_images_run_is_not_known(image: str) -> None:
+    assert run_of({"name": "c", "image": image}, POD, 0) is None
+
+
+def test_arguments_of_an_image_without_an_entry_point_are_its_command_line() -> None:
+    assert run_of({"name": "c", "image": "busybox", "args": ["id"]}, POD, 0) == Run(0)
+    assert run_of({"name": "c", "image": "busybox", "args": ["httpd"]}, POD, 0) is None
+    assert run_of({"name": "c", "image": "busybox", "command": ["sleep"], "args": ["7"]}, POD, 0) == Run(7)
+
+
+def test_a_shell_that_may_be_typed_to_waits() -> None:
+    assert run("sh", stdin=True) == FOR_EVER
+    assert run("cat", stdin=True) == FOR_EVER
+    assert run("sh", "-c", "exit 3", stdin=True) == Run(0, 3)
+    assert run("sh", "-c", "echo exit 3 | sh") is None
+    assert run_of({"name": "c", "image": "alpine", "stdin": True, "tty": True}, POD, 0) == FOR_EVER
 
 
 SCRIPTS: list[tuple[str, Run | None]] = [
