@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from protocols.messages.watching import EVERYTHING, Interest
-from tests.bench import deletions
+from tests.bench import deletions, workloads
 from tests.bench.custom_resources import custom_resources
 from tests.bench.defaults import LIVED, MADE, SERVED, Load
 from tests.bench.defaults import measure as measure_defaults
@@ -269,6 +269,11 @@ def all_deletions(bench: Bench, who: str, start: Start) -> None:
         bench.report.add(f"deletion: {what}", f"{who} on {bench.cluster.name}", **figures)
 
 
+def of_workload(measure: Callable[..., workloads.Figures], bench: Bench, who: str, start: Start) -> None:
+    for what, figures in measure(bench.cluster, bench.hand, start, bench.namespace):
+        bench.report.add(what, f"{who} on {bench.cluster.name}", **figures)
+
+
 BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "one-large": one_large,
     "many-small": many_small,
@@ -285,4 +290,9 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "defaults-life": partial(all_defaults, LIVED),
     "defaults-services": partial(all_defaults, SERVED),
     "deletions": all_deletions,
+    "daemons": partial(of_workload, workloads.daemon_set),
+    "stateful-ready": partial(of_workload, workloads.stateful_set),
+    "job": partial(of_workload, workloads.job),
+    "job-large": partial(of_workload, partial(workloads.job, sizes=workloads.LARGE_JOB)),
+    "cronjobs": partial(of_workload, workloads.cron_jobs),
 }

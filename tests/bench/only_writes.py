@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 import pycurl
-import yaml
+
+from tests.bench.curl import handle, server_and_token
 
 CONNECTIONS = 64  # as many as runtime.client.connections keeps to a server
 
@@ -35,13 +36,14 @@ def pod(number: int) -> bytes:
 
 def write(kubeconfig: Path, namespace: str, pods: int) -> dict[str, float]:
     """Until all are there. Raises RuntimeError when the server refuses one."""
-    config = yaml.safe_load(kubeconfig.read_text())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    url = f"{cluster['server']}/api/v1/namespaces/{namespace}/pods"
+    server, token = server_and_token(kubeconfig)
+    url = f"{server}/api/v1/namespaces/{namespace}/pods"
     multi, begun, cpu = pycurl.CurlMulti(), time.monotonic(), time.process_time()
     waiting = [pod(number) for number in range(pods)]
     for _ in range(min(CONNECTIONS, pods)):
-        multi.add_handle(_post(_handle(url, user["token"]), waiting.pop()))
+        connection = handle(token)
+        connection.setopt(pycurl.URL, url)
+        multi.add_handle(_post(connection, waiting.pop()))
     left = pods
     while left:
         multi.select(1.0)
@@ -50,30 +52,19 @@ def write(kubeconfig: Path, namespace: str, pods: int) -> dict[str, float]:
         _, ended, failed = multi.info_read()
         if failed:
             raise RuntimeError(f"POST {url}: {failed[0][2]}")
-        for handle in ended:
-            if (status := handle.getinfo(pycurl.RESPONSE_CODE)) != 201:
+        for connection in ended:
+            if (status := connection.getinfo(pycurl.RESPONSE_CODE)) != 201:
                 raise RuntimeError(f"POST {url}: {status}")
             left -= 1
-            multi.remove_handle(handle)
+            multi.remove_handle(connection)
             if waiting:
-                multi.add_handle(_post(handle, waiting.pop()))
+                multi.add_handle(_post(connection, waiting.pop()))
     return {"seconds": time.monotonic() - begun, "cpu_seconds": time.process_time() - cpu}
 
 
-def _handle(url: str, token: str) -> pycurl.Curl:
-    handle = pycurl.Curl()
-    handle.setopt(pycurl.URL, url)
-    handle.setopt(pycurl.SSL_VERIFYPEER, 0)
-    handle.setopt(pycurl.SSL_VERIFYHOST, 0)
-    handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
-    handle.setopt(pycurl.HTTPHEADER, [f"Authorization: Bearer {token}", "Content-Type: application/json", "Expect:"])
-    handle.setopt(pycurl.WRITEFUNCTION, len)
-    return handle
-
-
-def _post(handle: pycurl.Curl, body: bytes) -> pycurl.Curl:
-    handle.setopt(pycurl.POSTFIELDS, body)
-    return handle
+def _post(connection: pycurl.Curl, body: bytes) -> pycurl.Curl:
+    connection.setopt(pycurl.POSTFIELDS, body)
+    return connection
 
 
 if __name__ == "__main__":

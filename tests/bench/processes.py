@@ -27,6 +27,7 @@ from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import SystemClock
+from tests.bench.isolation import ROOT
 from tests.bench.writes import audit_flags
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -113,6 +114,10 @@ class Process:
         """MB."""
         return resident_of(self.pid)
 
+    def peak(self) -> float:
+        """MB, the most so far."""
+        return peak_of(self.pid)
+
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
@@ -127,8 +132,17 @@ def cpu_of(pid: int) -> float:
 
 def resident_of(pid: int) -> float:
     """MB."""
+    return _megabytes(pid, "VmRSS")
+
+
+def peak_of(pid: int) -> float:
+    """MB, the most so far."""
+    return _megabytes(pid, "VmHWM")
+
+
+def _megabytes(pid: int, figure: str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(f"{figure}:"):
             return int(line.split()[1]) / 1024
     return 0.0
 
@@ -156,6 +170,18 @@ def hollow_nodes(cluster: Cluster, *, nodes: int, zones: int) -> Iterator[None]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def players(cluster: Cluster, namespace: str, *, nodes: int, ends: bool = False) -> Iterator[None]:
+    """What a scheduler and kubelets do for the pods of a namespace, see kubelets.py. ends: the pods succeed."""
+    argv = [sys.executable, "-m", "tests.bench.kubelets", str(cluster.kubeconfig), namespace, str(nodes)]
+    process = subprocess.Popen([*argv, *(["--end"] if ends else ())], cwd=ROOT, start_new_session=True)
     try:
         yield
     finally:

@@ -1,0 +1,183 @@
+"""A scheduler and kubelets that are played, alike for every manager, and for as little CPU as it takes.
+
+`python -m tests.bench.kubelets KUBECONFIG NAMESPACE NODES [--end]` binds each pod of the namespace, to the node that it
+requires or else to one of bench-node-0 … in turn, says that it runs and is ready, and with --end that it has succeeded.
+Pods that are deleted are left to the server: they have no grace period. It runs until it is killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import deque
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pycurl
+
+from protocols.messages.commands import PatchType
+from tests.bench.curl import handle, headers, server_and_token
+
+CONNECTIONS = 16
+GONE = (404, 409)  # what answers for a pod that was deleted meanwhile
+
+
+class Write(NamedTuple):
+    """method: POST, or PATCH that is merged. path: behind the pod's own."""
+
+    method: str
+    path: str
+    body: bytes
+
+
+def node_name(number: int) -> str:
+    return f"bench-node-{number}"
+
+
+def node_of(pod: Mapping[str, Any], *, otherwise: str) -> str:
+    """The node that its affinity names, as the DaemonSet controller writes it."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field["key"] == "metadata.name":
+                return str(field["values"][0])
+    return otherwise
+
+
+def life_of(pod: Mapping[str, Any], *, otherwise: str, ends: bool) -> Iterator[Write]:
+    """What is written of a new pod, each when the one before is answered. otherwise: its node if it names none."""
+    name = pod["metadata"]["name"]
+    target = {"apiVersion": "v1", "kind": "Node", "name": node_of(pod, otherwise=otherwise)}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    yield Write("POST", "binding", orjson.dumps(binding))
+    yield Write("PATCH", "status", orjson.dumps({"status": running(pod)}))
+    if ends:
+        yield Write("PATCH", "status", orjson.dumps({"status": succeeded(pod)}))
+
+
+def running(pod: Mapping[str, Any]) -> dict[str, Any]:
+    now = _now()
+    state = {"running": {"startedAt": now}}
+    return {
+        "phase": "Running",
+        "startTime": now,
+        "conditions": _conditions("True", now),
+        "containerStatuses": _containers(pod, state, ready=True),
+    }
+
+
+def succeeded(pod: Mapping[str, Any]) -> dict[str, Any]:
+    now = _now()
+    state = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now}}
+    return {
+        "phase": "Succeeded",
+        "conditions": _conditions("False", now),
+        "containerStatuses": _containers(pod, state, ready=False),
+    }
+
+
+def _conditions(ready: str, now: str) -> list[dict[str, str]]:
+    said = {"PodScheduled": "True", "Initialized": "True", "ContainersReady": ready, "Ready": ready}
+    return [{"type": type, "status": status, "lastTransitionTime": now} for type, status in said.items()]
+
+
+def _containers(pod: Mapping[str, Any], state: Mapping[str, Any], *, ready: bool) -> list[dict[str, Any]]:
+    return [
+        {"name": one["name"], "image": one["image"], "imageID": "", "restartCount": 0, "ready": ready, "state": state}
+        for one in pod["spec"]["containers"]
+    ]
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Players:
+    """Writes what comes next for each pod, over a few connections, in the order in which it became due."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, *, nodes: int, ends: bool) -> None:
+        server, self._token = server_and_token(kubeconfig)
+        self._pods = f"{server}/api/v1/namespaces/{namespace}/pods"
+        self._nodes, self._ends, self._count = nodes, ends, 0
+        self._rest = b""  # of a line of the watch
+        self._seen: set[str] = set()  # uids
+        self._due: deque[tuple[str, Iterator[Write]]] = deque()
+        self._multi = pycurl.CurlMulti()
+        self._idle = [handle(self._token) for _ in range(CONNECTIONS)]
+        self._writing: dict[pycurl.Curl, tuple[str, Iterator[Write]]] = {}
+
+    def run(self) -> None:
+        """Raises RuntimeError when a request fails, or a write is refused."""
+        watch = handle(self._token)
+        watch.setopt(pycurl.URL, f"{self._pods}?watch=true&fieldSelector=spec.nodeName%3D")
+        watch.setopt(pycurl.WRITEFUNCTION, self._read)
+        self._multi.add_handle(watch)
+        while True:
+            while self._multi.perform()[0] == pycurl.E_CALL_MULTI_PERFORM:
+                pass
+            _, ended, failed = self._multi.info_read()
+            if failed:
+                raise RuntimeError(f"{self._pods}: {failed}")
+            for connection in ended:
+                if connection is watch:  # a server ends the watch of who is slow: what is there is told again
+                    self._rest = b""
+                    self._multi.remove_handle(watch)
+                    self._multi.add_handle(watch)
+                else:
+                    self._answered(connection)
+            self._write()
+            self._multi.select(1.0)
+
+    def _read(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            event = orjson.loads(line)
+            pod = event["object"]
+            if event["type"] == "ADDED" and pod["metadata"]["uid"] not in self._seen:
+                self._seen.add(pod["metadata"]["uid"])
+                otherwise = node_name(self._count % self._nodes)
+                self._count += 1
+                life = life_of(pod, otherwise=otherwise, ends=self._ends)
+                self._due.append((pod["metadata"]["name"], life))
+
+    def _write(self) -> None:
+        while self._due and self._idle:
+            name, life = self._due.popleft()
+            write = next(life, None)
+            if write is None:
+                continue
+            connection = self._idle.pop()
+            content_type = PatchType.MERGE if write.method == "PATCH" else "application/json"
+            connection.setopt(pycurl.URL, f"{self._pods}/{name}/{write.path}")
+            connection.setopt(pycurl.CUSTOMREQUEST, write.method)
+            connection.setopt(pycurl.HTTPHEADER, headers(self._token, content_type=content_type))
+            connection.setopt(pycurl.POSTFIELDS, write.body)
+            self._writing[connection] = name, life
+            self._multi.add_handle(connection)
+
+    def _answered(self, connection: pycurl.Curl) -> None:
+        name, life = self._writing.pop(connection)
+        self._multi.remove_handle(connection)
+        self._idle.append(connection)
+        status = connection.getinfo(pycurl.RESPONSE_CODE)
+        if status < 300:
+            self._due.append((name, life))
+        elif status not in GONE:
+            raise RuntimeError(f"{connection.getinfo(pycurl.EFFECTIVE_URL)}: {status}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kubeconfig", type=Path)
+    parser.add_argument("namespace")
+    parser.add_argument("nodes", type=int)
+    parser.add_argument("--end", action="store_true")
+    given = parser.parse_args()
+    Players(given.kubeconfig, given.namespace, nodes=given.nodes, ends=given.end).run()
+
+
+if __name__ == "__main__":
+    main()
