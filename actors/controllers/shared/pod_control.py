@@ -88,6 +88,7 @@ class Creations:
 
     created: list[Key] = field(default_factory=list)
     existing: list[Key] = field(default_factory=list)
+    failed: int = 0
     failure: CommandFailed | None = None
     unanswered: list[str] = field(default_factory=list)
 
@@ -121,6 +122,7 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
             case _:
                 if isinstance(outcome, Unknown):
                     result.unanswered.append(name)
+                result.failed += 1
                 failure = as_if_generated(outcome, name, base=form.base)
                 if result.failure is None:
                     result.failure = CommandFailed(command, failure)

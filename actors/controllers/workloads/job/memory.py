@@ -36,11 +36,14 @@ class Memories:
         self._of: dict[Key, Memory] = {}
 
     def of(self, key: Key, uid: str) -> Memory:
-        """Another Job of this name begins anew."""
+        """Another Job of this name begins anew, but for the pods of the one before that are still waited for."""
         known = self._of.get(key)
         if known is None or known.uid != uid:
-            known = self._of[key] = Memory(uid, Failures(of=uid))
+            ended = frozenset[str]() if known is None else known.ended
+            known = self._of[key] = Memory(uid, Failures(of=uid), ended=ended)
         return known
 
-    def forget(self, key: Key) -> None:
-        self._of.pop(key, None)
+    def forget(self, key: Key) -> frozenset[str]:
+        """Returns the uids of tracked pods that had ended."""
+        known = self._of.pop(key, None)
+        return frozenset() if known is None else known.ended

@@ -94,29 +94,28 @@ class JobMetrics:
         result = SUCCEEDED if end["type"] == COMPLETE else FAILED
         self._metrics.counter(FINISHED, mode, result, end.get("reason") or "").inc()
 
-    def created(self, job: Observed, *, made: int, refused: int) -> None:
+    def created(self, job: Observed, *, made: int, failed: int) -> None:
         reason = NEW
         if job.spec.replaces_failed and job.failed > 0:
             reason = RECREATE_FAILED
         elif job.failed > 0 or job.terminating > 0:
             reason = RECREATE
-        for status, count in ((SUCCEEDED, made), (FAILED, refused)):
+        for status, count in ((SUCCEEDED, made), (FAILED, failed)):
             if count:
                 self._metrics.counter(PODS_CREATED, reason, status).inc(count)
 
     def counted(self, spec: JobSpec, before: Tally, after: Tally) -> None:
-        """A status was written."""
+        """A status was written. Where nothing was counted yet there is a 0, from which a rate can grow."""
         succeeded = after.succeeded - before.succeeded
         if spec.is_indexed:
             limit = "global" if spec.limit_per_index is None else "perIndex"
             succeeded = _total(spec, after.completed_indexes) - _total(spec, before.completed_indexes)
             failed = _total(spec, after.failed_indexes) - _total(spec, before.failed_indexes)
-            for status, count in ((SUCCEEDED, succeeded), (FAILED, failed)):
-                if count > 0:
-                    self._metrics.counter(FINISHED_INDEXES, status, limit).inc(count)
+            self._metrics.counter(FINISHED_INDEXES, SUCCEEDED, limit).inc(max(0, succeeded))
+            if failed > 0:
+                self._metrics.counter(FINISHED_INDEXES, FAILED, limit).inc(failed)
         for result, count in ((SUCCEEDED, succeeded), (FAILED, after.failed - before.failed)):
-            if count > 0:
-                self._metrics.counter(PODS_FINISHED, spec.mode, result).inc(count)
+            self._metrics.counter(PODS_FINISHED, spec.mode, result).inc(max(0, count))
 
     def judged(self, by_action: Mapping[str, int]) -> None:
         for action, count in by_action.items():

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from actors.controllers.shared.ownership import claim
-from actors.controllers.shared.pod_control import Creations, create_each, delete_pods
+from actors.controllers.shared.pod_control import create_each, delete_pods, fetch_existing
 from actors.controllers.workloads.job.backoff import Failures, next_failures
 from actors.controllers.workloads.job.conditions import (
     COMPLETE,
@@ -71,7 +71,6 @@ from actors.reconciliation import (
     RequeueAfter,
     Retry,
     Step,
-    get_live,
     must,
     record,
     together,
@@ -152,7 +151,7 @@ class JobReconciler:
         self._jobs.require(key)
         entry = self._jobs.entry(key)
         if entry is None:
-            self._memories.forget(key)
+            self._forget(key)
             self._elsewhere.pop(key, None)
             return None
         job = self._jobs.object_of(entry)
@@ -163,7 +162,7 @@ class JobReconciler:
                 self._metrics.managed_elsewhere(manager)
             return None
         if is_finished(job):
-            self._memories.forget(key)
+            self._forget(key)
             return None
         mode = (job.get("spec") or {}).get("completionMode") or NON_INDEXED
         if mode not in (NON_INDEXED, INDEXED):
@@ -174,11 +173,17 @@ class JobReconciler:
         began = self._clock.monotonic()
         try:
             yield from self._sync(sync)
+        except Retry:
+            raise  # it has not begun
         except Exception:
             self._metrics.synced(mode, succeeded=False, action=sync.action, seconds=self._clock.monotonic() - began)
             raise
         self._metrics.synced(mode, succeeded=True, action=sync.action, seconds=self._clock.monotonic() - began)
         return RequeueAfter(min(sync.waits)) if sync.waits else None
+
+    def _forget(self, key: Key) -> None:
+        """Of what has finished, or is gone, no pod is waited for."""
+        self._metrics.tracked_ended(added=0, gone=len(self._memories.forget(key)))
 
     def _sync(self, sync: _Sync) -> Step[None]:
         spec = job_spec(sync.job)
@@ -326,10 +331,9 @@ class JobReconciler:
         made = yield from create_each(new.pods, owner=sync.job, owners=JOBS)
         if made.created:
             self._log.info("pods created", key=sync.entry.key, count=len(made.created))
-        yield from self._fetch_existing(made)
+        self._metrics.created(job, made=len(made.created), failed=made.failed)
+        yield from fetch_existing(made)  # so that the next sync counts them or takes other names
         sync.memory.unsure = {name: new.indexes.get(name) for name in made.unanswered}
-        refused = 0 if made.failure is None else len(new.pods) - len(made.created) - len(made.existing)
-        self._metrics.created(job, made=len(made.created), refused=refused)
         if made.failure is not None and (made.unanswered or isinstance(made.failure.failure, Refused)):
             # A status write would change the resourceVersion that the names derive from, and so the retry's names.
             sync.action = PODS_ARE_CREATED
@@ -350,15 +354,6 @@ class JobReconciler:
         names = {index: name for name, index in again.items() if index is not None}
         pods = indexed_pods(sync.job, job.spec, plan.indexes, again=names, replaced=job.kept.get, taken=taken)
         return _NewPods(pods, {name: i for (_, name), i in zip(pods, plan.indexes, strict=True)})
-
-    def _fetch_existing(self, creations: Creations) -> Step[None]:
-        """Fetch pods whose name already existed, so that the next sync counts them or takes other names."""
-        gets = [get_live(PODS, key, as_informer=True) for key in creations.existing]
-        outcomes = yield from together(gets)
-        for get, outcome in zip(gets, outcomes, strict=True):
-            if not isinstance(outcome, Done | NotFound):
-                creations.failure = CommandFailed(get, outcome)
-                creations.unanswered.append(split_key(get.key)[1])
 
     # Counting.
 
