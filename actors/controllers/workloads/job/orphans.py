@@ -18,7 +18,17 @@ from actors.controllers.workloads.job.fields import FINALIZER, is_finished, mana
 from actors.controllers.workloads.job.writing import untrack
 from actors.reconciliation import Change, Reconciliation, Step, get_live, must, together
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.objects import Key, Object, decode_object, finalizers_of, is_deleting, make_key, split_key, uid_of
+from protocols.objects import (
+    Key,
+    Object,
+    OwnerRef,
+    decode_object,
+    finalizers_of,
+    is_deleting,
+    make_key,
+    split_key,
+    uid_of,
+)
 from protocols.resources import JOBS, PODS
 from runtime.tables.overlay import Tables
 
@@ -43,7 +53,7 @@ def orphaned(change: Change, tables: Tables) -> Iterable[Orphan]:
     owner = change.controller
     if owner is None:
         yield Orphan(change.key)
-    elif owner.kind == JOBS.kind and is_deleting(pod):
+    elif _is_job(owner) and is_deleting(pod):
         key = make_key(change.namespace, owner.name)
         entry = tables[JOBS].entry(key)
         if entry is None or entry.uid != owner.uid or is_finished(tables[JOBS].object_of(entry)):
@@ -78,7 +88,7 @@ class OrphanReconciler:
             for entry in self._pods.entries_owned_by(orphan.owner)
             if FINALIZER in entry.facts.finalizers
             and entry.controller is not None
-            and entry.controller.kind == JOBS.kind
+            and _is_job(entry.controller)
             and split_key(entry.key)[0] == split_key(orphan.key)[0]
         ]
         if not entries or not (yield from self._is_abandoned(orphan)):
@@ -104,6 +114,11 @@ class OrphanReconciler:
             return True
         live = decode_object(outcome.body)
         return uid_of(live) != orphan.owner or _lets_go(live)
+
+
+def _is_job(owner: OwnerRef) -> bool:
+    """Others have kinds of this name too, and may use the finalizer."""
+    return owner.kind == JOBS.kind and owner.api_version == JOBS.api_version
 
 
 def _lets_go(job: Object) -> bool:

@@ -1,0 +1,117 @@
+"""Pods that nobody counts: which of them lose the finalizer.
+
+Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestSyncOrphanPod, TestWatchOrphanPods,
+TestFinalizerCleanup).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler, left_behind, orphaned
+from actors.controllers.workloads.job.spec import SPEC
+from actors.reconciliation import Change
+from actors.simulation.driving import Answer, Bench, Driven, drive
+from protocols.messages.commands import Command, Get, Patch
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, NotFound, Outcome
+from protocols.messages.watching import EventType
+from protocols.objects import Object, controller_of, encode_object
+from protocols.resources import JOBS, PODS
+from tests.actors.controllers.workloads.job.scene import KEY, UID, going, job, pod
+
+ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
+OURS = Orphan(KEY, UID)
+
+
+def owned_by(**owner: Any) -> Object:
+    """A pod with the finalizer that is going; without an owner if nothing is said of it."""
+    named = {"apiVersion": "batch/v1", "kind": "Job", "name": "count", "uid": UID, "controller": True, **owner}
+    return going(pod("a", "Running", ownerReferences=[named] if owner else []))
+
+
+def change_of(obj: Object, type_: str = EventType.MODIFIED) -> Change:
+    return Change(
+        type=type_, key=f"default/{obj['metadata']['name']}", raw=encode_object(obj), controller=controller_of(obj)
+    )
+
+
+def release(orphan: Orphan, jobs: list[Object], pods: list[Object], answer: Answer | None = None, **how: Any) -> Driven:
+    bench = Bench({JOBS: jobs, PODS: pods}, facts=SPEC.facts)
+
+    def gone(command: Command) -> Outcome:
+        return NotFound() if isinstance(command, Get) else bench.accept(command)
+
+    return drive(OrphanReconciler(tables=bench.tables), orphan, answer or gone, tables=bench.tables, **how)
+
+
+@pytest.mark.parametrize(
+    ("owner", "jobs", "is_let_go"),
+    [
+        ({"uid": UID}, [job()], False),
+        ({"uid": UID}, [job(status=ENDED)], True),
+        ({"uid": UID}, [job(status=ENDED, managedBy="example.com/other")], False),
+        ({"uid": UID}, [], True),
+        ({"uid": "of the one before"}, [job()], True),
+        ({"kind": "CronJob"}, [], False),
+        ({"apiVersion": "batch.volcano.sh/v1alpha1"}, [], False),
+        ({}, [job()], True),
+        ({"controller": False}, [job()], True),
+    ],
+)
+def test_a_pod_that_nobody_counts_loses_the_finalizer(
+    owner: dict[str, Any], jobs: list[Object], is_let_go: bool
+) -> None:
+    going_pod = owned_by(**owner)
+    bench = Bench({JOBS: jobs, PODS: [going_pod]}, facts=SPEC.facts)
+    released = [
+        command
+        for orphan in orphaned(change_of(going_pod), bench.tables)
+        for command in release(orphan, jobs, [going_pod]).of(Patch)
+    ]
+    assert bool(released) is is_let_go
+
+
+def test_one_that_stays_is_left_to_its_job() -> None:
+    staying = pod("a", "Running")
+    bench = Bench({JOBS: [], PODS: [staying]}, facts=SPEC.facts)
+    assert list(orphaned(change_of(staying), bench.tables)) == []
+    assert list(orphaned(change_of(going(pod("a", "Running", tracked=False))), bench.tables)) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "type_", "orphans"),
+    [
+        (job(), EventType.MODIFIED, []),
+        (job(), EventType.DELETED, [OURS]),
+        (job(status=ENDED), EventType.MODIFIED, [OURS]),
+        (job(status=ENDED, managedBy="example.com/other"), EventType.MODIFIED, []),
+    ],
+)
+def test_a_job_that_is_over_leaves_its_pods_behind(shown: Object, type_: str, orphans: list[Orphan]) -> None:
+    bench = Bench({JOBS: [], PODS: []}, facts=SPEC.facts)
+    assert list(left_behind(change_of(shown, type_), bench.tables)) == orphans
+
+
+def test_nothing_is_taken_from_a_job_that_the_watch_does_not_show_yet() -> None:
+    live = {**job(), "metadata": {**job()["metadata"], "resourceVersion": "7"}}
+    driven = release(OURS, [], [pod("a", "Succeeded")], lambda _get: Done(encode_object(live)))
+    assert driven.of(Patch) == []
+
+
+@pytest.mark.parametrize("outcome", [Forbidden("no"), Conflict("changed")])
+def test_what_one_pod_keeps_is_tried_again_and_the_others_are_let_go(outcome: Outcome) -> None:
+    def answer(command: Command) -> Outcome:
+        if isinstance(command, Get):
+            return NotFound()
+        assert isinstance(command, Patch)
+        return (
+            outcome
+            if command.key == "default/a"
+            else Done(encode_object(pod(command.key[8:], "Failed", tracked=False, resourceVersion="500")))
+        )
+
+    driven = release(OURS, [], [pod(name, "Failed") for name in "abc"], answer, raises=CommandFailed)
+    assert len(driven.of(Patch)) == 3
+    assert "default/a" in str(driven.error)
