@@ -7,6 +7,7 @@ from typing import Any
 
 from actors.controllers.workloads.job.fields import FINALIZER, INDEX
 from actors.controllers.workloads.job.metrics import JobMetrics
+from actors.controllers.workloads.job.pods import JobPod
 from actors.controllers.workloads.job.reconciler import JobReconciler
 from actors.controllers.workloads.job.spec import SPEC
 from actors.simulation.driving import NOW, Answer, Bench, Driven, drive
@@ -137,3 +138,9 @@ def acts(driven: Driven) -> tuple[int, int, int]:
 def written(driven: Driven) -> list[Object]:
     """The statuses, in order."""
     return [decode_object(one.body)["status"] for one in driven.of(Update)]
+
+
+def job_pods(*some: Object) -> list[JobPod]:
+    """As a sync sees them."""
+    table = Bench({PODS: some}).tables[PODS]
+    return [JobPod(entry, table.object_of) for entry in table.entries()]
