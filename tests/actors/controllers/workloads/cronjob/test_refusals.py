@@ -1,0 +1,83 @@
+"""A server that refuses one write of a CronJob, or does not answer it: what has become of it in the end is the same."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import count
+from typing import NamedTuple
+
+import pytest
+
+from protocols.messages.commands import Command, Get
+from protocols.messages.outcomes import (
+    CommandFailed,
+    Conflict,
+    Done,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
+from protocols.resources import CRONJOBS, JOBS
+from tests.actors.controllers.workloads.cronjob.cron_jobs import DAY, KEY, Scene, cron_job, job
+
+FAILURES: tuple[Outcome, ...] = (
+    Conflict("changed"),
+    Forbidden("no"),
+    Invalid("odd"),
+    Throttled("later"),
+    ServerFailure("broken"),
+    Unknown("cut"),
+    Refused("fenced"),
+)
+NINE = DAY + "09:00:00Z"
+
+
+class End(NamedTuple):
+    """active: names of Jobs. last: the slot. jobs: keys of those that are there."""
+
+    active: list[str]
+    last: str
+    jobs: list[str]
+
+
+def settle(policy: str, outcome: Outcome | None = None, number: int = -1) -> End | None:
+    """Where this write failed so, after some more syncs; None if there are fewer writes.
+
+    One Job has ended, one too many is kept, one runs, and a slot is due.
+    """
+    shown = cron_job(last=NINE, active=("done", "run"), concurrencyPolicy=policy, successfulJobsHistoryLimit=1)
+    done = job("done", end="Complete", at=DAY + "09:30:00Z", started=NINE)
+    old = job("old", end="Complete", at=DAY + "08:30:00Z", started=DAY + "08:00:00Z")
+    scene = Scene(shown, done, old, job("run", started=NINE), now=DAY + "10:00:05Z")
+    tables, writes = scene.bench.tables, count()
+    met = outcome is None
+
+    def answer(command: Command) -> Outcome:
+        nonlocal met
+        if isinstance(command, Get):
+            entry = tables[CRONJOBS if command.resource == CRONJOBS.id else JOBS].entry(command.key)
+            return NotFound() if entry is None else Done(entry.raw)
+        if outcome is None or next(writes) != number:
+            return scene.bench.accept(command)
+        met = True
+        return outcome
+
+    for _ in range(4):
+        with suppress(CommandFailed):
+            scene.sync(answer)
+    status = (tables[CRONJOBS].get(KEY) or {})["status"]
+    active = sorted(one["name"] for one in status["active"])
+    return End(active, status["lastScheduleTime"], sorted(one.key for one in tables[JOBS].entries())) if met else None
+
+
+@pytest.mark.parametrize(("policy", "writes"), [("Allow", 3), ("Forbid", 2), ("Replace", 4)])
+@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+def test_whatever_a_write_meets_a_slot_is_started_once(outcome: Outcome, policy: str, writes: int) -> None:
+    whole = settle(policy)
+    assert whole is not None
+    assert [settle(policy, outcome, number) for number in range(writes + 1)] == [whole] * writes + [None]

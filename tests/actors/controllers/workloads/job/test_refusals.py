@@ -1,0 +1,107 @@
+"""A server that refuses one write of a Job, or does not answer it: what is counted in the end is the same."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import count
+
+import pytest
+
+from actors.reconciliation import Retry
+from protocols.messages.commands import Command, Create, Get, List, Update
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    CommandFailed,
+    Conflict,
+    Done,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
+from protocols.objects import Object, decode_object, encode_object, name_of
+from tests.actors.controllers.workloads.job.scene import Scene, exited, job, pod
+
+FAILURES: tuple[Outcome, ...] = (
+    Conflict("changed"),
+    Forbidden("no"),
+    Invalid("odd"),
+    Throttled("later"),
+    ServerFailure("broken"),
+    Unknown("cut"),
+    Refused("fenced"),
+)
+ROUNDS = 8  # syncs until it is what it is to be
+
+
+def there() -> list[Object]:
+    done = [pod(f"done{i}", "Succeeded", status=exited(0)) for i in range(2)]
+    return [*done, pod("failed", "Failed", status=exited(1, at=0.0)), pod("runs", "Running")]
+
+
+def settle(outcome: Outcome | None, number: int, *, parallelism: int) -> Scene | None:
+    """The Job once it is at rest, where this write failed so; None if there are fewer."""
+    scene = Scene(job(parallelism=parallelism, completions=5), there())
+    writes = count()
+    met = outcome is None
+
+    def answer(command: Command) -> Outcome:
+        nonlocal met
+        if isinstance(command, Get | List) or outcome is None or next(writes) != number:
+            return scene.accept(command)
+        met = True
+        return outcome
+
+    for _ in range(ROUNDS):
+        with suppress(CommandFailed, Retry):
+            scene.sync(answer)
+        scene.bench.clock.advance(60.0)
+    return scene if met else None
+
+
+@pytest.mark.parametrize(("parallelism", "active"), [(3, 3), (0, 0)])
+@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+def test_whatever_a_write_meets_all_is_counted_once(outcome: Outcome, parallelism: int, active: int) -> None:
+    """Pods are created, or deleted, their finalizers go and the status is written."""
+    whole = settle(None, 0, parallelism=parallelism)
+    assert whole is not None
+    assert whole.counts == (active, 2, 1)
+    tried = 0
+    while (scene := settle(outcome, tried, parallelism=parallelism)) is not None:
+        assert scene.counts == whole.counts, f"write {tried}"
+        assert scene.status["uncountedTerminatedPods"] == {}
+        tried += 1
+    assert tried >= 5
+
+
+def test_a_job_that_goes_while_it_is_synced_is_no_failure() -> None:
+    scene = Scene(job(completions=5), there())
+
+    def answer(command: Command) -> Outcome:
+        return NotFound() if isinstance(command, Update) else scene.accept(command)
+
+    assert scene.sync(answer).error is None
+
+
+def test_a_name_that_is_taken_is_fetched_and_the_next_sync_takes_another() -> None:
+    scene = Scene(job(parallelism=1, completions=1))
+
+    def answer(command: Command) -> Outcome:
+        if isinstance(command, Create):
+            taken.append(name_of(decode_object(command.body)))
+            return AlreadyExists()
+        if isinstance(command, Get):
+            meta = {"name": taken[0], "namespace": "default", "uid": "of a stranger", "resourceVersion": "9"}
+            return Done(encode_object({"metadata": meta}))
+        return scene.accept(command)
+
+    taken: list[str] = []
+    driven = scene.sync(answer)
+    assert driven.events == []
+    assert driven.result is not None
+    [created] = scene.sync().of(Create)
+    assert name_of(decode_object(created.body)) not in taken
