@@ -76,6 +76,7 @@ from runtime.apiserver.storage.store import Store
 from runtime.apiserver.storage.watches import Watch, WatchCache
 from runtime.apiserver.verbs.create import create
 from runtime.apiserver.verbs.delete import delete, delete_collection
+from runtime.apiserver.verbs.derived import get_derived, list_derived
 from runtime.apiserver.verbs.evicting import evict
 from runtime.apiserver.verbs.patch import patch
 from runtime.apiserver.verbs.placing import bind, of_the_pod
@@ -446,6 +447,9 @@ class ApiServer:
         match call.request.method, bool(found.name), found.subresource:
             case method, _, "" if found.definition.verbs is not VERBS and not _is_verb(found, method):
                 pass  # what is only read, or only reviewed
+            case "GET", named, "" if found.definition.derived is not None:
+                read = get_derived if named else list_derived
+                return read(cluster, call, found.definition.derived)
             case "GET", True, "" | "status" | "approval" | "resize" | "ephemeralcontainers":
                 return get(cluster, call)
             case "GET", False, "":

@@ -1,4 +1,7 @@
-"""kubectl autoscale, with what needs no metrics: the bounds of an autoscaler hold, and it says what it lacks."""
+"""kubectl autoscale where no container requests CPU: the bounds hold, and the autoscaler says what it lacks.
+
+docs/autoscaling.md, run by test_tour.py, has one that scales by usage.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,6 @@ def test_a_deployment_is_kept_within_the_bounds_of_its_autoscaler(kubectl: Kubec
     until(lambda: kubectl.get("apps/v1/deployments", "web")["spec"]["replicas"] == 5, "it is brought back to 5")
     reason = "-o=jsonpath={.status.conditions[?(@.type=='ScalingActive')].reason}"
     until(
-        lambda: kubectl("get", "hpa", "web", reason) == "FailedGetResourceMetric", "it says that there are no metrics"
+        lambda: kubectl("get", "hpa", "web", reason) == "FailedGetResourceMetric", "it says that nothing is requested"
     )
     assert "Deployment/web" in kubectl("get", "hpa")

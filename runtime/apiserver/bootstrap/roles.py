@@ -14,6 +14,7 @@ from typing import Any
 from protocols.objects import Object, annotations_of, decode_object, key_of, labels_of
 from runtime.apiserver.access.role_index import CLUSTER_ROLE_BINDINGS
 from runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
+from runtime.apiserver.bootstrap.metrics import metrics_policy, serves_metrics
 from runtime.apiserver.bootstrap.policy import AUTO_UPDATE, bootstrap_policy
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.registry.policy_rules import missing, rules_in
@@ -23,7 +24,8 @@ SELECTORS = "clusterRoleSelectors"
 
 
 def reconcile_roles(cluster: Cluster) -> None:
-    for wanted in (*bootstrap_policy(), *hollow_nodes_policy()):
+    metrics = metrics_policy() if serves_metrics(cluster) else []
+    for wanted in (*bootstrap_policy(), *hollow_nodes_policy(), *metrics):
         definition = cluster.registry.of_kind(wanted["apiVersion"], wanted["kind"])
         if definition is None:
             continue

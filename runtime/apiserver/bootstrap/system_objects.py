@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from protocols.objects import Object, decode_object
+from runtime.apiserver.bootstrap.metrics import metrics_api_service, serves_metrics
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.verbs.create import create_object
@@ -94,6 +95,8 @@ def _api_services(cluster: Cluster) -> Iterator[Object]:
             meta = {"name": f"{version}.{group}", "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"}}
             named = {"group": group} if group else {}
             yield {"metadata": meta, "spec": {**named, "version": version, **priorities}}
+    if serves_metrics(cluster):
+        yield metrics_api_service(cluster)
 
 
 def _service_cidrs(cluster: Cluster) -> Iterator[Object]:

@@ -29,6 +29,8 @@ from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp, TakeSnapshot
+from runtime.apiserver.kinds.aggregated import AGGREGATED
+from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.kinds.shared.service_allocation import read_service_ranges
 from runtime.apiserver.process.access_settings import RBAC
 from runtime.apiserver.process.arguments import Arguments, parse_arguments
@@ -150,6 +152,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         api = ApiServer(
             store=store,
             clock=clock,
+            resources=(*BUILT_IN, *AGGREGATED),
             collect_garbage=arguments.collect_garbage,
             empty_namespaces=arguments.empty_namespaces,
             tokens=AccountTokens(ensure_account_key(certificates_in / "service-accounts.key")),

@@ -7,6 +7,7 @@ from typing import Any
 
 from protocols.late_methods import dataclass
 from protocols.objects import Object
+from runtime.apiserver.registry.derived import Derived
 from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME, Printer
 from runtime.apiserver.registry.strategy import Strategy
 
@@ -31,6 +32,7 @@ class ResourceDefinition:
     encode: gives one the form that is stored; from_storage: turns one of any version into this one. None where that
     changes nothing. All three may raise StatusError, and Unanswered where asks_outside. leads: of several versions, the
     one that stands for what is stored.
+    derived: its objects are not stored, and made of others when they are read.
     """
 
     group: str = ""
@@ -56,6 +58,7 @@ class ResourceDefinition:
     encode: Callable[[Object], Object] | None = None
     asks_outside: bool = False
     leads: bool = True
+    derived: Derived | None = None
     deprecation: str = ""
     unserved: tuple[ResourceDefinition, ...] = ()
 

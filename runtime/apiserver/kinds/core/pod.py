@@ -35,6 +35,7 @@ from runtime.apiserver.kinds.shared.pod_updates import wrong_pod_update
 from runtime.apiserver.kinds.shared.pod_validation import validate_pod_spec
 from runtime.apiserver.kinds.shared.pod_warnings import warnings_of_pod
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at, fields_at, text_at
+from runtime.apiserver.kinds.shared.usage import usage_problems
 from runtime.apiserver.kinds.shared.warnings import of_hostname
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
@@ -95,8 +96,11 @@ def prepare_for_create(pod: Object) -> list[str]:
 
 
 def warn(pod: Object, old: Object | None) -> Iterator[str]:
-    """Of new ones: people seldom change pods."""
+    """Of new ones: people seldom change pods, but for annotations."""
     if old is not None:
+        annotations = pod["metadata"].get("annotations") or {}
+        if annotations and annotations != old["metadata"].get("annotations"):
+            yield from usage_problems(annotations, "metadata.annotations")
         return
     name = pod["metadata"]["name"]
     if len(name) > _LONGEST_LABEL or "." in name:

@@ -1,5 +1,7 @@
 """What kube-apiserver warns of in pods and templates: what does nothing any more, is there twice, or hides another.
 
+And of annotations of hollow pods that cannot be read.
+
 Source: kubernetes pkg/api/pod/warnings.go (v1.36).
 """
 
@@ -13,6 +15,7 @@ from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.kinds.shared.pod_preparation import APPARMOR
 from runtime.apiserver.kinds.shared.scheduling_rules import PREFERRED, REQUIRED
 from runtime.apiserver.kinds.shared.unremarkable_specs import UnremarkableSpecs, key_of
+from runtime.apiserver.kinds.shared.usage import usage_problems
 from runtime.apiserver.kinds.shared.warnings import (
     FRACTIONS,
     NODE_LABELS,
@@ -85,6 +88,7 @@ def _warnings(obj: Object, at: str) -> Iterator[str]:
         yield from (
             f"{at}metadata.annotations[{key}]: {text}" for key, text in _ANNOTATIONS.items() if key in annotations
         )
+        yield from usage_problems(annotations, f"{at}metadata.annotations")
     if spec.get("volumes"):
         yield from _of_volumes(spec["volumes"], f"{at}spec.volumes")
     if not spec.keys().isdisjoint(_LISTS):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runtime.apiserver import kinds
+from runtime.apiserver.kinds.aggregated import AGGREGATED
 from runtime.apiserver.kinds.bodies import BODIES
 from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
@@ -22,7 +23,8 @@ GROUPS = [
 FILES = [
     f"{group}.{one.name}" for group in GROUPS for one in pkgutil.iter_modules([str(Path(kinds.__path__[0]) / group)])
 ]
-LISTED = (*BUILT_IN, *OFF_BY_DEFAULT, *BODIES.values())
+STORED = (*BUILT_IN, *OFF_BY_DEFAULT, *BODIES.values())
+LISTED = (*STORED, *AGGREGATED)
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -38,7 +40,7 @@ def test_no_kind_is_listed_twice() -> None:
     assert len(set(identities)) == len(identities)
 
 
-@pytest.mark.parametrize("definition", LISTED, ids=lambda one: one.name)
+@pytest.mark.parametrize("definition", STORED, ids=lambda one: one.name)
 def test_every_kind_has_types(definition: ResourceDefinition) -> None:
     """Else a wrong type would reach code that trusts it."""
     assert built_in_types().of_kind(definition.group, definition.version, definition.kind)

@@ -1,0 +1,48 @@
+"""What metrics-server's manifest brings beside the server: its APIService, and who may read metrics.
+
+Source: kubernetes-sigs/metrics-server v0.8 manifests/base/{apiservice,rbac}.yaml.
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.bootstrap.policy import API_VERSION
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.kinds.shared.metrics_objects import GROUP, VERSION
+
+_READER = "system:aggregated-metrics-reader"
+
+
+def serves_metrics(cluster: Cluster) -> bool:
+    return cluster.registry.find(GROUP, VERSION, "pods") is not None
+
+
+def metrics_policy() -> list[Object]:
+    """Who may view, edit or administer a namespace sees its metrics."""
+    labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in ("admin", "edit", "view")}
+    rule = {"apiGroups": [GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}
+    meta = {"name": _READER, "labels": {"k8s-app": "metrics-server", **labels}}
+    return [{"apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": meta, "rules": [rule]}]
+
+
+def metrics_api_service(cluster: Cluster) -> Object:
+    """It leads to a Service as any metrics-server's, and is available, though no request needs that Service."""
+    available = {
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": cluster.timestamp(),
+        "reason": "Passed",
+        "message": "all checks passed",
+    }
+    return {
+        "metadata": {"name": f"{VERSION}.{GROUP}", "labels": {"k8s-app": "metrics-server"}},
+        "spec": {
+            "service": {"name": "metrics-server", "namespace": "kube-system"},
+            "group": GROUP,
+            "version": VERSION,
+            "insecureSkipTLSVerify": True,
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+        },
+        "status": {"conditions": [available]},
+    }

@@ -1,0 +1,86 @@
+"""NodeMetrics: what the pods of a node use together, and a little for the node itself.
+
+Source: kubernetes-sigs/metrics-server v0.8 pkg/api/{node,table}.go, pkg/storage/node.go;
+kubernetes staging/src/k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from protocols.objects import Object, name_of
+from protocols.times import parse_time
+from runtime.apiserver.kinds.shared.metrics_objects import (
+    COLUMNS,
+    GROUP,
+    USAGE,
+    VERSION,
+    head_of,
+    schema_of,
+    written,
+)
+from runtime.apiserver.kinds.shared.usage import (
+    ANNOTATIONS,
+    CPU,
+    MEMORY,
+    RESOLUTION,
+    Amounts,
+    is_measured,
+    last_sample,
+    sample_of,
+)
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.derived import Derived, Reading
+from runtime.apiserver.registry.printers import Printer
+
+OF_ITS_OWN = {CPU: Decimal("0.1"), MEMORY: Decimal(256 * 1024 * 1024)}  # of the kubelet and all else that is no pod
+
+
+def measured(nodes: Iterable[Object], reading: Reading) -> Iterator[Object]:
+    """A node is known from the second sample on."""
+    at, used = last_sample(reading.now), dict[str, Amounts]()
+    known = [one for one in nodes if is_measured(one) and at - _began(one) >= RESOLUTION]
+    if known:
+        used = _by_node(reading)
+    for node in known:
+        total = _sum(OF_ITS_OWN, used.get(name_of(node), {}))
+        yield {**head_of(node, "NodeMetrics", now=reading.now, at=at, window=RESOLUTION), "usage": written(total)}
+
+
+def _began(node: Object) -> float:
+    return parse_time(node["metadata"]["creationTimestamp"])
+
+
+def _by_node(reading: Reading) -> dict[str, Amounts]:
+    used: defaultdict[str, Amounts] = defaultdict(dict)
+    for pod in reading.objects("pods"):
+        node = pod["spec"].get("nodeName")
+        sample = sample_of(pod, reading.now) if node else None
+        if sample is not None:
+            used[node] = _sum(used[node], sample.total)
+    return used
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    return {name: one.get(name, Decimal(0)) + other.get(name, Decimal(0)) for name in ANNOTATIONS}
+
+
+def cells(metrics: Object, _now: float) -> list[Any]:
+    usage = metrics.get("usage") or {}
+    return [name_of(metrics), *(usage.get(name) or "0" for name in ANNOTATIONS), metrics.get("window") or ""]
+
+
+RESOURCE = ResourceDefinition(
+    group=GROUP,
+    version=VERSION,
+    plural="nodes",
+    kind="NodeMetrics",
+    namespaced=False,
+    verbs=("get", "list"),
+    derived=Derived("nodes", measured, "nodemetrics"),
+    schema=schema_of("usage", USAGE),
+    printer=Printer(COLUMNS, cells),
+)

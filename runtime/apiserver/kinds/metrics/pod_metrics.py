@@ -1,0 +1,69 @@
+"""PodMetrics: what the containers of running pods use.
+
+Source: kubernetes-sigs/metrics-server v0.8 pkg/api/{pod,table}.go, pkg/storage/pod.go;
+kubernetes staging/src/k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+from protocols.objects import Key, Object, annotations_of, name_of, namespace_of
+from protocols.quantities import parse_quantity
+from runtime.apiserver.kinds.shared.metrics_objects import (
+    COLUMNS,
+    GROUP,
+    USAGE,
+    VERSION,
+    head_of,
+    schema_of,
+    written,
+)
+from runtime.apiserver.kinds.shared.usage import ANNOTATIONS, is_measured, sample_of, usage_problems
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.derived import Derived, Reading
+from runtime.apiserver.registry.printers import Printer
+
+
+def measured(pods: Iterable[Object], reading: Reading) -> Iterator[Object]:
+    @cache
+    def speaks(node: Key) -> bool:
+        return is_measured(reading.find("nodes", node))
+
+    for pod in pods:
+        for problem in usage_problems(
+            annotations_of(pod), f"pod {namespace_of(pod)}/{name_of(pod)}: metadata.annotations"
+        ):
+            reading.warn(problem)
+        sample = sample_of(pod, reading.now) if speaks(pod["spec"].get("nodeName") or "") else None
+        if sample is not None:
+            head = head_of(pod, "PodMetrics", now=reading.now, at=sample.at, window=sample.window)
+            containers = [{"name": name, "usage": written(used)} for name, used in sample.containers.items()]
+            yield {**head, "containers": containers}
+
+
+def cells(metrics: Object, _now: float) -> list[Any]:
+    used = [one["usage"] for one in metrics.get("containers") or ()]
+    total = written({name: sum((parse_quantity(one[name]) for one in used), Decimal(0)) for name in ANNOTATIONS})
+    return [name_of(metrics), *total.values(), metrics.get("window") or ""]
+
+
+_CONTAINER = {
+    "type": "object",
+    "required": ["name", "usage"],
+    "properties": {"name": {"type": "string", "description": "Of the container."}, "usage": USAGE},
+}
+
+RESOURCE = ResourceDefinition(
+    group=GROUP,
+    version=VERSION,
+    plural="pods",
+    kind="PodMetrics",
+    verbs=("get", "list"),
+    derived=Derived("pods", measured, "podmetrics"),
+    schema=schema_of("containers", {"type": "array", "items": _CONTAINER, "x-kubernetes-list-type": "atomic"}),
+    printer=Printer(COLUMNS, cells),
+)

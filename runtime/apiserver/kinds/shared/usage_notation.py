@@ -1,0 +1,99 @@
+"""How much of a resource is used, as text: an amount, or a function of the time since a pod's start.
+
+    250m                                  always so much
+    steps(100m, 60s: 800m, 5m: 200m)      100m at first, 800m from 60 s on, 200m from five minutes on
+    ramp(100m, 800m, 5m)                  from the one to the other, evenly over five minutes, and so from then on
+    sine(100m, 800m, 10m)                 up and down between the two every ten minutes, from the lower one on
+    none                                  nobody can say
+
+Amounts are quantities from 0 on, durations as Go writes them. The same text and the same moment mean the same amount.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+
+from protocols.quantities import parse_quantity
+from runtime.scheduling.go_durations import nanoseconds_of
+
+Usage = Callable[[float], Decimal | None]  # takes the seconds since the start
+
+_FORMS = "an amount (250m), steps(100m, 60s: 800m), ramp(100m, 800m, 5m), sine(100m, 800m, 10m) or none"
+_FUNCTION = re.compile(r"(steps|ramp|sine)\((.*)\)", re.DOTALL)
+_TOO_MUCH = 2**63
+_THOUSANDTHS = Decimal("0.001")  # what comes of a curve is rounded to
+
+
+@lru_cache(maxsize=1024)  # pods of one template have the same
+def read_usage(text: str) -> Usage:
+    """Raises ValueError, which says what is wrong with the text."""
+    text = text.strip()
+    if text == "none":
+        return lambda _seconds: None
+    function = _FUNCTION.fullmatch(text)
+    if function is not None:
+        return _FUNCTIONS[function[1]]([one.strip() for one in function[2].split(",")])
+    if "(" in text:
+        raise ValueError(f'"{text}" is not {_FORMS}')
+    amount = _amount(text)
+    return lambda _seconds: amount
+
+
+def _steps(arguments: Sequence[str]) -> Usage:
+    steps = [(0.0, _amount(arguments[0]))]
+    for one in arguments[1:]:
+        time, colon, amount = one.partition(":")
+        if not colon:
+            raise ValueError(f'step "{one}" is not like 60s: 800m')
+        since = _seconds(time.strip())
+        if since <= steps[-1][0]:
+            raise ValueError(f'step "{one}" is not later than the one before')
+        steps.append((since, _amount(amount.strip())))
+    return lambda seconds: next(amount for since, amount in reversed(steps) if since <= max(seconds, 0.0))
+
+
+def _ramp(arguments: Sequence[str]) -> Usage:
+    first, last, over = _three("ramp", arguments, "from, to, how long")
+    return lambda seconds: _between(first, last, min(max(seconds / over, 0.0), 1.0))
+
+
+def _sine(arguments: Sequence[str]) -> Usage:
+    low, high, period = _three("sine", arguments, "lowest, highest, period")
+    return lambda seconds: _between(low, high, (1 - math.cos(2 * math.pi * (seconds % period) / period)) / 2)
+
+
+_FUNCTIONS: Mapping[str, Callable[[Sequence[str]], Usage]] = {"steps": _steps, "ramp": _ramp, "sine": _sine}
+
+
+def _three(name: str, arguments: Sequence[str], what: str) -> tuple[Decimal, Decimal, float]:
+    if len(arguments) != 3:
+        raise ValueError(f"{name} takes three arguments ({what}), not {len(arguments)}")
+    over = _seconds(arguments[2])
+    if over <= 0:
+        raise ValueError(f'duration "{arguments[2]}" is not positive')
+    return _amount(arguments[0]), _amount(arguments[1]), over
+
+
+def _between(one: Decimal, other: Decimal, share: float) -> Decimal:
+    return (one + (other - one) * Decimal(f"{share:.9f}")).quantize(_THOUSANDTHS)
+
+
+def _amount(text: str) -> Decimal:
+    try:
+        amount = parse_quantity(text)
+    except ValueError:
+        raise ValueError(f'"{text}" is no quantity: expected {_FORMS}') from None
+    if not 0 <= amount < _TOO_MUCH:
+        raise ValueError(f'amount "{text}" is {"negative" if amount < 0 else "too large"}')
+    return amount
+
+
+def _seconds(text: str) -> float:
+    try:
+        return nanoseconds_of(text) / 1e9
+    except ValueError:
+        raise ValueError(f'"{text}" is no duration such as 90s, 5m or 1h30m') from None

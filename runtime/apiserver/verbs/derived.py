@@ -1,0 +1,61 @@
+"""GET of objects that are made of others when they are read: one, or all that a request selects, without pages.
+
+What they say is of now, so that no resourceVersion is asked for or shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from protocols.objects import Key, Object, decode_object, encode_object
+from runtime.apiserver.core.cluster import Call, Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.derived import Derived, Reading
+from runtime.apiserver.storage.selecting import parse_selection
+from runtime.apiserver.storage.state import to_read
+from runtime.apiserver.verbs.read import ListResponse
+from runtime.client.api import Response
+
+MOST_WARNINGS = 10  # each is a header of the response
+
+
+def get_derived(cluster: Cluster, call: Call, derived: Derived) -> Response:
+    source = cluster.state.get(derived.source, call.key)
+    if source is None:
+        plural, _, group = derived.source.partition(".")
+        raise status_errors.not_found(group, plural, call.route.name)
+    warnings: list[str] = []
+    made = _made(cluster, derived, [decode_object(source.raw)], warnings)
+    if not made:
+        raise status_errors.not_found(call.definition.group, derived.name, call.key)
+    return Response(status=200, body=encode_object(made[0]), warnings=tuple(warnings))
+
+
+def list_derived(cluster: Cluster, call: Call, derived: Derived) -> Response:
+    definition, collection = call.definition, cluster.state.collection(derived.source)
+    selection = parse_selection(definition, call.query)
+    sources = []
+    for key in collection.keys(call.route.namespace):
+        record = collection.records[key]
+        if selection.has_key(key) and selection.labels.matches(record.labels):
+            sources.append(decode_object(record.raw))
+    warnings: list[str] = []
+    items = [encode_object(one) for one in _made(cluster, derived, sources, warnings)]
+    head = {"kind": definition.list_kind, "apiVersion": definition.api_version, "metadata": dict[str, str]()}
+    body = b"".join((orjson.dumps(head)[:-1], b',"items":[', b",".join(items), b"]}"))
+    return ListResponse(status=200, body=body, head=head, items=items, warnings=tuple(warnings))
+
+
+def _made(cluster: Cluster, derived: Derived, sources: Sequence[Object], warnings: list[str]) -> list[Object]:
+    def find(storage: str, key: Key) -> Object | None:
+        record = cluster.state.get(storage, key)
+        return None if record is None else to_read(record.raw)
+
+    def warn(text: str) -> None:
+        if len(warnings) < MOST_WARNINGS:
+            warnings.append(text)
+
+    reading = Reading(now=cluster.clock.now(), objects=cluster.objects, find=find, warn=warn)
+    return list(derived.make(sources, reading))

@@ -1,0 +1,99 @@
+"""Pages of docs/ run from top to bottom: each command prints what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+
+from tests.e2e.running import GLANCE, PATIENCE, ROOT, ending, run_kcm, until
+
+ANY = "..."  # a line of the page that stands for any lines
+LOOKS = (
+    "kubectl get",
+    "kubectl describe",
+    "kubectl top",
+    "kubectl events",
+)  # commands that may be repeated until they print what the page says
+
+# What differs each time.
+_DRAWN = [
+    (re.compile(r"\b\d+\.\d+\.\d+\.\d+\b"), "ADDRESS"),
+    (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "DRAWN"),
+    (re.compile(r"(?<!\S)(\d+[smhd]){1,2}( ago)?(?!\S)"), "AGE"),
+    (re.compile(r"AGE \(x\d+ over AGE\)"), "AGE"),
+    (re.compile(r"\s+"), " "),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A command of the page, and what it is to print."""
+
+    command: str
+    output: tuple[str, ...]
+
+
+def commands(page: str) -> list[Said]:
+    """Of all blocks of the page, in their order."""
+    found = []
+    for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        for one in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = one.replace("\\\n", " ").partition("\n")
+            found.append(Said(command, tuple(output.splitlines())))
+    return found
+
+
+def plain(line: str) -> str:
+    """Without what differs each time."""
+    for pattern, name in _DRAWN:
+        line = pattern.sub(name, line)
+    return line.strip()
+
+
+def differences(said: Said, printed: str) -> str:
+    """What is wrong with it; "" if nothing. The order of lines is that of names, which are drawn."""
+    wanted = sorted(plain(line) for line in said.output if line.strip() and line != ANY)
+    found = sorted(plain(line) for line in printed.splitlines() if line.strip())
+    missing = [line for line in wanted if wanted.count(line) > found.count(line)]
+    if missing or (ANY not in said.output and wanted != found):
+        return f"$ {said.command}\n{printed}\ninstead of\n" + "\n".join(said.output)
+    return ""
+
+
+def check_page(name: str, directory: Path) -> None:
+    """Runs docs/NAME, which begins with bin/run-kcm, in this directory."""
+    start, export, *rest = commands((ROOT / "docs" / name).read_text(encoding="utf-8"))
+    program, *flags = shlex.split(start.command)
+    assert (program, export.command) == ("bin/run-kcm", "export KUBECONFIG=.kcm/kubeconfig")
+    (directory / "examples").symlink_to(ROOT / "examples")
+    manager = run_kcm(directory / "log", f"--embedded-dir={directory / '.kcm'}", *flags)
+    with ending(manager.program):
+        until(lambda: "export KUBECONFIG" in manager.program.text(), "it greets", why=manager.program.text)
+        for said in rest:
+            carry_out(said, directory)
+
+
+def carry_out(said: Said, directory: Path) -> None:
+    deadline = monotonic() + (PATIENCE if said.command.startswith(LOOKS) else 0.0)
+    while wrong := differences(said, run(said.command, directory)):
+        assert monotonic() < deadline, wrong
+        sleep(GLANCE)
+
+
+def run(command: str, directory: Path) -> str:
+    return subprocess.run(
+        ["sh", "-c", command],
+        cwd=directory,
+        env={**os.environ, "KUBECONFIG": str(directory / ".kcm" / "kubeconfig")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    ).stdout
