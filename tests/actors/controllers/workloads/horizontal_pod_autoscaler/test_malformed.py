@@ -8,89 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 import pytest
 
-from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
-from actors.controllers.workloads.horizontal_pod_autoscaler.pods import Youth
-from actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import HorizontalPodAutoscaling, Settings
-from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Sources
-from actors.simulation.driving import NOW, Bench, Driven, drive
-from protocols.conditions import find_condition
-from protocols.messages.commands import Command, Fetch, Get
-from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import Done, Outcome
 from protocols.objects import Object
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
-from protocols.times import format_time
-from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Metrics
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import CPU, external
-
-PERIOD = 15.0
-LONG_AGO = format_time(NOW - 1000)
-SCALE = {"spec": {"replicas": 1}, "status": {"replicas": 1, "selector": "app=web"}}
-QUEUE = external({"averageValue": "10"})  # 30 wait in it
-
-
-def autoscaler(*metrics: Object, **spec: Any) -> Object:
-    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-    whole = {"scaleTargetRef": reference, "maxReplicas": 10, "metrics": list(metrics or [QUEUE]), **spec}
-    return {"metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": whole}
-
-
-def pod(**container: Any) -> Object:
-    meta = {"name": "p", "namespace": "default", "labels": {"app": "web"}}
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": LONG_AGO}
-    status = {"phase": "Running", "startTime": LONG_AGO, "conditions": [ready]}
-    resources = {"requests": {"cpu": "100m"}}
-    return {
-        "metadata": meta,
-        "spec": {"containers": [{"name": "c", "resources": resources, **container}]},
-        "status": status,
-    }
-
-
-def look(
-    shown: Object, *pods: Object, scale: Object = SCALE, raises: type[Exception] | None = None
-) -> tuple[Driven, Object]:
-    """One look, and the status after it; pods use 100m."""
-    bench = Bench({HORIZONTAL_POD_AUTOSCALERS: [shown], PODS: pods or [pod()]})
-    served = ServedKinds()
-    served.follow(
-        [ServedResource(group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True)]
-    )
-    sources = Sources(
-        pods=bench.tables[PODS],
-        apis=MetricsApis(served=served, clock=bench.clock, period=PERIOD),
-        clock=bench.clock,
-        youth=Youth(300.0, 30.0),
-        of_whole_pods=True,
-    )
-    autoscaling = HorizontalPodAutoscaling(
-        tables=bench.tables,
-        clock=bench.clock,
-        log=quiet_log(),
-        monitor=Monitor(Metrics()),
-        settings=Settings(PERIOD, 300.0, 0.1, False, True),
-        served=served,
-        sources=sources,
-    )
-    used = {"metadata": {"name": "p"}, "timestamp": LONG_AGO, "containers": [{"name": "c", "usage": {"cpu": "100m"}}]}
-
-    def answer(command: Command) -> Outcome:
-        if isinstance(command, Fetch):
-            items = [{"value": "30"}] if "external" in command.path else [used]
-            return Done(orjson.dumps({"items": items}))
-        if isinstance(command, Get) and command.subresource == "scale":
-            return Done(orjson.dumps({"metadata": {"name": "web", "namespace": "default"}, **scale}))
-        return bench.accept(command)
-
-    driven = drive(autoscaling, "default/web", answer, tables=bench.tables, raises=raises)
-    status = (bench.tables[HORIZONTAL_POD_AUTOSCALERS].get("default/web") or {}).get("status") or {}
-    return driven, status
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import QUEUE, Scene, autoscaler, pod
 
 
 @pytest.mark.parametrize(
@@ -111,7 +33,7 @@ def look(
     ],
 )
 def test_a_malformed_autoscaler_is_left_alone(spec: dict[str, Any], text: str) -> None:
-    driven, _ = look(autoscaler(**spec), raises=ValueError)
+    driven = Scene(autoscaler(**spec)).look(raises=ValueError)
     assert driven.commands == []
     assert str(driven.error) == text
 
@@ -140,13 +62,13 @@ ZERO = "the target of a metric must be greater than 0"
     ],
 )
 def test_one_metric_that_is_wrong_is_said_and_the_others_scale_up(metric: Object, reason: str, text: str) -> None:
-    driven, status = look(autoscaler(metric, QUEUE))
-    assert ("Warning", reason, text) in driven.events
-    assert status["desiredReplicas"] == 3
-    driven, status = look(autoscaler(metric))
-    active = find_condition(status["conditions"], "ScalingActive") or {}
-    assert (active["status"], active["reason"]) == ("False", reason)
-    assert active["message"] == f"the HPA was unable to compute the replica count: {text}"
+    scene = Scene(autoscaler(metric, QUEUE))
+    assert ("Warning", reason, text) in scene.look().events
+    assert scene.status["desiredReplicas"] == 3
+    scene = Scene(autoscaler(metric))
+    scene.look()
+    message = f"the HPA was unable to compute the replica count: {text}"
+    assert scene.said("ScalingActive") == ("False", reason, message)
 
 
 @pytest.mark.parametrize(
@@ -160,13 +82,13 @@ def test_one_metric_that_is_wrong_is_said_and_the_others_scale_up(metric: Object
     ],
 )
 def test_a_malformed_pod_is_named(container: dict[str, Any], text: str) -> None:
-    driven, status = look(autoscaler(CPU, QUEUE), pod(**container))
-    assert ("Warning", "FailedGetResourceMetric", text) in driven.events
-    assert status["desiredReplicas"] == 3
+    scene = Scene(autoscaler(CPU, QUEUE), pod(**container))
+    assert ("Warning", "FailedGetResourceMetric", text) in scene.look().events
+    assert scene.status["desiredReplicas"] == 3
 
 
 def test_a_malformed_scale_is_said() -> None:
-    driven, status = look(autoscaler(), scale={"spec": {"replicas": "many"}})
+    scene = Scene(autoscaler(), scale={"spec": {"replicas": "many"}})
     text = "the scale of deployments default/web: spec.replicas is a number from 0 on, got 'many'"
-    assert driven.events == [("Warning", "FailedGetScale", text)]
-    assert find_condition(status["conditions"], "AbleToScale") is not None
+    assert scene.look().events == [("Warning", "FailedGetScale", text)]
+    assert scene.said("AbleToScale")[:2] == ("False", "FailedGetScale")

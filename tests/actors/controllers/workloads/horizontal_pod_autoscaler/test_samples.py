@@ -1,0 +1,92 @@
+"""What the metrics APIs say, read; also what nobody should say.
+
+Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/metrics/client_test.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
+    Sample,
+    items_of,
+    pod_samples,
+    resource_samples,
+    value_of,
+)
+from protocols.integers import INT64
+from protocols.objects import Object
+
+AT = "2026-01-02T03:04:05Z"
+SECONDS = 1767323045.0
+
+
+def measured(*containers: tuple[str, Object], **more: Any) -> Object:
+    listed = [{"name": name, "usage": usage} for name, usage in containers]
+    return {"metadata": {"name": "p"}, "timestamp": AT, "window": "30s", "containers": listed, **more}
+
+
+@pytest.mark.parametrize(
+    ("containers", "resource", "container", "value"),
+    [
+        ([("a", {"cpu": "300m"}), ("b", {"cpu": "200m"})], "cpu", "", 500),
+        ([("a", {"cpu": "300m"}), ("b", {"cpu": "200m"})], "cpu", "b", 200),
+        ([("a", {"memory": "1Ki"})], "memory", "", 1024_000),
+        ([("a", {"cpu": "300m"}), ("b", {"memory": "1"})], "cpu", "", None),
+        ([("a", {"cpu": "300m"}), ("b", {"memory": "1"})], "cpu", "a", 300),
+        ([("a", {"cpu": "300m"})], "cpu", "gone", None),
+        ([], "cpu", "", None),
+        ([("a", {"cpu": "1u"})], "cpu", "", 1),
+        ([("a", {"cpu": "9E"}), ("b", {"cpu": "9E"})], "cpu", "", INT64.stop - 1),
+    ],
+)
+def test_the_containers_of_a_pod_count_together_or_one_of_them(
+    containers: list[tuple[str, Object]], resource: str, container: str, value: int | None
+) -> None:
+    found = resource_samples([measured(*containers)], resource, container)
+    assert found == ({} if value is None else {"p": Sample(value, SECONDS, 30.0)})
+
+
+@pytest.mark.parametrize(
+    ("item", "sample"),
+    [
+        ({"value": "20", "timestamp": AT}, Sample(20_000, SECONDS, 60.0)),
+        ({"value": "20500m", "windowSeconds": 5}, Sample(20_500, 0.0, 5.0)),
+        ({"value": 1, "window": 0}, Sample(1000, 0.0, 0.0)),
+        ({}, Sample(0, 0.0, 60.0)),
+    ],
+)
+def test_a_custom_metric_of_a_pod(item: Object, sample: Sample) -> None:
+    assert pod_samples([{"describedObject": {"name": "p"}, **item}]) == {"p": sample}
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        (measured(("a", {"cpu": "NaN"})), "not a quantity: 'NaN'"),
+        (measured(("a", {"cpu": "1"}), metadata="p"), "the name of what is measured is a string, got None"),
+        (measured(("a", {"cpu": "1"}), timestamp=7), "timestamp is a string, got 7"),
+        (measured(("a", {"cpu": "1"}), window=30), "window is a string, got 30"),
+        (measured(containers="a"), "containers of PodMetrics are a list of maps, got 'a'"),
+        (measured(containers=[{"usage": ["x"]}]), r"the usage of a container is a map, got \['x'\]"),
+    ],
+)
+def test_a_sample_that_cannot_be_read_is_said(item: Object, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        resource_samples([item], "cpu")
+
+
+@pytest.mark.parametrize("document", ["<html>", [], None, {"items": "x"}, {"items": ["x"]}])
+def test_a_document_that_is_no_list_has_no_items(document: Any) -> None:
+    if isinstance(document, dict):
+        with pytest.raises(ValueError, match="a PodMetricsList has a list of items"):
+            items_of(document, "PodMetricsList")
+    else:
+        assert items_of(document, "PodMetricsList") == ()
+
+
+def test_a_value_without_end_is_the_largest_there_is() -> None:
+    assert value_of({"value": "1e30"}) == INT64.stop - 1
+    assert value_of({"value": "-1e30"}) == INT64.start
