@@ -6,11 +6,12 @@ Source: apimachinery pkg/api/meta/restmapper.go (RESTMapping).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from actors.reconciliation import Change, Retry
 from actors.reconciliation.discovered import Discovered
-from protocols.messages.discovery import ServedResource
+from protocols.messages.discovery import ServedResource, TablesChanged
+from protocols.messages.lifecycle import Restarted
 from protocols.objects import Key
 from protocols.resources import Resource
 from runtime.tables.overlay import Tables
@@ -44,6 +45,17 @@ class ServedKinds:
         self._resources: Mapping[str, Resource] | None = None
         self._groups: Mapping[tuple[str, str], Sequence[ServedResource]] | None = None
         self._ever: dict[tuple[str, str], Resource] = {}
+
+    def hear(self, message: Any) -> tuple[()]:
+        """What a reconciler's on_message is told, where it discovers nothing else. Raises TypeError on other messages."""
+        match message:
+            case TablesChanged(served=served):
+                self.follow(served)
+            case Restarted():
+                pass
+            case _:
+                raise TypeError(f"a reconciler that knows what is served cannot handle {message!r}")
+        return ()
 
     def follow(self, served: Iterable[ServedResource]) -> None:
         kinds: dict[tuple[str, str], ServedResource] = {}

@@ -39,8 +39,6 @@ from actors.controllers.workloads.disruption.matching import selecting_budgets, 
 from actors.controllers.workloads.disruption.scales import Scales
 from actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, unmarked_status
 from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update
-from protocols.messages.discovery import TablesChanged
-from protocols.messages.lifecycle import Restarted
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused
 from protocols.objects import Key, Object, make_key, resource_version_of, split_key
 from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
@@ -73,14 +71,7 @@ class DisruptionReconciler:
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         """What is served has changed."""
-        match message:
-            case TablesChanged(served=served):
-                self._served.follow(served)
-            case Restarted():
-                pass
-            case _:
-                raise TypeError(f"the disruption controller cannot handle {message!r}")
-        return ()
+        return self._served.hear(message)
 
     # Queue disruption.
 

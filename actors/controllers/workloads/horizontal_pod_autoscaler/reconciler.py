@@ -14,15 +14,12 @@ Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go. Differences
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from actors.controllers.shared.selected_pods import selected_pods
 from actors.controllers.shared.served_kinds import ServedKinds
 from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     Behavior,
-    Bounds,
     Recommendation,
     ScaleEvent,
     behavior_of,
@@ -33,10 +30,18 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     stabilized_by,
 )
 from actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_autoscaler
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Action, Fault, Monitor, action_of
-from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
+from actors.controllers.workloads.horizontal_pod_autoscaler.findings import Findings
+from actors.controllers.workloads.horizontal_pod_autoscaler.looks import (
+    AutoscalingError,
+    Look,
+    Lost,
+    Memory,
+    Settings,
+    event,
+)
+from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Fault, Monitor, action_of
 from actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
-from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Finding, MetricError, Sources, Target
+from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Finding, Sources
 from actors.controllers.workloads.horizontal_pod_autoscaler.status import (
     ABLE_TO_SCALE,
     SCALED_TO_ZERO,
@@ -44,15 +49,10 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.status import (
     SCALING_LIMITED,
     Draft,
 )
-from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, perform, record, update
-from protocols.late_methods import dataclass
-from protocols.messages.discovery import TablesChanged
-from protocols.messages.lifecycle import Restarted
+from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, perform, update
 from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
-from protocols.objects import Key, Object, make_key, name_of, namespace_of, uid_of
-from protocols.quantities import parse_quantity
+from protocols.objects import Key, name_of, namespace_of, uid_of
 from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
-from protocols.selectors import LabelSelector, parse_label_selector
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 
@@ -62,71 +62,6 @@ if TYPE_CHECKING:
 QUEUE, ARRIVALS = "horizontalpodautoscaler", "horizontalpodautoscaler_arrivals"
 ABOVE_MAX = "Current number of replicas above Spec.MaxReplicas"
 BELOW_MIN = "Current number of replicas below Spec.MinReplicas"
-
-
-class Settings(NamedTuple):
-    """period, window: seconds; window: of downscale stabilization. scales_to_zero, tolerates: feature gates."""
-
-    period: float
-    window: float
-    tolerance: float
-    scales_to_zero: bool
-    tolerates: bool
-
-
-class AutoscalingError(Exception):
-    """One look ended without all that was to be done; the next one is a period later."""
-
-    def __init__(self, text: str, *, spec: bool = False) -> None:
-        super().__init__(text)
-        self.fault = Fault.SPEC if spec else Fault.INTERNAL
-
-
-class _Lost(NamedTuple):
-    """An update of the scale that had no response. version: that it was made from."""
-
-    version: str
-    replicas: int
-    change: int
-
-
-@dataclass(slots=True, kw_only=True)
-class _Memory:
-    """Of one autoscaler. selector: of its target's pods; None before it is known."""
-
-    uid: str
-    selector: LabelSelector | None = None
-    recommendations: tuple[Recommendation, ...] = ()
-    events: tuple[ScaleEvent, ...] = ()
-    lost: _Lost | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class _Look:
-    """One look at an autoscaler, as far as it has come."""
-
-    key: Key
-    autoscaler: Mapping[str, Any]
-    draft: Draft
-    memory: _Memory
-    action: Action = Action.NONE
-    metrics: Sequence[Object] | None = None
-    failed: AutoscalingError | None = None
-    reason: str = ""
-    spec: Mapping[str, Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.spec = self.autoscaler.get("spec") or {}
-
-    @property
-    def bounds(self) -> Bounds:
-        least = self.spec.get("minReplicas")
-        return Bounds(1 if least is None else least, self.spec.get("maxReplicas") or 0)
-
-    @property
-    def reference(self) -> str:
-        target = self.spec.get("scaleTargetRef") or {}
-        return f"{target.get('kind') or ''}/{namespace_of(self.autoscaler)}/{target.get('name') or ''}"
 
 
 class HorizontalPodAutoscaling:
@@ -142,21 +77,22 @@ class HorizontalPodAutoscaling:
         sources: Sources,
     ) -> None:
         """served: is kept up to date here."""
-        self._autoscalers, self._pods = tables[HORIZONTAL_POD_AUTOSCALERS], tables[PODS]
+        self._autoscalers = tables[HORIZONTAL_POD_AUTOSCALERS]
         self._clock, self._log, self._monitor, self._settings = clock, log, monitor, settings
-        self._served, self._sources, self._scales = served, sources, Scales(served=served)
-        self._memories: dict[Key, _Memory] = {}
+        self._served, self._scales = served, Scales(served=served)
+        self._memories: dict[Key, Memory] = {}
+        self._findings = Findings(
+            pods=tables[PODS],
+            sources=sources,
+            clock=clock,
+            monitor=monitor,
+            settings=settings,
+            memories=self._memories,
+        )
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         """What is served has changed."""
-        match message:
-            case TablesChanged(served=served):
-                self._served.follow(served)
-            case Restarted():
-                pass
-            case _:
-                raise TypeError(f"the horizontal pod autoscaler cannot handle {message!r}")
-        return ()
+        return self._served.hear(message)
 
     def note(self, key: Key) -> Reconciliation:
         """An autoscaler came, changed or went: it is looked at a period later, if it is not before that."""
@@ -176,7 +112,7 @@ class HorizontalPodAutoscaling:
             return None
         check_autoscaler(autoscaler)
         began = self._clock.monotonic()
-        look = _Look(
+        look = Look(
             key=key,
             autoscaler=autoscaler,
             draft=Draft(autoscaler, now=self._clock.now()),
@@ -191,10 +127,10 @@ class HorizontalPodAutoscaling:
         self._monitor.reconciled(look.action, fault, self._clock.monotonic() - began)
         return RequeueAfter(self._settings.period)
 
-    def _memory_of(self, key: Key, uid: str) -> _Memory:
+    def _memory_of(self, key: Key, uid: str) -> Memory:
         memory = self._memories.get(key)
         if memory is None or memory.uid != uid:
-            memory = self._memories[key] = _Memory(uid=uid)
+            memory = self._memories[key] = Memory(uid=uid)
             self._monitor.are(len(self._memories))
         return memory
 
@@ -205,7 +141,7 @@ class HorizontalPodAutoscaling:
 
     # One look.
 
-    def _autoscale(self, look: _Look) -> Step[None]:
+    def _autoscale(self, look: Look) -> Step[None]:
         """Raises AutoscalingError."""
         scale = yield from self._scale_of(look)
         self._settle_lost(look.memory, scale)
@@ -227,12 +163,12 @@ class HorizontalPodAutoscaling:
         if look.failed is not None:
             raise look.failed
 
-    def _scale_of(self, look: _Look) -> Step[Scale]:
+    def _scale_of(self, look: Look) -> Step[Scale]:
         try:
             reference = look.spec.get("scaleTargetRef") or {}
             scale = yield from self._scales.read(namespace_of(look.autoscaler), reference)
         except ScaleError as err:
-            yield _event(look, "Warning", "FailedGetScale", str(err))
+            yield event(look, "Warning", "FailedGetScale", str(err))
             text = f"the HPA controller was unable to get the target's current scale: {err}"
             look.draft.say(ABLE_TO_SCALE, "False", "FailedGetScale", text)
             yield from self._write(look)
@@ -241,7 +177,7 @@ class HorizontalPodAutoscaling:
         look.draft.say(ABLE_TO_SCALE, "True", "SucceededGetScale", text)
         return scale
 
-    def _settle_lost(self, memory: _Memory, scale: Scale) -> None:
+    def _settle_lost(self, memory: Memory, scale: Scale) -> None:
         """While the target is at the version that an update was made from, that may still be carried out."""
         lost = memory.lost
         if lost is not None and lost.version != scale.version:
@@ -249,7 +185,7 @@ class HorizontalPodAutoscaling:
             if lost.replicas == scale.wanted:
                 memory.events = (*memory.events, ScaleEvent(lost.change, self._clock.monotonic()))
 
-    def _desired(self, look: _Look, scale: Scale) -> Step[int | None]:
+    def _desired(self, look: Look, scale: Scale) -> Step[int | None]:
         """None if nothing is to be done about the target."""
         lowest, highest = look.bounds
         current = scale.wanted
@@ -279,107 +215,17 @@ class HorizontalPodAutoscaling:
             return lowest
         return desired
 
-    def _by_metrics(self, look: _Look, scale: Scale) -> Step[Finding]:
+    def _by_metrics(self, look: Look, scale: Scale) -> Step[Finding]:
         try:
-            return (yield from self._computed(look, scale))
+            return (yield from self._findings.of(look, scale))
         except AutoscalingError as err:
             look.draft.count(current=scale.wanted, metrics=look.metrics)
             yield from self._write(look)
-            yield _event(look, "Warning", "FailedComputeMetricsReplicas", str(err))
+            yield event(look, "Warning", "FailedComputeMetricsReplicas", str(err))
             text = f"failed to compute desired number of replicas based on listed metrics for {look.reference}: {err}"
             raise AutoscalingError(text) from err
 
-    def _computed(self, look: _Look, scale: Scale) -> Step[Finding]:
-        """The metric that asks for the most. Raises AutoscalingError if too little is known."""
-        selector = yield from self._selector_of(look, scale)
-        namespace, tolerances = namespace_of(look.autoscaler), self._tolerances(look.spec)
-        target = Target(namespace, selector, scale.wanted, scale.reported, tolerances)
-        wanted: Finding | None = None
-        failures: list[MetricError] = []
-        metrics = look.spec.get("metrics") or ()
-        statuses: list[Object] = []
-        for metric in metrics:
-            try:
-                finding = yield from self._measured(look, metric, target)
-            except MetricError as err:
-                yield _event(look, "Warning", err.reason, err.message)
-                failures.append(err)
-                statuses.append({"type": ""})
-                continue
-            statuses.append(finding.status)
-            if wanted is None or wanted.replicas == 0 or finding.replicas > wanted.replicas:
-                wanted = finding
-        look.metrics = statuses
-        if failures:
-            text = f"invalid metrics ({len(failures)} invalid out of {len(metrics)}), first error is: {failures[0]}"
-            look.failed = AutoscalingError(text)
-        if wanted is None or (failures and wanted.replicas < scale.wanted):
-            if failures:
-                text = f"the HPA was unable to compute the replica count: {failures[0].message}"
-                look.draft.say(SCALING_ACTIVE, "False", failures[0].reason, text)
-            raise look.failed or AutoscalingError("the autoscaler has no metrics", spec=True)
-        text = f"the HPA was able to successfully calculate a replica count from {wanted.name}"
-        look.draft.say(SCALING_ACTIVE, "True", "ValidMetricFound", text)
-        return wanted
-
-    def _measured(self, look: _Look, metric: Mapping[str, Any], target: Target) -> Step[Finding]:
-        began, type_ = self._clock.monotonic(), metric.get("type") or ""
-        try:
-            finding = yield from self._sources.evaluate(metric, target)
-        except MetricError as err:
-            fault = Fault.SPEC if err.spec else Fault.INTERNAL
-            self._monitor.computed(Action.NONE, fault, self._clock.monotonic() - began, type_)
-            raise
-        reported = (look.autoscaler.get("status") or {}).get("currentReplicas") or 0
-        action = action_of(finding.replicas - reported)
-        self._monitor.computed(action, Fault.NONE, self._clock.monotonic() - began, type_)
-        return finding
-
-    def _selector_of(self, look: _Look, scale: Scale) -> Step[LabelSelector]:
-        """Raises AutoscalingError if it selects nothing that is this autoscaler's alone."""
-        if not scale.selector:
-            yield _event(look, "Warning", "SelectorRequired", "selector is required")
-            text = "the HPA target's scale is missing a selector"
-            look.draft.say(SCALING_ACTIVE, "False", "InvalidSelector", text)
-            raise AutoscalingError("selector is required")
-        try:
-            selector = parse_label_selector(scale.selector)
-        except ValueError as err:
-            text = f"couldn't convert selector into a corresponding internal selector object: {err}"
-            raise (yield from self._unusable(look, "InvalidSelector", text)) from err
-        look.memory.selector = selector
-        others = self._selecting(namespace_of(look.autoscaler), selector)
-        if len(others) > 1:
-            text = f"pods by selector {scale.selector} are controlled by multiple HPAs: [{' '.join(others)}]"
-            raise (yield from self._unusable(look, "AmbiguousSelector", text))
-        return selector
-
-    def _unusable(self, look: _Look, reason: str, text: str) -> Step[AutoscalingError]:
-        yield _event(look, "Warning", reason, text)
-        look.draft.say(SCALING_ACTIVE, "False", reason, text)
-        return AutoscalingError(text)
-
-    def _selecting(self, namespace: str, selector: LabelSelector) -> list[Key]:
-        """The autoscalers whose targets have any of these pods, as far as their selectors are known."""
-        labels = {id(each.facts.labels): each.facts.labels for each in selected_pods(self._pods, namespace, selector)}
-        return sorted(
-            key
-            for key, memory in self._memories.items()
-            if memory.selector is not None
-            and key.startswith(make_key(namespace, ""))
-            and any(memory.selector.matches(each) for each in labels.values())
-        )
-
-    def _tolerances(self, spec: Mapping[str, Any]) -> Tolerances:
-        behavior = (spec.get("behavior") or {}) if self._settings.tolerates else {}
-        down, up = ((behavior.get(way) or {}).get("tolerance") for way in ("scaleDown", "scaleUp"))
-        default = self._settings.tolerance
-        return Tolerances(
-            default if down is None else float(parse_quantity(down)),
-            default if up is None else float(parse_quantity(up)),
-        )
-
-    def _normalized(self, look: _Look, current: int, proposal: int) -> int:
+    def _normalized(self, look: Look, current: int, proposal: int) -> int:
         """Not sooner, not faster and not further than it is allowed."""
         memory, now, window = look.memory, self._clock.monotonic(), self._settings.window
         behavior = self._behavior(look)
@@ -396,20 +242,20 @@ class HorizontalPodAutoscaling:
         look.draft.say(SCALING_LIMITED, "True" if is_limited else "False", end.reason, end.message)
         return end.replicas
 
-    def _behavior(self, look: _Look) -> Behavior | None:
+    def _behavior(self, look: Look) -> Behavior | None:
         return behavior_of(look.spec, window=self._settings.window)
 
     # Writing.
 
-    def _rescale(self, look: _Look, scale: Scale, desired: int) -> Step[None]:
+    def _rescale(self, look: Look, scale: Scale, desired: int) -> Step[None]:
         memory, change = look.memory, desired - scale.wanted
         try:
             yield from self._scales.write(scale, desired)
         except ScaleError as err:
             if isinstance(err, LostError):
-                memory.lost = _Lost(scale.version, desired, change)
+                memory.lost = Lost(scale.version, desired, change)
             text = f"New size: {desired}; reason: {look.reason}; error: {err}"
-            yield _event(look, "Warning", "FailedRescale", text)
+            yield event(look, "Warning", "FailedRescale", text)
             text = f"the HPA controller was unable to update the target scale: {err}"
             look.draft.say(ABLE_TO_SCALE, "False", "FailedUpdateScale", text)
             look.draft.count(current=scale.wanted, metrics=look.metrics)
@@ -417,7 +263,7 @@ class HorizontalPodAutoscaling:
             raise AutoscalingError(f"failed to rescale {look.reference}: {err}") from err
         text = f"the HPA controller was able to update the target scale to {desired}"
         look.draft.say(ABLE_TO_SCALE, "True", "SucceededRescale", text)
-        yield _event(look, "Normal", "SuccessfulRescale", f"New size: {desired}; reason: {look.reason}")
+        yield event(look, "Normal", "SuccessfulRescale", f"New size: {desired}; reason: {look.reason}")
         memory.lost = None
         memory.events = remembered(self._behavior(look), memory.events, change, now=self._clock.monotonic())
         counts = {"current": scale.wanted, "desired": desired}
@@ -425,7 +271,7 @@ class HorizontalPodAutoscaling:
         self._say_of_zero(look, scale.wanted, desired)
         look.action = action_of(change)
 
-    def _say_of_zero(self, look: _Look, current: int, desired: int) -> None:
+    def _say_of_zero(self, look: Look, current: int, desired: int) -> None:
         """Whether it was us who scaled to zero: only then is it for us to scale up again."""
         if not self._settings.scales_to_zero:
             look.draft.say_nothing_of(SCALED_TO_ZERO)
@@ -436,7 +282,7 @@ class HorizontalPodAutoscaling:
             text = "the HPA controller did not scale the workload to zero"
             look.draft.say(SCALED_TO_ZERO, "False", "NotScaledToZero", text)
 
-    def _write(self, look: _Look) -> Step[AutoscalingError | None]:
+    def _write(self, look: Look) -> Step[AutoscalingError | None]:
         """Where there is something new. Returns what went wrong."""
         if not look.draft.has_news:
             return None
@@ -446,14 +292,10 @@ class HorizontalPodAutoscaling:
             return None
         if isinstance(outcome, Refused):
             raise CommandFailed(put, outcome)
-        yield _event(look, "Warning", "FailedUpdateStatus", outcome.message)
+        yield event(look, "Warning", "FailedUpdateStatus", outcome.message)
         return AutoscalingError(f"failed to update status for {name_of(look.autoscaler)}: {outcome.message}")
 
 
 def _scales_from_zero(spec: Mapping[str, Any]) -> bool:
     """Whether it has a metric that says something where no pods are."""
     return any(metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or ())
-
-
-def _event(look: _Look, type_: Literal["Normal", "Warning"], reason: str, message: str) -> Any:
-    return record(HORIZONTAL_POD_AUTOSCALERS, look.autoscaler, type_, reason, message)

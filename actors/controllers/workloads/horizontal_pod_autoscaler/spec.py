@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from actors.controllers.shared.option_checks import at_least_one
 from actors.controllers.shared.served_kinds import KINDS_ALONE, ServedKinds
+from actors.controllers.workloads.horizontal_pod_autoscaler.looks import Settings
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
 from actors.controllers.workloads.horizontal_pod_autoscaler.options import HorizontalPodAutoscalerOptions
@@ -12,7 +13,6 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import (
     ARRIVALS,
     QUEUE,
     HorizontalPodAutoscaling,
-    Settings,
 )
 from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Sources
 from actors.options import Options

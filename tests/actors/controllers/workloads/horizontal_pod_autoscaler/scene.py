@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 
 from actors.controllers.shared.served_kinds import ServedKinds
+from actors.controllers.workloads.horizontal_pod_autoscaler.looks import Settings
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
 from actors.controllers.workloads.horizontal_pod_autoscaler.pods import Youth
-from actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import HorizontalPodAutoscaling, Settings
+from actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import HorizontalPodAutoscaling
 from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Sources
 from actors.simulation.driving import NOW, Bench, Driven, drive
 from protocols.conditions import find_condition
