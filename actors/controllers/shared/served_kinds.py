@@ -47,7 +47,7 @@ class ServedKinds:
         self._ever: dict[tuple[str, str], Resource] = {}
 
     def hear(self, message: Any) -> tuple[()]:
-        """What a reconciler's on_message is told, where it discovers nothing else. Raises TypeError on other messages."""
+        """What on_message is told of a reconciler that discovers nothing else. Raises TypeError on other messages."""
         match message:
             case TablesChanged(served=served):
                 self.follow(served)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
-from actors.controllers.workloads.job import reconciler
+from actors.controllers.workloads.job import acting
 from actors.controllers.workloads.job.tracking import Tally
 from actors.controllers.workloads.job.writing import untrack
 from actors.simulation.campaign.job_setting import JOBS_TOO
@@ -38,7 +38,7 @@ def let_go_as_the_cache_shows_it() -> Iterator[None]:
         del unchanged
         return untrack(pod)
 
-    with patch.object(reconciler, "untrack", anyhow):
+    with patch.object(acting, "untrack", anyhow):
         yield
 
 
