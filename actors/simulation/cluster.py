@@ -33,6 +33,7 @@ from protocols.messages.lifecycle import Describe, Drain
 from protocols.models import as_object
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
 from protocols.resources import M, Resource, resource_path
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.users import Authorize, allow_all
 from runtime.apiserver.server import SUFFIX_CHARACTERS, ApiServer
 from runtime.client.api import Request, Response
@@ -84,6 +85,7 @@ class SimulatedCluster:
         self._ids = random.Random(seed)
         self._collect_garbage = collect_garbage
         self._empty_namespaces = empty_namespaces
+        self._served = SERVED
         self.network = SimulatedNetwork(
             self._new_server(), clock=self.clock, random=random.Random(seed), latency=latency
         )
@@ -168,6 +170,12 @@ class SimulatedCluster:
         """A process that crashed or ended comes back, and remembers nothing."""
         self._processes.start_again(name)
 
+    def serve(self, *definitions: ResourceDefinition) -> None:
+        """Kinds beside the usual ones (served.py), from now on."""
+        self._served += definitions
+        for one in definitions:
+            self.server.registry.add(one)
+
     def restart_server(self) -> None:
         """Another server on the same disk: it knows all objects, and nothing of what happened before."""
         self.network.server = self._new_server()
@@ -200,7 +208,7 @@ class SimulatedCluster:
         return ApiServer(
             store=self.disk,
             clock=self.clock,
-            resources=SERVED,
+            resources=self._served,
             collect_garbage=self._collect_garbage,
             empty_namespaces=self._empty_namespaces,
             uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),

@@ -1,7 +1,7 @@
-"""A stand-in for what serves the three APIs of metrics, in a simulated cluster.
+"""A stand-in for what serves custom and external metrics, in a simulated cluster; those of resources the server
+has, where it is told to serve them: cluster.serve(*AGGREGATED).
 
 metrics = metrics_server(cluster)
-metrics.usage = lambda pod: {"cpu": "300m"}
 metrics.external["queue"] = ["30"]
 """
 
@@ -24,26 +24,21 @@ GROUPS = (RESOURCES, CUSTOM, EXTERNAL)
 WINDOW = 30  # seconds, of every sample
 ALL_OBJECTS = "*"
 
-Usage = Callable[[Object], Mapping[str, str] | None]
-
 
 def metrics_server(cluster: SimulatedCluster) -> MetricsServer:
     """That of this cluster; made when it is asked for."""
-    found = cluster.network.aggregated.get(RESOURCES)
+    found = cluster.network.aggregated.get(CUSTOM)
     server = getattr(found, "__self__", None)
     return server if isinstance(server, MetricsServer) else MetricsServer(cluster)
 
 
 class MetricsServer:
-    """usage: what each container of a running pod uses, by resource; None for a pod of which nothing is known yet.
-
-    of_pods: by metric, the value of each running pod. of_objects: by metric, and by resource and name ("services web").
-    external: by metric, the values of its series. down: groups whose backend is down. absent: groups not served.
+    """of_pods: by metric, the value of each running pod. of_objects: by metric, and by resource and name ("services
+    web"). external: by metric, the values of its series. down: groups whose backend is down. absent: groups not served.
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self.usage: Usage = lambda _pod: None
         self.of_pods: dict[str, Callable[[Object], str | None]] = {}
         self.of_objects: dict[str, dict[str, str]] = {}
         self.external: dict[str, list[str]] = {}
@@ -57,12 +52,12 @@ class MetricsServer:
             return Response(status=404, body=b"404 page not found\n")
         if group in self.down:
             return Response(status=503, body=b"service unavailable\n")
+        if group == RESOURCES:
+            return self._cluster.server.handle(request)
         if not parts:
             versions = [{"groupVersion": f"{group}/v1beta2", "version": "v1beta2"}]
             return _ok({"kind": "APIGroup", "name": group, "versions": versions, "preferredVersion": versions[0]})
         namespace, query = parts[2], request.query
-        if group == RESOURCES:
-            return _ok({"kind": "PodMetricsList", "items": self._used(namespace, query)})
         if group == EXTERNAL:
             return self._external(parts[3])
         return self._custom(namespace, parts[3:], query)
@@ -71,17 +66,6 @@ class MetricsServer:
         selector = parse_label_selector(query.get("labelSelector", ""))
         pods = self._cluster.list(PODS, namespace)
         return [pod for pod in pods if _runs(pod) and selector.matches(labels_of(pod))]
-
-    def _used(self, namespace: str, query: Mapping[str, str]) -> list[Object]:
-        items = []
-        for pod in self._pods(namespace, query):
-            usage = self.usage(pod)
-            if usage is not None:
-                containers = [{"name": one["name"], "usage": dict(usage)} for one in pod["spec"]["containers"]]
-                items.append(
-                    {"metadata": _reference(pod), "containers": containers, "window": f"{WINDOW}s", **self._at}
-                )
-        return items
 
     def _external(self, metric: str) -> Response:
         values = self.external.get(metric, [])

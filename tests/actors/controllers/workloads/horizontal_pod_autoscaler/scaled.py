@@ -1,4 +1,4 @@
-"""A workload, its autoscaler, and a stand-in for metrics, in a simulated cluster."""
+"""A workload, its autoscaler, and what its pods use, in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from actors.controllers.workloads import deployment, horizontal_pod_autoscaler, 
 from actors.simulation import SimulatedCluster
 from actors.simulation.metrics_server import metrics_server
 from protocols.conditions import find_condition
-from protocols.objects import Object, make_key
-from protocols.resources import DEPLOYMENTS, EVENTS, HORIZONTAL_POD_AUTOSCALERS, Resource
+from protocols.objects import Object, key_of, make_key
+from protocols.resources import DEPLOYMENTS, EVENTS, HORIZONTAL_POD_AUTOSCALERS, PODS, Resource
+from runtime.apiserver.kinds.aggregated import AGGREGATED
 
 CONTROLLERS = (deployment.SPEC, replicaset.SPEC, horizontal_pod_autoscaler.SPEC)
 PERIOD = 15.0
+USAGE = "hollow.kcm.dev/cpu-usage"
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
 THINGS = Resource(group="example.com", version="v1", plural="things", kind="Thing")
 AT_ONCE = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
@@ -34,16 +36,25 @@ class Scaled:
 
     def __init__(self, log: FilteringBoundLogger, *flags: str, controllers: Any = CONTROLLERS) -> None:
         self.cluster = SimulatedCluster(log=log)
+        self.cluster.serve(*AGGREGATED)
         self.metrics = metrics_server(self.cluster)
-        self.metrics.usage = lambda _pod: {"cpu": "100m", "memory": "1Mi"}
+        self._used = "100m"
         self.cluster.hollow_nodes(nodes=2, zones=1)
         self.cluster.manager(controllers=controllers, options=read_options(flags))
         self.cluster.run_for(1.0)
 
+    def use(self, cpu: str, *pods: Object) -> None:
+        """These pods from now on; or all, those to come too."""
+        if not pods:
+            self._used = cpu
+        for pod in pods or self.cluster.list(PODS):
+            self.cluster.merge(PODS, key_of(pod), {"metadata": {"annotations": {USAGE: cpu}}})
+
     def workload(self, name: str, replicas: int, *, cpu: str = "100m", labels: Object | None = None) -> None:
         labels = labels or {"app": name}
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        meta = {"labels": labels, "annotations": {USAGE: self._used}}
+        template = {"metadata": meta, "spec": {"containers": [container]}}
         spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
         self.cluster.create(DEPLOYMENTS, {"metadata": {"name": name}, "spec": spec})
 

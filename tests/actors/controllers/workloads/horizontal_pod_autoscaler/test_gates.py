@@ -43,7 +43,7 @@ def test_it_scales_to_zero_and_back(log: FilteringBoundLogger, on: bool) -> None
 @ON_AND_OFF
 def test_an_autoscaler_says_its_own_tolerance(log: FilteringBoundLogger, on: bool) -> None:
     scaled = Scaled(log, gated("HPAConfigurableTolerance", on))
-    scaled.metrics.usage = lambda _pod: {"cpu": "60m"}
+    scaled.use("60m")
     scaled.workload("web", 5)
     scaled.cluster.run_for(30.0)
     scaled.autoscaler("web", behavior={"scaleUp": {"tolerance": "250m"}})  # 60 % of 50 % is 1.2

@@ -1,11 +1,9 @@
-"""The horizontal pod autoscaler, workloads, and a stand-in for metrics, on virtual time.
+"""The horizontal pod autoscaler, workloads, and metrics, on virtual time.
 
 Source of the rules: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import pytest
 from structlog.typing import FilteringBoundLogger
@@ -49,7 +47,7 @@ def test_a_busy_workload_grows_to_what_it_needs_and_no_further_than_it_may(scale
 
 def test_it_shrinks_after_the_time_of_stabilization_alone(log: FilteringBoundLogger) -> None:
     scaled = Scaled(log, "--horizontal-pod-autoscaler-downscale-stabilization=2m")
-    scaled.metrics.usage = lambda _pod: {"cpu": "10m"}
+    scaled.use("10m")
     scaled.workload("web", 5)
     scaled.autoscaler("web", minReplicas=2)
     scaled.run(8)
@@ -61,8 +59,18 @@ def test_it_shrinks_after_the_time_of_stabilization_alone(log: FilteringBoundLog
     assert ("SuccessfulRescale", "New size: 2; reason: All metrics below target") in scaled.events()
 
 
+def test_it_follows_usage_that_changes_by_itself(scaled: Scaled) -> None:
+    scaled.use("steps(50m, 2m: 100m)")
+    scaled.workload("web", 2)
+    scaled.autoscaler("web", maxReplicas=4)
+    scaled.run(7)
+    assert scaled.replicas() == 2
+    scaled.run(3)
+    assert scaled.replicas() == 4
+
+
 def test_nothing_is_written_while_nothing_changes(scaled: Scaled) -> None:
-    scaled.metrics.usage = lambda _pod: {"cpu": "50m"}
+    scaled.use("50m")
     scaled.workload("web", 3)
     scaled.run(2)
     scaled.autoscaler("web")
@@ -223,7 +231,7 @@ def test_what_no_adapter_serves_is_said(scaled: Scaled, metric: Object, reason: 
 
 @pytest.mark.parametrize(("cpu", "end", "active"), [("100m", 4, "True"), ("10m", 3, "False")])
 def test_one_metric_that_fails_stops_scaling_down_and_not_up(scaled: Scaled, cpu: str, end: int, active: str) -> None:
-    scaled.metrics.usage = lambda _pod: {"cpu": cpu}
+    scaled.use(cpu)
     scaled.workload("web", 2 if end == 4 else 3)
     scaled.run(2)
     scaled.autoscaler("web", CPU, external({"value": "1"}), behavior={"scaleDown": AT_ONCE})
@@ -287,15 +295,9 @@ def test_a_custom_resource_is_scaled_by_its_subresource(log: FilteringBoundLogge
 
 
 def test_pods_that_start_or_have_no_sample_do_not_count_for_more(scaled: Scaled) -> None:
-    measured: Sequence[str] = ()
-
-    def usage(pod: Object) -> Object | None:
-        return {"cpu": "100m"} if pod["metadata"]["name"] in measured else None
-
-    scaled.metrics.usage = usage
     scaled.workload("web", 4)
     scaled.run(2)
-    measured = sorted(pod["metadata"]["name"] for pod in scaled.cluster.list(PODS))[:2]
+    scaled.use("none", *scaled.cluster.list(PODS)[2:])
     scaled.autoscaler("web")
     scaled.run(3)
     assert scaled.replicas() == 4
