@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from actors.engine.controller.readiness import StaleTableError
 from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
-from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Refused, Unknown
+from protocols.messages.commands import Delete, Patch, Update
+from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, Refused, Unknown
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.tables.overlay import TableMissingError, UnreadableError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 STALE_RETRY = 10.0  # seconds until a deletion that a stale table held back is looked at again
 AWAY = (Refused, Unknown)  # they say nothing about the object: a key is not given up for them, nor waits for minutes
+ON_AN_OBJECT = (Update, Patch, Delete)  # that was there by its table: a 404 says that somebody deleted it meanwhile
 SAID = (Retry, RetryQuietly, TerminalError)  # the reconciler's own word, and no bug
 MOST_TRACES = 100  # errors that are remembered
 PER_PASS = Backoff(first=10.0, factor=2.0, most=3600.0)
@@ -94,6 +96,8 @@ def retry(
         log.debug("reconcile waits for others, trying again", seconds=round(delay, 3))
     elif isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):
         log.info("reconcile met a newer object, trying again", seconds=round(delay, 3))
+    elif isinstance(err, CommandFailed) and isinstance(err.failure, NotFound) and isinstance(err.command, ON_AN_OBJECT):
+        log.info("reconcile met an object that is gone, trying again", seconds=round(delay, 3))
     elif isinstance(err, (CommandFailed, ValueError)):
         log.warning("reconcile failed, trying again", seconds=round(delay, 3))
     else:

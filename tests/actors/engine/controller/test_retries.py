@@ -9,8 +9,8 @@ from structlog.typing import FilteringBoundLogger
 from actors.engine.controller.readiness import StaleTableError
 from actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces, pass_delay, retry
 from actors.reconciliation import Retry, TerminalError
-from protocols.messages.commands import Get
-from protocols.messages.outcomes import CommandFailed, Conflict, Invalid, Outcome, Refused, Unknown
+from protocols.messages.commands import Create, Delete, Get
+from protocols.messages.outcomes import CommandFailed, Conflict, Invalid, NotFound, Outcome, Refused, Unknown
 from runtime.scheduling.work_queue import WorkQueue
 
 KEY = "default/web"
@@ -72,6 +72,8 @@ def test_a_stale_table_is_no_failure_of_the_key(log: FilteringBoundLogger, logs:
     ("err", "level", "traceback"),
     [
         (failed(Conflict("newer", b"")), "info", False),
+        (CommandFailed(Delete("v1/pods", KEY), NotFound("gone", b"")), "info", False),
+        (CommandFailed(Create("v1/pods", "gone", b"{}"), NotFound("no such namespace", b"")), "warning", False),
         (ValueError("malformed"), "warning", False),
         (RuntimeError("a bug"), "warning", True),
     ],
