@@ -92,6 +92,7 @@ class Informer(Actor):
         self._streaming_lists = limits.streaming_lists  # until the server turns one down, or completes none
         self._incomplete = 0
         self._gone_at = float("-inf")
+        self._quiet = False  # a watch said nothing at all: the next ones are to end before they are cut
         self._retries = Retries(outage, informer=self.name, chance=chance)
 
     def started(self) -> None:
@@ -114,7 +115,7 @@ class Informer(Actor):
         match message:
             case Streamed(stream=stream, lines=lines):
                 if self._server.is_current(stream):
-                    self._server.silent = False
+                    self._server.silent = self._quiet = False
                     self._writer.touch(self.clock.monotonic())
                     self._take_streamed(lines)
             case Listed(stream=stream):
@@ -159,7 +160,7 @@ class Informer(Actor):
         self._wait_for_answer(State.LISTING)
 
     def _watch(self) -> None:
-        self._server.open({"resourceVersion": str(self._table.version)})
+        self._server.open({"resourceVersion": str(self._table.version)}, brief=self._quiet)
         self._wait_for_answer(State.WATCHING)
 
     def _again(self) -> None:
@@ -378,8 +379,21 @@ class Informer(Actor):
         else:
             if self._state is State.STREAMING_LIST:
                 self._count_incomplete()
-            self.log.warning("watch cut after silence", **self._about, seconds=round(now - since, 1))
+            self._report_silence(round(now - since, 1))
             self._again()
+
+    def _report_silence(self, seconds: float) -> None:
+        """kube-apiserver has no bookmarks for a watch that was resumed until the store tells it a newer version.
+
+        Of what hardly ever changes this may take etcd ten minutes: so a watch that said nothing is no fault yet.
+        Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go (process).
+        """
+        quiet = self._state is State.WATCHING and self._server.silent
+        if quiet and not self._quiet:
+            self._quiet = True
+            self.log.debug("watch said nothing, asking for shorter ones", **self._about, seconds=seconds)
+        else:
+            self.log.warning("watch cut after silence", **self._about, seconds=seconds)
 
     def _try_again(self, now: float) -> None:
         """Unless the server gives nobody a response: then it is enough that one asks."""

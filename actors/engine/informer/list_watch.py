@@ -111,10 +111,15 @@ class ListWatch:
             request, client=INFORMERS, on_bytes=partial(self._bring, number), on_end=partial(self._bring_end, number)
         )
 
-    def open(self, asked: dict[str, str]) -> None:
-        """A watch. asked: what it takes beside selectors, bookmarks and the time-out: where it begins."""
+    def open(self, asked: dict[str, str], *, brief: bool = False) -> None:
+        """A watch. asked: what it takes beside selectors, bookmarks and the time-out: where it begins.
+
+        brief: it is to end well before it is cut, even if nothing happens.
+        """
         number = self._begin()
         seconds = int(self._limits.watch_timeout * (1 + self._random.random()))
+        if brief:
+            seconds = min(seconds, max(2, int(self._limits.silence / 2)))
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         query |= self._selectors | asked
 

@@ -91,6 +91,14 @@ def rig(log: FilteringBoundLogger) -> InformerRig:
     return InformerRig(log, InformerLimits(silence=90.0))
 
 
+def end(rig: InformerRig) -> None:
+    """The server ends the watch, as it was asked to."""
+    rig.settle()
+    rig.world.run_for(2.0)
+    rig.transport.stream.end(200)
+    rig.settle()
+
+
 def warnings(logs: LogCapture) -> list[str]:
     return [entry["event"] for entry in logs.entries if entry["log_level"] == "warning"]
 
@@ -193,6 +201,34 @@ def test_a_silent_watch_is_cut_and_renewed_from_the_last_version(rig: InformerRi
     assert rig.transport.stream.request.query["resourceVersion"] == "140"
     assert "watch cut after silence" in warnings(logs)
     assert rig.keys() == ["default/a"]
+
+
+def test_a_resumed_watch_that_says_nothing_is_no_fault_and_is_asked_to_end_sooner(
+    rig: InformerRig, logs: LogCapture
+) -> None:
+    rig.sync(watched("a", 7))
+    end(rig)
+    rig.world.run_for(100.0)
+    assert len(rig.transport.streams) == 3
+    for _ in range(3):
+        assert rig.transport.stream.request.query["timeoutSeconds"] == "45"
+        rig.world.run_for(45.0)
+        end(rig)
+        assert rig.table.age(rig.world.clock.monotonic()) == 0.0
+    assert warnings(logs) == []
+    rig.transport.stream.say(bookmark(140))
+    end(rig)
+    assert int(rig.transport.stream.request.query["timeoutSeconds"]) >= 300
+
+
+def test_a_resumed_watch_that_does_not_even_end_is_cut_aloud(rig: InformerRig, logs: LogCapture) -> None:
+    rig.sync(watched("a", 7))
+    end(rig)
+    rig.world.run_for(100.0)
+    assert warnings(logs) == []
+    rig.world.run_for(100.0)
+    assert warnings(logs) == ["watch cut after silence"]
+    assert len(rig.transport.streams) == 4
 
 
 def test_a_half_open_connection_that_never_said_a_word_is_cut_as_well(rig: InformerRig) -> None:
