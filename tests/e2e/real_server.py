@@ -44,8 +44,11 @@ def assets_or_skip() -> Path:
 
 @dataclass(frozen=True)
 class RealServer:
+    """etcd: URL of the etcd beneath."""
+
     directory: Path
     binaries: Path
+    etcd: str
 
     @property
     def kubeconfig(self) -> Path:
@@ -71,14 +74,14 @@ def real_server(
     """Ready to serve; ended with the block. flags: more of kube-apiserver's. disabled: admission plugins."""
     if disabled:
         flags = (f"--disable-admission-plugins={','.join(disabled)}", *flags)
-    server = RealServer(directory, assets)
+    server = RealServer(directory, assets, f"http://127.0.0.1:{free_port()}")
     port = free_port()
     write_keys(directory)
     users = [f'{TOKEN},admin,admin-uid,"system:masters"', f"{MANAGER_TOKEN},system:kube-controller-manager,manager-uid"]
     (directory / "tokens.csv").write_text("".join(f"{user}\n" for user in users))
     _write_kubeconfig(server.kubeconfig, directory, port, TOKEN)
     _write_kubeconfig(server.manager_kubeconfig, directory, port, MANAGER_TOKEN)
-    with _etcd(server) as client_url, ending(_apiserver(server, client_url, port, *flags)) as apiserver:
+    with _etcd(server), ending(_apiserver(server, port, *flags)) as apiserver:
         until(server.readyz, "the kube-apiserver is ready", why=apiserver.text)
         yield server
 
@@ -103,26 +106,26 @@ def real_manager(server: RealServer, *flags: str) -> Iterator[Program]:
 
 
 @contextmanager
-def _etcd(server: RealServer) -> Iterator[str]:
-    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+def _etcd(server: RealServer) -> Iterator[None]:
+    peer = f"http://127.0.0.1:{free_port()}"
     command = [
         str(server.binaries / "etcd"),
         f"--data-dir={server.directory / 'etcd'}",
-        f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}",
+        f"--listen-client-urls={server.etcd}",
+        f"--advertise-client-urls={server.etcd}",
         f"--listen-peer-urls={peer}",
         "--unsafe-no-fsync",
         "--log-level=warn",
     ]
     with ending(spawn(command, server.directory / "etcd.log")):
-        yield client
+        yield
 
 
-def _apiserver(server: RealServer, etcd: str, port: int, *flags: str) -> Program:
+def _apiserver(server: RealServer, port: int, *flags: str) -> Program:
     keys = server.directory
     command = [
         str(server.binaries / "kube-apiserver"),
-        f"--etcd-servers={etcd}",
+        f"--etcd-servers={server.etcd}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
         f"--secure-port={port}",

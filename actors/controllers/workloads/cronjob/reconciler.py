@@ -13,7 +13,8 @@ Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go. Differe
 - A Job is a CronJob's by the owner's uid, there by its name.
 - A Job of ours that the status lacks, as we ended between two writes, is taken up into it, and so counts for Forbid;
   there it is an UnexpectedJob for good.
-- Where a slot's name is taken the next slot is waited for, there the next event.
+- Where a slot's name is taken, a Job of ours counts as started, and else the next slot is waited for. There that Job is
+  looked for without its namespace: it is never found, and the slot is tried for ever.
 - What is gone or being deleted when it is to be deleted is no FailedDelete.
 - MissSchedule never occurs there either: what is past the deadline is not looked for.
 """
