@@ -22,7 +22,7 @@ from tests.e2e.conftest import NEEDS_KUBECTL, in_namespace
 from tests.e2e.kubectl import Api, is_ready, name_of
 from tests.e2e.real_server import assets_or_skip
 from tests.e2e.running import Program, ending, spawn, until
-from tests.e2e.scenarios import workload
+from tests.e2e.scenarios import reason, workload
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300), NEEDS_KUBECTL]
 
@@ -95,7 +95,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def _of_manager(directory: Path) -> tuple[str, ...]:
     key = directory / "certificates" / "service-accounts.key"
-    return ("--use-service-account-credentials", f"--service-account-private-key-file={key}", "--controllers=*")
+    account = ("--use-service-account-credentials", f"--service-account-private-key-file={key}")
+    return (*account, "--controllers=*", "--horizontal-pod-autoscaler-sync-period=2s")
 
 
 def _node_kubeconfig(directory: Path, path: Path) -> Path:
@@ -134,6 +135,30 @@ def test_they_run_what_is_asked_for(cluster: Cluster) -> None:
     kubectl("delete", "deployment", "web", "--cascade=foreground")
     until(lambda: not kubectl.items("apps/v1/replicasets"), "what it owned is gone", why=kubectl.state)
     kubectl("delete", "namespace", "upstream")
+
+
+def test_autoscalers_go_by_the_metrics_of_the_embedded_server(cluster: Cluster) -> None:
+    kubectl = in_namespace(cluster.kubeconfig, "scaled")
+    deployment = workload("Deployment", "web", 1)
+    deployment["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
+    kubectl.apply(deployment)
+    kubectl.until_pods(1)
+    kubectl("autoscale", "deployment", "web", "--cpu-percent=50", "--min=1", "--max=5")
+    kubectl("annotate", "pods", "-l=app=web", "hollow.kcm.dev/cpu-usage=120m")
+
+    def said() -> dict[str, Any]:
+        status: dict[str, Any] = kubectl.get("autoscaling/v2/horizontalpodautoscalers", "web").get("status") or {}
+        return status
+
+    def average() -> Any:
+        metrics = said().get("currentMetrics") or ({},)
+        return metrics[0].get("resource", {}).get("current", {}).get("averageUtilization")
+
+    until(lambda: average() == 46, "two more pods use a tenth each", why=lambda: json.dumps(said()))
+    assert said()["currentReplicas"] == 3
+    assert reason(said()["conditions"], "ScalingActive") == "ValidMetricFound"
+    assert "New size: 3" in kubectl("events", "--for=hpa/web")
+    kubectl("delete", "namespace", "scaled")
 
 
 def _addresses(slices: list[dict[str, Any]]) -> list[str]:

@@ -5,7 +5,7 @@ What they say is of now, so that no resourceVersion is asked for or shown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 import orjson
 
@@ -27,20 +27,19 @@ def get_derived(cluster: Cluster, call: Call, derived: Derived) -> Response:
         plural, _, group = derived.source.partition(".")
         raise status_errors.not_found(group, plural, call.route.name)
     warnings: list[str] = []
-    made = _made(cluster, derived, [decode_object(source.raw)], warnings)
-    if not made:
+    made = next(_made(cluster, derived, [decode_object(source.raw)], warnings), None)
+    if made is None:
         raise status_errors.not_found(call.definition.group, derived.name, call.key)
-    return Response(status=200, body=encode_object(made[0]), warnings=tuple(warnings))
+    return Response(status=200, body=encode_object(made), warnings=tuple(warnings))
 
 
 def list_derived(cluster: Cluster, call: Call, derived: Derived) -> Response:
     definition, collection = call.definition, cluster.state.collection(derived.source)
     selection = parse_selection(definition, call.query)
-    sources = []
-    for key in collection.keys(call.route.namespace):
-        record = collection.records[key]
-        if selection.has_key(key) and selection.labels.matches(record.labels):
-            sources.append(decode_object(record.raw))
+    keys = filter(selection.has_key, collection.keys(call.route.namespace))
+    records = map(collection.records.__getitem__, keys)
+    # One by one: thousands of decoded objects at a time would keep the memory's collector busy.
+    sources = (decode_object(record.raw) for record in records if selection.labels.matches(record.labels))
     warnings: list[str] = []
     items = [encode_object(one) for one in _made(cluster, derived, sources, warnings)]
     head = {"kind": definition.list_kind, "apiVersion": definition.api_version, "metadata": dict[str, str]()}
@@ -48,7 +47,7 @@ def list_derived(cluster: Cluster, call: Call, derived: Derived) -> Response:
     return ListResponse(status=200, body=body, head=head, items=items, warnings=tuple(warnings))
 
 
-def _made(cluster: Cluster, derived: Derived, sources: Sequence[Object], warnings: list[str]) -> list[Object]:
+def _made(cluster: Cluster, derived: Derived, sources: Iterable[Object], warnings: list[str]) -> Iterator[Object]:
     def find(storage: str, key: Key) -> Object | None:
         record = cluster.state.get(storage, key)
         return None if record is None else to_read(record.raw)
@@ -58,4 +57,4 @@ def _made(cluster: Cluster, derived: Derived, sources: Sequence[Object], warning
             warnings.append(text)
 
     reading = Reading(now=cluster.clock.now(), objects=cluster.objects, find=find, warn=warn)
-    return list(derived.make(sources, reading))
+    return derived.make(sources, reading)

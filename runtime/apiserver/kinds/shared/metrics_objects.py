@@ -7,6 +7,8 @@ kubernetes staging/src/k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from protocols.objects import Object, labels_of, name_of, namespace_of
@@ -43,8 +45,17 @@ def head_of(source: Object, kind: str, *, now: float, at: int, window: int) -> O
 
 def written(amounts: Amounts) -> dict[str, str]:
     """CPU to the billionth, memory in whole bytes; both are rounded up."""
-    cpu = format_quantity(parse_quantity(str(amounts[CPU])))
-    return {CPU: cpu, MEMORY: format_quantity(whole_value(amounts[MEMORY]), QuantityFormat.BINARY_SI)}
+    return {CPU: _cpu(amounts[CPU]), MEMORY: _memory(amounts[MEMORY])}
+
+
+@lru_cache(maxsize=1024)
+def _cpu(amount: Decimal) -> str:
+    return format_quantity(parse_quantity(str(amount)))
+
+
+@lru_cache(maxsize=1024)
+def _memory(amount: Decimal) -> str:
+    return format_quantity(whole_value(amount), QuantityFormat.BINARY_SI)
 
 
 def schema_of(field: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:

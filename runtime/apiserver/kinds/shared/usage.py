@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from protocols.conditions import find_condition
@@ -103,9 +104,12 @@ def _used(pod: Object, container: Mapping[str, Any], *, is_main: bool, seconds: 
 
 
 def _default(requests: Mapping[str, Any], name: str) -> Decimal:
-    if name not in requests:
-        return UNASKED[name]
-    amount = parse_quantity(requests[name]) * SHARE
+    return _share(name, requests[name]) if name in requests else UNASKED[name]
+
+
+@lru_cache(maxsize=256)
+def _share(name: str, request: str) -> Decimal:
+    amount = parse_quantity(request) * SHARE
     return amount if name == CPU else Decimal(-(-whole_value(amount) // PAGE) * PAGE)
 
 
