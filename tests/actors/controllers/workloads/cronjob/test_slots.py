@@ -1,0 +1,100 @@
+"""Which slots are due, how many were missed, and when the next one is.
+
+Source of the cases: kubernetes v1.36 pkg/controller/cronjob/utils_test.go. Times are after ten o'clock on a Thursday.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import pytest
+
+from actors.controllers.workloads.cronjob.jobs import surplus
+from actors.controllers.workloads.cronjob.slots import (
+    MANY,
+    NoSlotError,
+    earliest,
+    latest_due,
+    seconds_to_next,
+    still_in_time,
+)
+from protocols.objects import name_of
+from protocols.times import format_time, parse_time
+from runtime.scheduling.cron_schedules import parse_schedule
+from tests.actors.controllers.workloads.cronjob.cron_jobs import DAY, HOURLY, cron_job, job
+
+TEN = parse_time(DAY + "10:00:00Z")
+MINUTE, HOUR, DAYS = 60, 3600, 86400
+WORKDAYS, NOONS = "30 6-16/4 * * 1-5", "30 10,11,12 * * 1-5"
+FEW, NONE = "few", "none"
+
+
+def missed_in_words(missed: int) -> str:
+    return "many" if missed > MANY else FEW if missed else NONE
+
+
+@pytest.mark.parametrize(
+    ("schedule", "since", "now", "slot", "missed"),
+    [
+        (HOURLY, 0, 30, None, NONE),
+        (HOURLY, 0, 61 * MINUTE, HOUR, NONE),
+        (HOURLY, 10, 301 * MINUTE, 300 * MINUTE, FEW),
+        (WORKDAYS, 30 * MINUTE, DAYS + 31 * MINUTE, DAYS + 30 * MINUTE, FEW),
+        (WORKDAYS, 30 * MINUTE, 4 * DAYS + 31 * MINUTE, 4 * DAYS + 30 * MINUTE, FEW),
+        (WORKDAYS, 0, DAYS + 31 * MINUTE, DAYS + 30 * MINUTE, FEW),
+        # Missed, and not found: the first two slots lie closer together than the others.
+        (NOONS, 30 * MINUTE, 30 * HOUR + 30 * MINUTE, None, FEW),
+        ("@every 1h", MINUTE, 7 * DAYS, 6 * DAYS + 23 * HOUR + MINUTE, "many"),
+        ("*/5 * * * *", 30 * MINUTE, 31 * MINUTE, None, NONE),
+    ],
+)
+def test_the_latest_slot_that_is_due(schedule: str, since: float, now: float, slot: float | None, missed: str) -> None:
+    due = latest_due(parse_schedule(schedule, UTC), since=TEN + since, now=TEN + now)
+    assert (None if due.slot is None else due.slot - TEN, missed_in_words(due.missed)) == (slot, missed)
+
+
+def test_a_schedule_that_never_comes_has_none() -> None:
+    with pytest.raises(NoSlotError, match="time difference between two schedules is less than 1 second"):
+        latest_due(parse_schedule("59 23 31 2 *", UTC), since=TEN, now=TEN + HOUR)
+
+
+@pytest.mark.parametrize(
+    ("last", "deadline", "now", "since", "in_time"),
+    [
+        (None, None, 30, -MINUTE, -MINUTE),
+        (0, None, 30, 0, 0),
+        (30 * MINUTE, 60, 31 * MINUTE, 30 * MINUTE, 30 * MINUTE),
+        (30 * MINUTE, 60, 32 * MINUTE, 30 * MINUTE, 31 * MINUTE),
+        (30 * MINUTE, 2**62, 32 * MINUTE, 30 * MINUTE, 30 * MINUTE),
+    ],
+)
+def test_what_the_deadline_has_left_behind_is_not_started(
+    last: float | None, deadline: int | None, now: float, since: float, in_time: float
+) -> None:
+    shown = cron_job(last="" if last is None else format_time(TEN + last), startingDeadlineSeconds=deadline)
+    assert (earliest(shown) - TEN, still_in_time(shown, TEN + now) - TEN) == (since, in_time)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "since", "now", "wait"),
+    [
+        (WORKDAYS, 30 * MINUTE, DAYS + 31 * MINUTE, 3 * HOUR + 59 * MINUTE),
+        (NOONS, 30 * MINUTE, 30 * HOUR + 30 * MINUTE, 66 * HOUR),
+        ("0 12 * * 4", 2 * HOUR, 19 * DAYS + 90 * MINUTE, 2 * DAYS + 30 * MINUTE),
+        ("0 12 * * 5", 0, 6 * HOUR, 20 * HOUR),
+    ],
+)
+def test_the_next_slot_is_waited_for(schedule: str, since: float, now: float, wait: float) -> None:
+    found = seconds_to_next(parse_schedule(schedule, UTC), since=TEN + since, now=TEN + now)
+    assert found == pytest.approx(wait + 0.1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "order"),
+    [("", "", "ab"), ("", "09", "ba"), ("09", "", "ab"), ("09", "09", "ab"), ("10", "09", "ba")],
+)
+def test_the_oldest_by_when_they_started_go_first(first: str, second: str, order: str) -> None:
+    """a and b, by the hour; "" never started."""
+    started = ("a", first), ("b", second)
+    jobs = [job(name, started=f"{DAY}{hour}:00:00Z" if hour else "") for name, hour in started]
+    assert "".join(map(name_of, surplus(jobs, 0))) == order
