@@ -42,6 +42,7 @@ WORKING = frozenset(
         "DeploymentReplicaSetTerminatingReplicas",
         "HPAConfigurableTolerance",
         "HPAScaleToZero",
+        "MutableSchedulingDirectivesForSuspendedJobs",
         "PodCertificateRequest",
         "PodDeletionCost",
         "PodLevelResources",
@@ -51,7 +52,15 @@ WORKING = frozenset(
     }
 )
 # What these name is always so here: a lease is released at the end, and writes of one's own are always read.
-ALWAYS = frozenset({"ControllerManagerReleaseLeaderElectionLockOnExit", "StaleControllerConsistencyReplicaSet"})
+ALWAYS = frozenset(
+    {
+        "ControllerManagerReleaseLeaderElectionLockOnExit",
+        "StaleControllerConsistencyDaemonSet",
+        "StaleControllerConsistencyJob",
+        "StaleControllerConsistencyReplicaSet",
+        "StaleControllerConsistencyStatefulSet",
+    }
+)
 
 
 def resolve(settings: Iterable[tuple[str, str]]) -> tuple[Mapping[str, bool], list[str]]:

@@ -151,6 +151,7 @@ def test_every_gate_that_works_is_shown_somewhere() -> None:
         "ComponentFlagz": "tests/actors/command/test_serving.py",
         "ComponentStatusz": "tests/actors/command/test_serving.py",
         **dict.fromkeys(("HPAConfigurableTolerance", "HPAScaleToZero", "PodLevelResources"), AUTOSCALER),
+        "MutableSchedulingDirectivesForSuspendedJobs": "tests/actors/controllers/workloads/job/test_ends.py",
         "TaintBasedEvictions": "tests/actors/controllers/nodes/node_lifecycle/",
     }
     assert SHOWN.keys() | elsewhere.keys() == WORKING

@@ -83,7 +83,11 @@ UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at a
 class JobReconciler:
     """Key: "namespace/name" of a Job."""
 
-    def __init__(self, *, tables: Tables, clock: Clock, metrics: JobMetrics, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self, *, tables: Tables, clock: Clock, metrics: JobMetrics, log: FilteringBoundLogger, forgets_start: bool
+    ) -> None:
+        """forgets_start: a suspended Job does not say any more when it started."""
+        self._forgets_start = forgets_start
         self._jobs, self._pods = tables[JOBS], tables[PODS]
         self._clock, self._metrics = clock, metrics
         self._actions = PodActions(pods=self._pods, metrics=metrics, log=log)
@@ -170,7 +174,10 @@ class JobReconciler:
                 changed = with_status(conditions, _suspension(spec, now=now))
                 if changed is not None:
                     conditions = changed
-                    started = None if spec.is_suspended else now
+                    if not spec.is_suspended:
+                        started = now
+                    elif self._forgets_start:
+                        started = None
                     events.append(SUSPENDED_EVENT if spec.is_suspended else RESUMED_EVENT)
         sync.action = managed.action
         sync.look_again(managed.wait)

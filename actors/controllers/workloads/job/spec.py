@@ -43,7 +43,11 @@ class Jobs(NamedTuple):
 
 def build(context: ControllerContext) -> Jobs:
     jobs = JobReconciler(
-        tables=context.tables, clock=context.clock, metrics=JobMetrics(context.metrics), log=context.log
+        tables=context.tables,
+        clock=context.clock,
+        metrics=JobMetrics(context.metrics),
+        log=context.log,
+        forgets_start=context.options.feature_gates["MutableSchedulingDirectivesForSuspendedJobs"],
     )
     return Jobs(jobs, OrphanReconciler(tables=context.tables))
 

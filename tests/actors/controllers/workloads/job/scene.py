@@ -71,9 +71,10 @@ def exited(code: int, *, container: str = "main", at: float = NOW - 1) -> Object
 
 
 class Scene:
-    def __init__(self, shown: Object, some: Iterable[Object] = ()) -> None:
+    def __init__(self, shown: Object, some: Iterable[Object] = (), *, forgets_start: bool = True) -> None:
         self.bench = Bench({JOBS: [shown], PODS: some}, facts=SPEC.facts)
         self.registry = Metrics()
+        self._forgets_start = forgets_start
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -83,6 +84,7 @@ class Scene:
             clock=self.bench.clock,
             metrics=JobMetrics(self.registry),
             log=quiet_log(),
+            forgets_start=self._forgets_start,
         )
 
     def sync(

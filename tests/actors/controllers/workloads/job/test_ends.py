@@ -129,6 +129,15 @@ def test_a_suspended_job_gives_its_pods_up_uncounted() -> None:
     assert scene.counts == (0, 0, 0)
 
 
+def test_without_the_gate_a_suspended_job_says_when_it_started() -> None:
+    """MutableSchedulingDirectivesForSuspendedJobs."""
+    started = {"startTime": format_time(NOW - 60)}
+    scene = Scene(job(suspend=True, status=started), forgets_start=False)
+    scene.sync()
+    assert scene.conditions == [("Suspended", "True", "JobSuspended")]
+    assert scene.status["startTime"] == started["startTime"]
+
+
 def test_a_resumed_job_begins_anew() -> None:
     asleep = {
         "conditions": [{"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}]
