@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 import structlog
@@ -36,6 +37,18 @@ class FilesStayTogether(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)  # unknown where xdist is switched off
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> FilesStayTogether:
     return FilesStayTogether(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests stay until the end: the garbage collector, which would look at them again and again, leaves
+    them out."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
