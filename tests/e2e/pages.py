@@ -12,6 +12,7 @@ from time import monotonic, sleep
 
 from tests.e2e.running import GLANCE, PATIENCE, ROOT, ending, run_kcm, until
 
+MOST_PAUSE = 1.6  # seconds between two looks
 ANY = "..."  # a line of the page that stands for any lines
 LOOKS = (
     "kubectl get",
@@ -79,10 +80,11 @@ def check_page(name: str, directory: Path) -> None:
 
 
 def carry_out(said: Said, directory: Path) -> None:
-    deadline = monotonic() + (PATIENCE if said.command.startswith(LOOKS) else 0.0)
+    deadline, pause = monotonic() + (PATIENCE if said.command.startswith(LOOKS) else 0.0), GLANCE
     while wrong := differences(said, run(said.command, directory)):
         assert monotonic() < deadline, wrong
-        sleep(GLANCE)
+        sleep(pause)  # longer and longer: each look is a process
+        pause = min(2 * pause, MOST_PAUSE)
 
 
 def run(command: str, directory: Path) -> str:
