@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.simulation import SimulatedCluster
+from protocols.resources import PODS
 from runtime.apiserver.kinds.aggregated import AGGREGATED
 
 PAGE = Path(__file__).parents[3] / "docs" / "autoscaling.md"
@@ -18,6 +19,7 @@ def test_the_test_of_the_page_passes(cluster: SimulatedCluster) -> None:
     names: dict[str, Any] = {}
     exec(code, names)
     names["test_a_busy_pod_is_seen"](cluster)
+    assert cluster.get(PODS, "default/web")
 
 
 def test_another_server_serves_them_too(cluster: SimulatedCluster) -> None:
