@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
 from actors.controllers.workloads.horizontal_pod_autoscaler import reconciler
-from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Recommendation
+from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
+    READY_FOR_NEW_SCALE,
+    Behavior,
+    Limited,
+    Recommendation,
+)
 from actors.simulation.campaign.autoscaler_setting import AUTOSCALERS_TOO
 from tests.faults.mutants.mutant import Mutant
 
@@ -25,11 +30,31 @@ def first_size_is_not_remembered() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def nothing_is_stabilized() -> Iterator[None]:
+    """Where a behavior is said, what was recommended within its windows does not count."""
+
+    def unstable(
+        _behavior: Behavior, proposal: int, recommendations: Iterable[Recommendation], *, current: int, now: float
+    ) -> tuple[Limited, tuple[Recommendation, ...]]:
+        del current, now
+        return Limited(proposal, *READY_FOR_NEW_SCALE), tuple(recommendations)
+
+    with patch.object(reconciler, "stabilized_by", unstable):
+        yield
+
+
 AUTOSCALERS = (
     Mutant(
         name="a first size is not remembered",
         source="kubernetes/kubernetes#68826",
         mutation=first_size_is_not_remembered,
+        setting=AUTOSCALERS_TOO,
+    ),
+    Mutant(
+        name="a behavior does without stabilization",
+        source="what the windows are against; no issue was found that says it",
+        mutation=nothing_is_stabilized,
         setting=AUTOSCALERS_TOO,
     ),
 )

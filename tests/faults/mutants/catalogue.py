@@ -8,6 +8,7 @@ from tests.faults.mutants.bootstrap import BOOTSTRAP
 from tests.faults.mutants.budgets import BUDGETS
 from tests.faults.mutants.certificates import CERTIFICATES
 from tests.faults.mutants.clients import CLIENTS
+from tests.faults.mutants.crons import CRONS
 from tests.faults.mutants.daemons import DAEMONS
 from tests.faults.mutants.finished import FINISHED
 from tests.faults.mutants.garbage import GARBAGE
@@ -37,6 +38,7 @@ MUTANTS = (
     *CERTIFICATES,
     *FINISHED,
     *DAEMONS,
+    *CRONS,
     *JOBS,
     *QUOTAS,
     *BOOTSTRAP,

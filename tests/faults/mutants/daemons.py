@@ -1,19 +1,22 @@
-"""A mutant of the DaemonSet controller."""
+"""Mutants of the DaemonSet controller."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from actors.controllers.shared.generated_names import generated_name
+from actors.controllers.workloads.daemonset import reconciler
+from actors.controllers.workloads.daemonset.managing import by_node
 from actors.controllers.workloads.daemonset.names import PodNames
 from actors.simulation.campaign.daemon_setting import DAEMONS_TOO
 from protocols.objects import Key, Object
 from runtime.faults.vocabulary import Fault, FaultKind
+from runtime.tables.table import Entry
 from tests.faults.mutants.mutant import Mutant
 
 
@@ -26,6 +29,17 @@ def names_are_drawn_anew() -> Iterator[None]:
         return {generated_name(owner, f"{node} {next(tries)}", taken=taken): node for node in nodes}
 
     with patch.object(PodNames, "choose", choose):
+        yield
+
+
+@contextmanager
+def pods_that_wait_count_nowhere() -> Iterator[None]:
+    """Not on the node that they are for, until they are bound."""
+
+    def bound(pods: Iterable[Entry]) -> dict[str, list[Entry]]:
+        return by_node([pod for pod in pods if pod.facts.node])
+
+    with patch.object(reconciler, "by_node", bound):
         yield
 
 
@@ -42,5 +56,11 @@ DAEMONS = (
         source="what generateName comes to when the answer to a creation is lost; no issue was found that says it",
         mutation=names_are_drawn_anew,
         setting=replace(DAEMONS_TOO, draw=answers_are_lost),
+    ),
+    Mutant(
+        name="a pod that is not bound yet counts on no node",
+        source="kubernetes/kubernetes#61050",
+        mutation=pods_that_wait_count_nowhere,
+        setting=DAEMONS_TOO,
     ),
 )

@@ -9,10 +9,13 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from actors.controllers.workloads.job import acting
+from actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler
 from actors.controllers.workloads.job.tracking import Tally
 from actors.controllers.workloads.job.writing import untrack
+from actors.reconciliation import Step
 from actors.simulation.campaign.job_setting import JOBS_TOO
 from protocols.messages.commands import Patch
+from protocols.objects import uid_of
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.tables.table import Entry
 from tests.faults.mutants.mutant import Mutant
@@ -42,6 +45,21 @@ def let_go_as_the_cache_shows_it() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def a_job_that_is_gone_keeps_its_pods() -> Iterator[None]:
+    """Their finalizer is taken by its own sync alone, and there is none any more."""
+    is_abandoned = OrphanReconciler._is_abandoned
+
+    def never(self: OrphanReconciler, orphan: Orphan) -> Step[bool]:
+        job = self._jobs.get(orphan.key)
+        if job is None or uid_of(job) != orphan.owner:
+            return False
+        return (yield from is_abandoned(self, orphan))
+
+    with patch.object(OrphanReconciler, "_is_abandoned", never):
+        yield
+
+
 def pods_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
     """The watch of pods, and it alone, shows everything later than it was."""
     late = random.Random(f"late pods of jobs {seed}").choice((0.5, 2.0, 5.0))
@@ -54,6 +72,12 @@ JOBS = (
         name="a Job's pod is counted while it has its finalizer",
         source="kubernetes/enhancements#2307, which says why there is a list of uncounted pods",
         mutation=counted_with_the_finalizer_in_place,
+        setting=JOBS_TOO,
+    ),
+    Mutant(
+        name="pods of a Job that is gone keep its finalizer",
+        source="kubernetes/kubernetes#108645",
+        mutation=a_job_that_is_gone_keeps_its_pods,
         setting=JOBS_TOO,
     ),
     Mutant(
