@@ -24,6 +24,8 @@ LOOKS = (
 # What differs each time.
 _DRAWN = [
     (re.compile(r"\b\d+\.\d+\.\d+\.\d+\b"), "ADDRESS"),
+    (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),
+    (re.compile(r"(?<=-)\d{8}\b"), "MINUTE"),
     (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "DRAWN"),
     (re.compile(r"(?<!\S)(\d+[smhd]){1,2}( ago)?(?!\S)"), "AGE"),
     (re.compile(r"AGE \(x\d+ over AGE\)"), "AGE"),
