@@ -18,17 +18,7 @@ from actors.controllers.workloads.job.fields import FINALIZER, is_finished, mana
 from actors.controllers.workloads.job.writing import untrack
 from actors.reconciliation import Change, Reconciliation, Step, get_live, must, together
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.objects import (
-    Key,
-    Object,
-    OwnerRef,
-    decode_object,
-    finalizers_of,
-    is_deleting,
-    make_key,
-    split_key,
-    uid_of,
-)
+from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key, uid_of
 from protocols.resources import JOBS, PODS
 from runtime.tables.overlay import Tables
 
@@ -46,14 +36,17 @@ class Orphan(NamedTuple):
 
 
 def orphaned(change: Change, tables: Tables) -> Iterable[Orphan]:
-    """Of a pod that has the finalizer: it has no controller; or it is going, and its Job does not count it any more."""
-    pod = change.new
-    if change.deleted or FINALIZER not in finalizers_of(pod):
+    """Of a pod that has the finalizer: it has no controller; or it is going, and its Job does not count it any more.
+
+    Every change of every Job's pods comes here, so it rests on what the table has derived, as of now.
+    """
+    pod = tables[PODS].entry(change.key)
+    if pod is None or FINALIZER not in pod.facts.finalizers:
         return
-    owner = change.controller
+    owner = pod.controller
     if owner is None:
         yield Orphan(change.key)
-    elif _is_job(owner) and is_deleting(pod):
+    elif _is_job(owner) and pod.facts.deleting:
         key = make_key(change.namespace, owner.name)
         entry = tables[JOBS].entry(key)
         if entry is None or entry.uid != owner.uid or is_finished(tables[JOBS].object_of(entry)):

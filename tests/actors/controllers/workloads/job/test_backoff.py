@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from actors.controllers.workloads.job.backoff import Failures, next_failures, seconds_left
-from actors.controllers.workloads.job.pods import finish_time
+from actors.controllers.workloads.job.pods import JobPod, finish_time
 from actors.simulation.driving import NOW
 from protocols.objects import Object
 from protocols.times import format_time
+from runtime.tables.table import Entry
 from tests.actors.controllers.workloads.job.scene import exited, job_pods, pod
 
 
@@ -79,6 +80,14 @@ def test_a_success_forgives_the_failures_up_to_it(
     known = Failures(of="u", count=before)
     found = next_failures(known, succeeded=pods("Succeeded", succeeded), failed=pods("Failed", failed))
     assert found == Failures(of="u", count=count, last=0.0 if last is None else NOW - last)
+
+
+def test_successes_alone_forgive_all_failures_and_are_not_read() -> None:
+    def unread(_entry: Entry) -> Object:
+        raise AssertionError("when it ended matters to nothing")
+
+    succeeded = [JobPod(one.entry, unread) for one in job_pods(pod("a", "Succeeded"))]
+    assert next_failures(Failures(of="u", count=3), succeeded=succeeded, failed=[]) == Failures(of="u")
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,16 @@ def test_one_that_stays_is_left_to_its_job() -> None:
     staying = pod("a", "Running")
     bench = Bench({JOBS: [], PODS: [staying]}, facts=SPEC.facts)
     assert list(orphaned(change_of(staying), bench.tables)) == []
-    assert list(orphaned(change_of(going(pod("a", "Running", tracked=False))), bench.tables)) == []
+    let_go = going(pod("a", "Running", tracked=False))
+    bench = Bench({JOBS: [], PODS: [let_go]}, facts=SPEC.facts)
+    assert list(orphaned(change_of(let_go), bench.tables)) == []
+
+
+def test_what_the_table_knows_of_a_pod_is_not_read_again() -> None:
+    going_pod = owned_by(uid=UID)
+    bench = Bench({JOBS: [], PODS: [going_pod]}, facts=SPEC.facts)
+    unread = Change(type=EventType.MODIFIED, key="default/a", raw=b"no object", controller=controller_of(going_pod))
+    assert list(orphaned(unread, bench.tables)) == [OURS]
 
 
 @pytest.mark.parametrize(
