@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from runtime.scheduling.cron_times import Every, Fields, Schedule
 from runtime.scheduling.go_durations import nanoseconds_of
-from runtime.scheduling.time_zones import LOCAL, UnknownZoneError, is_time_zone, load_zone
+from runtime.scheduling.time_zones import LOCAL, UnknownZoneError, load_zone
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -51,10 +51,7 @@ class _Range(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def parse_schedule(text: str, local: tzinfo = UTC) -> Schedule:
-    """local: the zone of a schedule that names none. Raises ScheduleError.
-
-    A zone that is not known, as there is no database of them, counts as `local`.
-    """
+    """local: the zone of a schedule that names none. Raises ScheduleError."""
     if not text:
         raise ScheduleError("empty spec string")
     zone = local
@@ -72,8 +69,6 @@ def _zone(name: str, local: tzinfo) -> tzinfo:
     try:
         return local if name == LOCAL else load_zone(name)
     except UnknownZoneError as err:
-        if is_time_zone(name):
-            return local
         raise ScheduleError(f"provided bad location {name}: {err}") from None
 
 

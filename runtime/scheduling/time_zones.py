@@ -1,5 +1,7 @@
 """Time zones: which there are, and what a clock on a wall shows.
 
+Their database is the machine's, and the package tzdata's for what that lacks; zoneinfo sees to it.
+
 Source: Go's time.LoadLocation and time.Date, which say what becomes of times that a change of the clocks leaves out or
 repeats.
 """
@@ -37,19 +39,10 @@ def load_zone(name: str) -> tzinfo:
 
 
 def is_time_zone(name: str) -> bool:
-    """Whether the database of time zones has it. Where there is no database, any name may be one."""
+    """Whether the database of time zones has it."""
     try:
         load_zone(name)
     except UnknownZoneError:
-        return not _is_database()
-    return True
-
-
-@lru_cache(maxsize=1)
-def _is_database() -> bool:
-    try:
-        ZoneInfo("Europe/London")
-    except LookupError:
         return False
     return True
 

@@ -1,0 +1,44 @@
+"""Time zones on a machine that has no database of them: that of the package tzdata is there."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Iterator
+
+import pytest
+
+from protocols.times import parse_time
+from runtime.scheduling.cron_schedules import parse_schedule
+from runtime.scheduling.time_zones import UnknownZoneError, format_in_zone, is_time_zone, load_zone
+
+
+@pytest.fixture(autouse=True)
+def _machine_without_zones() -> Iterator[None]:
+    def forget() -> None:
+        zoneinfo.ZoneInfo.clear_cache()
+        load_zone.cache_clear()
+        parse_schedule.cache_clear()
+
+    zoneinfo.reset_tzpath(to=())
+    forget()
+    yield
+    zoneinfo.reset_tzpath()
+    forget()
+
+
+def test_a_zone_is_known_and_changes_its_clocks() -> None:
+    berlin = load_zone("Europe/Berlin")
+    shown = [format_in_zone(berlin, int(parse_time(f"2026-{month}-01T12:00:00Z"))) for month in ("01", "07")]
+    assert shown == ["2026-01-01T13:00:00+01:00", "2026-07-01T14:00:00+02:00"]
+
+
+def test_a_schedule_may_name_one() -> None:
+    assert parse_schedule("TZ=Asia/Kathmandu 0 12 * * *").next(parse_time("2026-01-01T00:00:00Z")) == parse_time(
+        "2026-01-01T06:15:00Z"
+    )
+
+
+def test_one_that_is_none_is_unknown() -> None:
+    assert not is_time_zone("Mars/Base")
+    with pytest.raises(UnknownZoneError, match=r"^unknown time zone Mars/Base$"):
+        load_zone("Mars/Base")
