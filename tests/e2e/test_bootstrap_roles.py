@@ -265,9 +265,9 @@ def _workloads(kubectl: Kubectl) -> None:
     kubectl.api.request("PUT", f"{path}/status", made)
     for number in range(3):  # more than --terminated-pod-gc-threshold
         kubectl.apply(orphan(f"ended-{number}"))
-        made = kubectl.get("pods", f"ended-{number}")
-        made["status"]["phase"] = "Succeeded"
-        kubectl.api.request("PUT", f"{kubectl.path('pods', made['metadata']['name'])}/status", made)
+        path = f"{kubectl.path('pods', f'ended-{number}')}/status"
+        ended = {"status": {"phase": "Succeeded"}}
+        kubectl.api.request("PATCH", path, ended, type="application/merge-patch+json")  # they are being scheduled
 
 
 def _services(kubectl: Kubectl) -> None:
