@@ -1,0 +1,99 @@
+"""A server that refuses one write of the binder, or does not answer it: who has which volume in the end is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+
+import pytest
+
+from protocols.messages.commands import Command, Get
+from protocols.messages.outcomes import (
+    CommandFailed,
+    Conflict,
+    Forbidden,
+    Invalid,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
+from protocols.objects import name_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from protocols.volumes import MIGRATED_TO, PROVISIONER
+from tests.actors.controllers.storage.persistentvolume_binder.scene import BOTH, BY_US, Scene, claim, class_, volume
+
+FAILURES: tuple[Outcome, ...] = (
+    Conflict("changed"),
+    Forbidden("no"),
+    Invalid("odd"),
+    Throttled("later"),
+    ServerFailure("broken"),
+    Unknown("cut"),
+    Refused("fenced"),
+)
+
+
+def scene() -> Scene:
+    """One claim is to be bound, one has lost its volume, one waits for a provisioner and is marked wrongly; two volumes
+    were bound to claims that have another one, and one to a claim that is gone.
+    """
+    stale = {PROVISIONER: "example.com/old", MIGRATED_TO: "x"}
+    return Scene(
+        [
+            volume("free"),
+            volume("twice", of="bound", uid="bound", phase="Bound", marks=BY_US),
+            volume("reserved", of="bound", uid="bound", phase="Bound"),
+            volume("left", of="gone", uid="gone", phase="Bound"),
+            volume("mine", "5Gi", of="bound", uid="bound", phase="Bound", marks=BY_US),
+        ],
+        [
+            claim(uid="uid"),
+            claim("bound", "5Gi", uid="bound", to="mine", phase="Bound", marks=BOTH),
+            claim("lost", uid="lost", to="nowhere", phase="Bound", marks=BOTH),
+            claim("new", "50Gi", uid="new", class_="gold", marks=stale),
+        ],
+        [class_("gold")],
+    )
+
+
+def look(one: Scene, answer: Callable[[Command], Outcome] | None = None) -> None:
+    """At all claims, and then at all volumes; what fails does not keep the others from being looked at."""
+    tables = one.bench.tables
+    for claim_ in tables[PERSISTENT_VOLUME_CLAIMS].objects():
+        with suppress(CommandFailed):
+            one.sync_claim(name_of(claim_), answer=answer)
+    for volume_ in tables[PERSISTENT_VOLUMES].objects():
+        with suppress(CommandFailed):
+            one.sync_volume(name_of(volume_), answer=answer)
+
+
+@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+def test_whatever_a_write_meets_each_claim_has_one_volume(outcome: Outcome) -> None:
+    whole = scene()
+    for _ in range(3):
+        look(whole)
+    assert whole.claims == [
+        "bound Bound mine +us +done",
+        "claim Bound free +us +done",
+        "lost Lost nowhere +us +done",
+        "new Pending +example.com/disk",
+    ]
+    for number in count():
+        one, writes, met = scene(), count(), False
+
+        def answer(command: Command, one: Scene = one, number: int = number, writes: count[int] = writes) -> Outcome:
+            nonlocal met
+            if isinstance(command, Get) or next(writes) != number:
+                return one.bench.accept(command)
+            met = True
+            return outcome
+
+        for _ in range(3):
+            look(one, answer)
+        assert (one.claims, one.volumes) == (whole.claims, whole.volumes), f"write {number}"
+        if not met:
+            assert number >= 10
+            return

@@ -1,0 +1,86 @@
+"""A server that refuses one write of a DaemonSet, or does not answer it: what is there in the end is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+
+import pytest
+
+from protocols.messages.commands import Command, Delete, Get
+from protocols.messages.outcomes import (
+    CommandFailed,
+    Conflict,
+    Forbidden,
+    Invalid,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
+from protocols.objects import Object
+from protocols.resources import PODS
+from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, target
+
+Build = Callable[..., Scene]
+FAILURES: tuple[Outcome, ...] = (
+    Conflict("changed"),
+    Forbidden("no"),
+    Invalid("odd"),
+    Throttled("later"),
+    ServerFailure("broken"),
+    Unknown("cut"),
+    Refused("fenced"),
+)
+
+
+def settle(scene: Build, outcome: Outcome | None, number: int) -> tuple[Scene, bool]:
+    """The DaemonSet at rest, where this write failed so, and whether there were so many.
+
+    A pod is adopted, one of an older template goes, one is too many, two nodes have none.
+    """
+    pods = [owned("orphan", "n0", ownerReferences=[]), owned("old", "n1"), owned("old-too", "n1")]
+    one = scene(daemon_set(unavailable=5), nodes=nodes(4), pods=pods)
+    writes, met = count(), False
+
+    def answer(command: Command) -> Outcome:
+        nonlocal met
+        if isinstance(command, Get) or outcome is None or next(writes) != number:
+            return one.bench.accept(command)
+        met = True
+        return outcome
+
+    for _ in range(6):
+        with suppress(CommandFailed):
+            driven = one.sync(answer)
+            gone = [command.key for command in driven.of(Delete) if command.resource == PODS.id]
+            one.bench.catch_up()
+            for key in gone:
+                if one.tables[PODS].get(key) is not None:
+                    one.bench.hide(PODS, key)
+        one.clock.advance(60.0)
+    return one, met
+
+
+def rest(one: Scene) -> tuple[list[str], Object, int]:
+    return sorted(map(where, one.pods())), one.status(), len(one.revisions())
+
+
+def where(pod: Object) -> str:
+    return pod["spec"].get("nodeName") or target(pod)
+
+
+@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+def test_whatever_a_write_meets_each_node_has_its_pod(scene: Build, outcome: Outcome) -> None:
+    whole = rest(settle(scene, None, 0)[0])
+    assert whole[0] == ["n0", "n1", "n2", "n3"]
+    tried = 0
+    while True:
+        one, met = settle(scene, outcome, tried)
+        assert rest(one) == whole, f"write {tried}"
+        if not met:
+            break
+        tried += 1
+    assert tried >= 8

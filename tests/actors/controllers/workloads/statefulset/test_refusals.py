@@ -1,0 +1,91 @@
+"""A server that refuses one write of a StatefulSet, or does not answer it: what is there in the end is the same."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import pytest
+
+from protocols.messages.commands import Command, Delete, Get
+from protocols.messages.outcomes import (
+    CommandFailed,
+    Conflict,
+    Forbidden,
+    Invalid,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
+from protocols.objects import labels_of, name_of
+from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from tests.actors.controllers.workloads.statefulset.scenes import KEY, WEB, Scene, a_claim, a_set, member, revision
+
+FAILURES: tuple[Outcome, ...] = (
+    Conflict("changed"),
+    Forbidden("no"),
+    Invalid("odd"),
+    Throttled("later"),
+    ServerFailure("broken"),
+    Unknown("cut"),
+    Refused("fenced"),
+)
+BY_SET = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+
+
+def settle(outcome: Outcome | None, number: int) -> tuple[list[Any], bool]:
+    """What is there at rest, where this write failed so, and whether there were so many.
+
+    One pod is missing, one has lost its label, one is of an old template and one is not wanted any more.
+    """
+    pods = [
+        member(0, claims=["data"]),
+        member(1, claims=["data"], labels={**WEB, "controller-revision-hash": "web-x"}),
+        member(3, claims=["data"]),
+    ]
+    obj = a_set(3, claims=["data"], parallel=True, persistentVolumeClaimRetentionPolicy=BY_SET)
+    claims = [a_claim(f"data-web-{ordinal}") for ordinal in (0, 1, 3)]
+    scene = Scene(obj, *pods, claims=claims, revisions=[revision("v0", 1), revision("v1", 2)])
+    tables, writes, met = scene.bench.tables, count(), False
+
+    def answer(command: Command) -> Outcome:
+        nonlocal met
+        if isinstance(command, Get) or outcome is None or next(writes) != number:
+            return scene.bench.accept(command)
+        met = True
+        return outcome
+
+    for _ in range(6):
+        with suppress(CommandFailed):
+            driven = scene.sync(answer)
+            gone = [command.key for command in driven.of(Delete) if command.resource == PODS.id]
+            scene.bench.catch_up()
+            for key in gone:
+                if tables[PODS].get(key) is not None:
+                    scene.bench.hide(PODS, key)
+        scene.bench.clock.advance(60.0)
+    pods_there = sorted((name_of(pod), *sorted(labels_of(pod).items())) for pod in tables[PODS].objects())
+    owned = {
+        name_of(claim): [one["kind"] for one in claim["metadata"].get("ownerReferences") or ()]
+        for claim in tables[PERSISTENT_VOLUME_CLAIMS].objects()
+    }
+    numbers = sorted(one["revision"] for one in tables[CONTROLLER_REVISIONS].objects())
+    return [pods_there, owned, numbers, (tables[STATEFULSETS].get(KEY) or {})["status"]], met
+
+
+@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+def test_whatever_a_write_meets_each_identity_is_there_once(outcome: Outcome) -> None:
+    whole, _ = settle(None, 0)
+    assert [name for name, *_ in whole[0]] == ["web-0", "web-1", "web-2"]
+    assert whole[1] == {f"data-web-{n}": ["Pod" if n == 3 else "StatefulSet"] for n in range(4)}
+    tried = 0
+    while True:
+        found, met = settle(outcome, tried)
+        assert found == whole, f"write {tried}"
+        if not met:
+            break
+        tried += 1
+    assert tried >= 8
