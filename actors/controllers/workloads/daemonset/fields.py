@@ -10,11 +10,24 @@ from protocols.objects import Object, annotations_of
 from protocols.percentages import IntOrString, scaled_value
 from protocols.pods import PodFacts
 from protocols.selectors import LabelSelector, label_selector_of
+from protocols.shapes import COUNT, MAP, NUMBER, TEXT, check
 
 GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 GENERATION_LABEL = "pod-template-generation"
 HASH_LABEL = "controller-revision-hash"
 ROLLING_UPDATE = "RollingUpdate"
+
+_SHAPE = {
+    "metadata": {"annotations": MAP},
+    "spec": {
+        "selector": MAP,
+        "template": {"metadata": {"labels": MAP}, "spec": MAP},
+        "minReadySeconds": COUNT,
+        "revisionHistoryLimit": COUNT,
+        "updateStrategy": {"type": TEXT, "rollingUpdate": MAP},
+    },
+    "status": {"observedGeneration": NUMBER, "collisionCount": NUMBER},
+}
 
 
 class Rolling(NamedTuple):
@@ -63,35 +76,37 @@ class DaemonSpec(NamedTuple):
 
 def daemon_spec(daemon_set: Object) -> DaemonSpec:
     """Raises ValueError that names the field that is missing or of the wrong type."""
-    spec = _map(daemon_set, "spec", "spec")
+    check(daemon_set, _SHAPE)
+    spec = daemon_set.get("spec") or {}
     template = spec.get("template")
-    if not isinstance(template, dict):
-        raise ValueError(f"spec.template is a map, got {template!r}")
-    labels = _map(_map(template, "metadata", "spec.template.metadata"), "labels", "spec.template.metadata.labels")
-    _map(template, "spec", "spec.template.spec")
+    if template is None:
+        raise ValueError("spec.template is a map, got None")
+    labels = (template.get("metadata") or {}).get("labels") or {}
     selector = selector_of(daemon_set)
     if not selector.matches(labels):
         # Validation forbids it, and upstream does not look: each new pod would be released at once, and the next made.
         raise ValueError("spec.selector does not match the labels of spec.template")
-    status = _map(daemon_set, "status", "status")
+    status = daemon_set.get("status") or {}
+    limit = spec.get("revisionHistoryLimit")
     return DaemonSpec(
         selector=selector,
         template=template,
         template_labels=labels,
         generation=_generation(daemon_set),
-        min_ready_seconds=_count(spec, "minReadySeconds", 0),
-        rolling=_rolling(_map(spec, "updateStrategy", "spec.updateStrategy")),
-        history_limit=_count(spec, "revisionHistoryLimit", 10),
+        min_ready_seconds=spec.get("minReadySeconds") or 0,
+        rolling=_rolling(spec.get("updateStrategy") or {}),
+        history_limit=10 if limit is None else limit,
         status=status,
-        collision_count=_collisions(status),
+        collision_count=status.get("collisionCount"),
     )
 
 
 def selector_of(daemon_set: Object) -> LabelSelector:
     """Raises ValueError if it is missing or malformed."""
-    selector = _map(daemon_set, "spec", "spec").get("selector")
-    if not isinstance(selector, dict):
-        raise ValueError(f"spec.selector is a map, got {selector!r}")
+    check(daemon_set, {"spec": {"selector": MAP}})
+    selector = (daemon_set.get("spec") or {}).get("selector")
+    if selector is None:
+        raise ValueError("spec.selector is a map, got None")
     return label_selector_of(selector)
 
 
@@ -104,33 +119,8 @@ def _rolling(strategy: Mapping[str, Any]) -> Rolling | None:
     """Raises ValueError on what is neither a number nor a percentage."""
     if strategy.get("type", ROLLING_UPDATE) != ROLLING_UPDATE:
         return None
-    given = _map(strategy, "rollingUpdate", "spec.updateStrategy.rollingUpdate")
+    given = strategy.get("rollingUpdate") or {}
     most = [given.get(name) or 0 for name in ("maxUnavailable", "maxSurge")]
     for value in most:
         scaled_value(value, 1, round_up=True)
     return Rolling(*most)
-
-
-def _collisions(status: Mapping[str, Any]) -> int | None:
-    count = status.get("collisionCount")
-    if count is not None and type(count) is not int:
-        raise ValueError(f"status.collisionCount is a number, got {count!r}")
-    return count
-
-
-def _map(of: Mapping[str, Any], name: str, field: str) -> Mapping[str, Any]:
-    value = of.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{field} is a map, got {value!r}")
-    return value
-
-
-def _count(spec: Mapping[str, Any], field: str, default: int) -> int:
-    value = spec.get(field)
-    if value is None:
-        return default
-    if type(value) is not int or value < 0:
-        raise ValueError(f"spec.{field} is a number from 0 on, got {value!r}")
-    return value

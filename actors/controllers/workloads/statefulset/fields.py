@@ -12,8 +12,24 @@ from typing import Any, NamedTuple
 from protocols.objects import Object, name_of, namespace_of, uid_of
 from protocols.percentages import IntOrString, scaled_value
 from protocols.selectors import LabelSelector, label_selector_of
+from protocols.shapes import COUNT, MAP, NUMBER, TEXT, check
 
 RETAIN, DELETE = "Retain", "Delete"
+
+_SHAPE = {
+    "spec": {
+        "replicas": COUNT,
+        "ordinals": {"start": COUNT},
+        "selector": MAP,
+        "template": {"metadata": {"labels": MAP}, "spec": MAP},
+        "serviceName": TEXT,
+        "podManagementPolicy": TEXT,
+        "updateStrategy": {"type": TEXT, "rollingUpdate": {"partition": COUNT}},
+        "persistentVolumeClaimRetentionPolicy": MAP,
+        "minReadySeconds": COUNT,
+    },
+    "status": {"currentReplicas": NUMBER, "currentRevision": TEXT, "collisionCount": NUMBER},
+}
 
 
 class Retention(NamedTuple):
@@ -68,47 +84,44 @@ class StatefulSet(NamedTuple):
 
 def stateful_set(obj: Object) -> StatefulSet:
     """Raises ValueError that names the field which is missing or of the wrong type."""
-    spec, status = _map(obj, "spec", ""), _map(obj, "status", "")
-    strategy = _map(spec, "updateStrategy", "spec.")
-    rolling = _map(strategy, "rollingUpdate", "spec.updateStrategy.")
-    start = _count(_map(spec, "ordinals", "spec."), "start", 0, "spec.ordinals.")
+    check(obj, _SHAPE)
+    spec = obj.get("spec") or {}
+    strategy = spec.get("updateStrategy") or {}
+    rolling = strategy.get("rollingUpdate") or {}
+    start = (spec.get("ordinals") or {}).get("start") or 0
     limit = 10 if spec.get("revisionHistoryLimit") is None else spec["revisionHistoryLimit"]
     if type(limit) is not int:
         raise ValueError(f"spec.revisionHistoryLimit is a whole number, got {limit!r}")
-    selector = _map(spec, "selector", "spec.")
+    selector = spec.get("selector") or {}
     compiled = label_selector_of(selector)
     if compiled.empty:
         raise ValueError("spec.selector is empty")
-    template = _map(spec, "template", "spec.")
-    _map(template, "metadata", "spec.template.")
-    _map(template, "spec", "spec.template.")
+    replicas = 1 if spec.get("replicas") is None else spec["replicas"]
     return StatefulSet(
         obj=obj,
         name=name_of(obj),
         namespace=namespace_of(obj),
         uid=uid_of(obj),
-        ordinals=range(start, start + _count(spec, "replicas", 1, "spec.")),
+        ordinals=range(start, start + replicas),
         selector=compiled,
         match_labels=selector.get("matchLabels") or {},
-        template=template,
-        service=_text(spec, "serviceName"),
-        parallel=_text(spec, "podManagementPolicy") == "Parallel",
-        rolling=_text(strategy, "type") in ("", "RollingUpdate"),
-        partition=_count(rolling, "partition", 0, "spec.updateStrategy.rollingUpdate.")
-        if strategy.get("rollingUpdate") is not None
-        else None,
+        template=spec.get("template") or {},
+        service=spec.get("serviceName") or "",
+        parallel=spec.get("podManagementPolicy") == "Parallel",
+        rolling=(strategy.get("type") or "RollingUpdate") == "RollingUpdate",
+        partition=None if strategy.get("rollingUpdate") is None else rolling.get("partition") or 0,
         max_unavailable=1 if rolling.get("maxUnavailable") is None else rolling["maxUnavailable"],
         claim_templates=_claim_templates(spec),
         retention=_retention(spec),
-        min_ready_seconds=_count(spec, "minReadySeconds", 0, "spec."),
+        min_ready_seconds=spec.get("minReadySeconds") or 0,
         history_limit=None if limit < 0 else limit,
-        status=status,
+        status=obj.get("status") or {},
     )
 
 
 def _retention(spec: Mapping[str, Any]) -> Retention:
     """An unknown policy counts as Retain, for both. Source: isClaimOwnerUpToDate."""
-    said = _map(spec, "persistentVolumeClaimRetentionPolicy", "spec.")
+    said = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     policies = [said.get(when) or RETAIN for when in ("whenDeleted", "whenScaled")]
     if any(policy not in (RETAIN, DELETE) for policy in policies):
         return Retention()
@@ -120,28 +133,3 @@ def _claim_templates(spec: Mapping[str, Any]) -> tuple[Object, ...]:
     if not isinstance(templates, list) or not all(isinstance(each, dict) and name_of(each) for each in templates):
         raise ValueError(f"spec.volumeClaimTemplates is a list of claims that have a name, got {templates!r}")
     return tuple(templates)
-
-
-def _map(part: Mapping[str, Any], field: str, where: str) -> Object:
-    value = part.get(field)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{where}{field} is a map, got {value!r}")
-    return value
-
-
-def _text(part: Mapping[str, Any], field: str) -> str:
-    value = part.get(field) or ""
-    if not isinstance(value, str):
-        raise ValueError(f"{field} is a string, got {value!r}")
-    return value
-
-
-def _count(part: Mapping[str, Any], field: str, default: int, where: str) -> int:
-    value = part.get(field)
-    if value is None:
-        return default
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{where}{field} is a number from 0 on, got {value!r}")
-    return value

@@ -225,6 +225,9 @@ def test_a_node_that_cannot_be_read_keeps_its_pods(scene: Build) -> None:
         ({"selector": None}, r"spec\.selector is a map"),
         ({"selector": {"matchLabels": {"a": "b"}}}, r"does not match the labels"),
         ({"minReadySeconds": "1"}, r"spec\.minReadySeconds is a number"),
+        ({"template": {"metadata": {"labels": "x"}}}, r"spec\.template\.metadata\.labels is a map"),
+        ({"updateStrategy": {"type": 1}}, r"spec\.updateStrategy\.type is a string"),
+        ({"status": {"collisionCount": "1"}}, r"status\.collisionCount is a number"),
         ({"updateStrategy": {"rollingUpdate": {"maxSurge": "x"}}}, r"neither an integer nor a percentage"),
     ],
 )

@@ -180,6 +180,12 @@ def test_with_the_gate_the_metrics_say_how_many_are_unavailable() -> None:
         ({"volumeClaimTemplates": [{}]}, "spec.volumeClaimTemplates is a list of claims that have a name"),
         ({"revisionHistoryLimit": "x"}, "spec.revisionHistoryLimit is a whole number, got 'x'"),
         ({"serviceName": 1}, "serviceName is a string, got 1"),
+        ({"template": {"metadata": {"labels": ["x"]}}}, r"spec.template.metadata.labels is a map, got \['x'\]"),
+        (
+            {"updateStrategy": {"rollingUpdate": {"partition": -1}}},
+            "spec.updateStrategy.rollingUpdate.partition is a number from 0 on, got -1",
+        ),
+        ({"status": {"currentReplicas": "3"}}, "status.currentReplicas is a number, got '3'"),
     ],
 )
 def test_a_malformed_set_is_named(spec: dict[str, Any], why: str) -> None:
