@@ -18,12 +18,12 @@ from actors.controllers.storage.persistentvolume_binder.matching import (
 from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
 from actors.controllers.storage.persistentvolume_binder.migration import migration_mark, refreshed_claim
 from actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_external, provisioner_name
-from actors.controllers.storage.persistentvolume_binder.writes import Writes
+from actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
 from actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from actors.reconciliation import Enqueue, Step, get_live, must, must_object, record, step, update
-from protocols.messages.outcomes import CommandFailed, Done, NotFound
+from actors.reconciliation import Enqueue, Step, must, must_object, record, step, update
+from protocols.messages.outcomes import CommandFailed
 from protocols.messages.recording import Record, RecordType
-from protocols.objects import Key, Object, annotations_of, decode_object, key_of, name_of, uid_of
+from protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from protocols.volumes import (
     BETA_PROVISIONER,
@@ -153,7 +153,7 @@ class Claims:
             return
         volume = self._volumes.get(name)
         if volume is None or not _may_be_of(volume, claim):
-            volume = yield from self._as_the_server_has_it(name)
+            volume = yield from as_the_server_has_it(PERSISTENT_VOLUMES, name)
         if volume is None:
             text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
             yield from self._writes.lose(claim, "ClaimLost", text)
@@ -162,10 +162,6 @@ class Claims:
         else:
             text = "Two claims are bound to the same volume, this one is bound incorrectly"
             yield from self._writes.lose(claim, "ClaimMisbound", text)
-
-    def _as_the_server_has_it(self, name: str) -> Step[Object | None]:
-        outcome = yield from must(get_live(PERSISTENT_VOLUMES, name), but=(NotFound,))
-        return decode_object(outcome.body) if isinstance(outcome, Done) else None
 
     # Claims for which a volume is to be made.
 

@@ -24,7 +24,7 @@ from actors.controllers.storage.persistentvolume_binder.host_path import (
 from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
 from actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_deleted_by_others
 from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
-from actors.controllers.storage.persistentvolume_binder.writes import Writes
+from actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
 from actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
@@ -33,7 +33,6 @@ from actors.reconciliation import (
     call,
     create,
     delete,
-    get_live,
     must,
     must_object,
     perform,
@@ -41,7 +40,7 @@ from actors.reconciliation import (
     update,
 )
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Raised
-from protocols.objects import Key, Object, annotations_of, decode_object, finalizers_of, metadata, name_of, uid_of
+from protocols.objects import Key, Object, annotations_of, finalizers_of, metadata, name_of, uid_of
 from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from protocols.volumes import (
     BIND_COMPLETED,
@@ -110,7 +109,7 @@ class Provisioning:
             yield from self._complain(claim, text)
         claim = yield from self._of_claims.annotate(claim, HOST_PATH)
         name = f"pvc-{uid_of(claim)}"
-        if isinstance((yield from must(get_live(PERSISTENT_VOLUMES, name), but=(NotFound,))), Done):
+        if (yield from as_the_server_has_it(PERSISTENT_VOLUMES, name)) is not None:
             return None
         path = directory_for(uid_of(claim))
         yield from self._make(claim, class_, path)
@@ -185,11 +184,8 @@ class Provisioning:
         except NoPluginError as err:
             yield from self._writes.fail(volume, "VolumeFailedDelete", str(err))
             return None
-        outcome = yield from must(get_live(PERSISTENT_VOLUMES, name), but=(NotFound,))
-        if not isinstance(outcome, Done):
-            return None
-        volume = decode_object(outcome.body)
-        if not self._of_volumes.is_released(volume):
+        volume = yield from self._of_volumes.still_released(name)
+        if volume is None:
             return None
         yield from self._delete_storage(volume)
         if IN_TREE_PROTECTION in finalizers_of(volume):

@@ -22,7 +22,7 @@ from actors.controllers.storage.persistentvolume_binder.recycler_pod import (
 from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
 from actors.controllers.storage.persistentvolume_binder.writes import Writes
 from actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from actors.reconciliation import Change, Reconciliation, Step, create, delete, get_live, must, perform, record
+from actors.reconciliation import Change, Reconciliation, Step, create, delete, must, perform, record
 from protocols.messages.outcomes import AlreadyExists, Done, NotFound
 from protocols.objects import Key, Object, decode_object, is_deleting, key_of, name_of, split_key, uid_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
@@ -52,11 +52,8 @@ class Recycling:
         if known is None or known["spec"].get("persistentVolumeReclaimPolicy") != "Recycle":
             self._made.pop(name, None)
             return None
-        outcome = yield from must(get_live(PERSISTENT_VOLUMES, name), but=(NotFound,))
-        if not isinstance(outcome, Done):
-            return None
-        volume = decode_object(outcome.body)
-        if not self._of_volumes.is_released(volume):
+        volume = yield from self._of_volumes.still_released(name)
+        if volume is None:
             return None
         claim = key_of_reference(volume["spec"]["claimRef"])
         users = self._users(claim)

@@ -15,10 +15,9 @@ from actors.controllers.storage.persistentvolume_binder.plugins import (
     plugin_of,
     provisioner_name,
 )
-from actors.controllers.storage.persistentvolume_binder.writes import Writes
-from actors.reconciliation import Enqueue, Step, get_live, must, must_object, record, step, update
-from protocols.messages.outcomes import Done, NotFound
-from protocols.objects import Key, Object, annotations_of, decode_object, key_of, name_of, uid_of
+from actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
+from actors.reconciliation import Enqueue, Step, must_object, record, step, update
+from protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from protocols.volumes import (
     MIGRATED_TO,
@@ -64,16 +63,15 @@ class Volumes:
     def _claim_of(self, volume: Object, reference: Object) -> Step[Object | None]:
         """The claim with the uid that a volume names. Before it is said to be gone, the server is asked."""
         key = key_of_reference(reference)
-        claim = self._claims.get(key)
+        claim = self._known_claim(key)
         if claim is None and phase_of(volume) in RELEASED:
             return None
         if claim is None or uid_of(claim) != reference["uid"]:
-            claim = yield from self._as_the_server_has_it(key)
+            claim = yield from as_the_server_has_it(PERSISTENT_VOLUME_CLAIMS, key)
         return claim if claim is not None and uid_of(claim) == reference["uid"] else None
 
-    def _as_the_server_has_it(self, key: Key) -> Step[Object | None]:
-        outcome = yield from must(get_live(PERSISTENT_VOLUME_CLAIMS, key), but=(NotFound,))
-        return decode_object(outcome.body) if isinstance(outcome, Done) else None
+    def _known_claim(self, key: Key) -> Object | None:
+        return self._claims.get(key)
 
     def _expect(self, volume: Object, claim: Object) -> Step[None]:
         """The claim is to be bound to it, as soon as it is looked at."""
@@ -112,12 +110,21 @@ class Volumes:
         class_ = self._classes.get(class_of(volume)) if class_of(volume) else None
         return NONE if class_ is None else provisioner_name(class_.get("provisioner") or "")
 
-    def is_released(self, volume: Object) -> bool:
-        """Whether nobody has a right to what is on a volume any more, as far as the table of claims shows."""
+    @step
+    def still_released(self, name: Key) -> Step[Object | None]:
+        """The volume as the server has it, if nobody has a right to what is on it any more.
+
+        Raises CommandFailed.
+        """
+        volume = yield from as_the_server_has_it(PERSISTENT_VOLUMES, name)
+        return volume if volume is not None and self._is_released(volume) else None
+
+    def _is_released(self, volume: Object) -> bool:
+        """As far as the table of claims shows. Source: isVolumeReleased."""
         reference = volume["spec"].get("claimRef")
         if reference is None or not reference.get("uid"):
             return False
-        claim = self._claims.get(key_of_reference(reference))
+        claim = self._known_claim(key_of_reference(reference))
         if claim is None or uid_of(claim) != reference["uid"]:
             return True
         return volume_name_of(claim) not in ("", name_of(volume))

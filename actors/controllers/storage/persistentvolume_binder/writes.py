@@ -19,13 +19,21 @@ from actors.controllers.storage.persistentvolume_binder.binding import (
     unbound_volume,
     volume_in_phase,
 )
-from actors.reconciliation import Step, must_object, record, step, update
-from protocols.objects import Object, key_of, name_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from actors.reconciliation import Step, get_live, must, must_object, record, step, update
+from protocols.messages.outcomes import Done, NotFound
+from protocols.objects import Key, Object, decode_object, key_of, name_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
 from protocols.volumes import phase_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+
+@step
+def as_the_server_has_it(resource: Resource, key: Key) -> Step[Object | None]:
+    """The object; None if it is gone. Raises CommandFailed."""
+    outcome = yield from must(get_live(resource, key), but=(NotFound,))
+    return decode_object(outcome.body) if isinstance(outcome, Done) else None
 
 
 class Writes:
@@ -54,10 +62,9 @@ class Writes:
     @step
     def set_phase(self, volume: Object, phase: str, message: str = "") -> Step[Object]:
         changed = volume_in_phase(volume, phase, message)
-        if changed is None:
-            return volume
-        volume = yield from must_object(update(PERSISTENT_VOLUMES, changed, subresource="status"))
-        self._log.info("volume entered phase", volume=name_of(volume), phase=phase)
+        if changed is not None:
+            volume = yield from must_object(update(PERSISTENT_VOLUMES, changed, subresource="status"))
+            self._log.info("volume entered phase", volume=name_of(volume), phase=phase)
         return volume
 
     @step
@@ -72,10 +79,9 @@ class Writes:
     @step
     def set_claim_phase(self, claim: Object, phase: str, volume: Mapping[str, Any] | None = None) -> Step[Object]:
         changed = claim_in_phase(claim, phase, volume)
-        if changed is None:
-            return claim
-        claim = yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, changed, subresource="status"))
-        self._log.info("claim entered phase", claim=key_of(claim), phase=phase)
+        if changed is not None:
+            claim = yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, changed, subresource="status"))
+            self._log.info("claim entered phase", claim=key_of(claim), phase=phase)
         return claim
 
     @step
