@@ -22,6 +22,7 @@ from protocols.objects import (
     uid_of,
 )
 from protocols.quantities import whole_value
+from protocols.shapes import MAP, QUANTITY, TEXT, check
 from protocols.times import parse_time
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"  # goes before spec.storageClassName
@@ -40,6 +41,36 @@ IN_TREE_PROTECTION = "kubernetes.io/pv-controller"
 EXTERNAL_PROTECTION = "external-provisioner.volume.kubernetes.io/finalizer"
 
 FIRST_CONSUMER = "WaitForFirstConsumer"
+
+_VOLUME = {
+    "metadata": {"annotations": MAP, "labels": MAP},
+    "spec": {
+        "claimRef": {"namespace": TEXT, "name": TEXT, "uid": TEXT},
+        "accessModes": [TEXT],
+        "capacity": {"storage": QUANTITY},
+        "persistentVolumeReclaimPolicy": TEXT,
+        "storageClassName": TEXT,
+        "volumeAttributesClassName": TEXT,
+        "volumeMode": TEXT,
+        "csi": MAP,
+        "hostPath": {"path": TEXT},
+        "nfs": {"server": TEXT, "path": TEXT},
+    },
+    "status": {"phase": TEXT},
+}
+_CLAIM = {
+    "metadata": {"annotations": MAP},
+    "spec": {
+        "accessModes": [TEXT],
+        "resources": {"requests": {"storage": QUANTITY}},
+        "selector": MAP,
+        "storageClassName": TEXT,
+        "volumeAttributesClassName": TEXT,
+        "volumeMode": TEXT,
+        "volumeName": TEXT,
+    },
+    "status": {"phase": TEXT, "accessModes": [TEXT], "capacity": {"storage": QUANTITY}},
+}
 
 
 class VolumeFacts(NamedTuple):
@@ -62,8 +93,11 @@ class VolumeFacts(NamedTuple):
 
 
 def volume_facts(volume: Object) -> VolumeFacts:
-    """Raises ValueError on a malformed capacity."""
-    spec = volume.get("spec") or {}
+    """Raises ValueError that names the field which is missing or of the wrong type."""
+    check(volume, _VOLUME)
+    spec = volume.get("spec")
+    if spec is None:
+        raise ValueError("spec is missing")
     reference = spec.get("claimRef")
     return VolumeFacts(
         phase=(volume.get("status") or {}).get("phase") or "",
@@ -89,6 +123,10 @@ class ClaimFacts(NamedTuple):
 
 
 def claim_facts(claim: Object) -> ClaimFacts:
+    """Raises ValueError that names the field which is missing or of the wrong type."""
+    check(claim, _CLAIM)
+    if claim.get("spec") is None:
+        raise ValueError("spec is missing")
     return ClaimFacts(phase_of(claim), class_of(claim), attributes_class_of(claim), volume_name_of(claim))
 
 

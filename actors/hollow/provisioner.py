@@ -153,7 +153,9 @@ class HollowProvisioner:
         return None
 
     def _is_claimed(self, volume: Object) -> bool:
+        """Raises UnreadableError: a claim that cannot be read is there all the same."""
         reference = volume["spec"].get("claimRef") or {}
+        self._claims.require(key_of_reference(reference))
         claim = self._claims.get(key_of_reference(reference))
         return claim is not None and uid_of(claim) == reference.get("uid") and volume_name_of(claim) == name_of(volume)
 

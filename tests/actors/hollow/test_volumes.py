@@ -15,6 +15,7 @@ from protocols.messages.commands import Create, Update
 from protocols.objects import Object, annotations_of, finalizers_of
 from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from protocols.volumes import BIND_COMPLETED, PROVISIONED_BY, PROVISIONER, SELECTED_NODE
+from runtime.tables.overlay import UnreadableError
 from tests.actors.hollow.objects import nodes, unassigned
 
 UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
@@ -210,6 +211,17 @@ def test_a_released_volume_of_ours_is_deleted(before: Object, claims: list[Objec
     assert deleted_keys(driven) == (["v"] if goes else [])
     left = world.bench.tables[PERSISTENT_VOLUMES].get("v")
     assert left is None or bool(finalizers_of(left)) is held
+
+
+def test_the_volume_of_a_claim_that_cannot_be_read_stays() -> None:
+    released = volume(of=True, persistentVolumeReclaimPolicy="Delete")
+    released["metadata"]["annotations"] = {PROVISIONED_BY: NAME}
+    world = World(volumes=({**released, "status": {"phase": "Released"}},))
+    world.bench.spoil(PERSISTENT_VOLUME_CLAIMS, "default/data")
+    driven = drive_steps(
+        world.provisioner.reclaim("v"), world.bench.accept, tables=world.bench.tables, raises=UnreadableError
+    )
+    assert driven.commands == []
 
 
 def test_classes_are_made_once() -> None:

@@ -61,7 +61,10 @@ class Volumes:
             yield from self._writes.unbind(volume)
 
     def _claim_of(self, volume: Object, reference: Object) -> Step[Object | None]:
-        """The claim with the uid that a volume names. Before it is said to be gone, the server is asked."""
+        """The claim with the uid that a volume names. Before it is said to be gone, the server is asked.
+
+        Raises UnreadableError.
+        """
         key = key_of_reference(reference)
         claim = self._known_claim(key)
         if claim is None and phase_of(volume) in RELEASED:
@@ -71,6 +74,8 @@ class Volumes:
         return claim if claim is not None and uid_of(claim) == reference["uid"] else None
 
     def _known_claim(self, key: Key) -> Object | None:
+        """Raises UnreadableError: a claim that cannot be read is there all the same."""
+        self._claims.require(key)
         return self._claims.get(key)
 
     def _expect(self, volume: Object, claim: Object) -> Step[None]:
@@ -114,7 +119,7 @@ class Volumes:
     def still_released(self, name: Key) -> Step[Object | None]:
         """The volume as the server has it, if nobody has a right to what is on it any more.
 
-        Raises CommandFailed.
+        Raises CommandFailed; UnreadableError.
         """
         volume = yield from as_the_server_has_it(PERSISTENT_VOLUMES, name)
         return volume if volume is not None and self._is_released(volume) else None

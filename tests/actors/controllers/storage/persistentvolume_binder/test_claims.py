@@ -423,6 +423,13 @@ def test_of_two_volumes_that_were_bound_to_a_claim_one_is_offered_again() -> Non
     assert (scene.volumes, scene.claims) == ([BOUND_VOLUME, "w Available"], [BOUND])
 
 
+def test_a_volume_that_cannot_be_read_keeps_no_claim_from_another() -> None:
+    scene = Scene([volume("v")], [claim()])
+    scene.bench.spoil(PERSISTENT_VOLUMES, "bad")
+    scene.sync_claim()
+    assert scene.claims == [BOUND]
+
+
 def test_a_class_that_comes_gives_its_claims_what_they_wait_for() -> None:
     scene = Scene([], [claim(class_="gold")])
     scene.sync_claim()

@@ -19,6 +19,7 @@ from protocols.messages.commands import Create, Delete, Get
 from protocols.messages.outcomes import AlreadyExists, Forbidden, NotFound, Outcome
 from protocols.objects import Object, finalizers_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from runtime.tables.overlay import UnreadableError
 from tests.actors.controllers.storage.persistentvolume_binder.scene import (
     BOTH,
     BY_US,
@@ -225,6 +226,14 @@ def test_the_server_is_asked_before_anything_is_deleted(directory: Path, shown: 
         return NotFound() if shown is None else Scene([shown]).bench.accept(get)
 
     scene.run("deletions", "v", answer=answering({Get: live}, scene.bench.accept))
+    assert directory.exists()
+
+
+def test_a_claim_that_cannot_be_read_is_there(directory: Path) -> None:
+    scene = Scene([of_directory(directory, phase="Released")])
+    scene.bench.spoil(PERSISTENT_VOLUME_CLAIMS, "default/claim")
+    assert scene.sync_volume("v", raises=UnreadableError).enqueued == []
+    scene.run("deletions", "v", raises=UnreadableError)
     assert directory.exists()
 
 
