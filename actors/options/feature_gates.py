@@ -43,6 +43,7 @@ WORKING = frozenset(
         "HPAConfigurableTolerance",
         "HPAScaleToZero",
         "MutableSchedulingDirectivesForSuspendedJobs",
+        "MaxUnavailableStatefulSet",
         "PodCertificateRequest",
         "PodDeletionCost",
         "PodLevelResources",
@@ -51,7 +52,8 @@ WORKING = frozenset(
         "WatchListClient",
     }
 )
-# What these name is always so here: a lease is released at the end, and writes of one's own are always read.
+# What these name is always so here: a lease is released at the end, writes of one's own are always read, and revisions
+# are compared by what they mean.
 ALWAYS = frozenset(
     {
         "ControllerManagerReleaseLeaderElectionLockOnExit",
@@ -59,6 +61,7 @@ ALWAYS = frozenset(
         "StaleControllerConsistencyJob",
         "StaleControllerConsistencyReplicaSet",
         "StaleControllerConsistencyStatefulSet",
+        "StatefulSetSemanticRevisionComparison",
     }
 )
 

@@ -13,13 +13,14 @@ from actors.controllers.certificates import pod_request_cleaner
 from actors.controllers.certificates.pod_request_cleaner import POD_CERTIFICATE_REQUESTS
 from actors.controllers.identity import trust_bundle_publisher
 from actors.controllers.nodes import taint_eviction
-from actors.controllers.workloads import deployment, replicaset
+from actors.controllers.workloads import deployment, replicaset, statefulset
 from actors.options import Options
 from actors.options.feature_gates import WORKING
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.certificates.pod_request_cleaner import request
 from actors.simulation.trials.identity.trust_bundle_publisher import BUNDLES
-from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
+from protocols.objects import uid_of
+from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
 from runtime.client.config import ClientConfig, Pem, with_fixed_authority
 from runtime.client.credentials import ANONYMOUS, FixedCredential
 from tests.actors.controllers.nodes.objects import set_taints
@@ -141,6 +142,31 @@ def test_pod_certificate_requests_are_cleaned_up(cluster: SimulatedCluster, on: 
     cluster.create(POD_CERTIFICATE_REQUESTS, request("r"))
     cluster.run_for(1300.0)
     assert (cluster.list(POD_CERTIFICATE_REQUESTS) == []) is on
+
+
+@shows("MaxUnavailableStatefulSet")
+@ON_AND_OFF
+def test_several_pods_of_a_stateful_set_are_replaced_at_once(
+    cluster: SimulatedCluster, on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """maxUnavailable is what a server with the gate lets through: this one has it off."""
+    monkeypatch.setattr("runtime.apiserver.kinds.apps.stateful_set._AT_ONCE", "")
+    cluster.manager(controllers=[statefulset.SPEC], options=gated("MaxUnavailableStatefulSet", on))
+    several = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+    web = workload(3)
+    more = {"serviceName": "web", "podManagementPolicy": "Parallel", "updateStrategy": several}
+    cluster.create(STATEFULSETS, {**web, "spec": {**web["spec"], **more}})
+    cluster.run_for(5.0)
+    ready = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    for number in range(3):
+        status = {"status": {"phase": "Running", "conditions": ready}}
+        cluster.merge(PODS, f"default/web-{number}", status, subresource="status")
+    cluster.run_for(5.0)
+    before = {uid_of(pod) for pod in cluster.list(PODS)}
+    change = {"spec": {"template": {"metadata": {"annotations": {"changed": "yes"}}}}}
+    cluster.merge(STATEFULSETS, "default/web", change)
+    cluster.run_for(5.0)
+    assert len(before - {uid_of(pod) for pod in cluster.list(PODS)}) == (2 if on else 1)
 
 
 AUTOSCALER = "tests/actors/controllers/workloads/horizontal_pod_autoscaler/test_gates.py"
