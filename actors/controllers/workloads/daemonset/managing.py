@@ -45,15 +45,22 @@ def by_node(pods: Iterable[Entry]) -> dict[str, list[Entry]]:
 
     Without those that wait for none, and those that have ended and are being deleted: nothing is left to do for them.
     """
+    # This runs for every pod at every sync, and nearly all nodes have one.
     found: dict[str, list[Entry]] = {}
+    shared: set[str] = set()  # nodes with several
     for pod in pods:
         facts = pod.facts
-        if not facts.target or (facts.deleting and facts.phase in ("Failed", "Succeeded")):
+        node = facts.target
+        if not node or (facts.deleting and facts.phase in ("Failed", "Succeeded")):
             continue
-        found.setdefault(facts.target, []).append(pod)
-    for several in found.values():
-        if len(several) > 1:
-            several.sort(key=pod_order)
+        there = found.get(node)
+        if there is None:
+            found[node] = [pod]
+        else:
+            there.append(pod)
+            shared.add(node)
+    for node in shared:
+        found[node].sort(key=pod_order)
     return found
 
 

@@ -18,6 +18,7 @@ from protocols.node_affinity import Term, required_terms
 from protocols.nodes import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE
 from protocols.objects import Object
 from protocols.tolerations import find_toleration
+from runtime.tables.table import Entry
 
 MOST_NODES = 20_000  # forms of nodes that a placement remembers its verdicts on
 
@@ -86,6 +87,14 @@ class Placement:
             name, labels, taints = orjson.loads(node)
             known = self._verdicts[node] = self._judge(name, labels, taints)
         return known
+
+    def verdicts(self, nodes: Iterable[Entry]) -> dict[str, Verdict]:
+        """By the nodes' names. Asked of all nodes at every sync."""
+        known = self._verdicts.get
+        return {
+            node.key: known(node.facts.placement) or self.verdict(node.facts.placement)  # a verdict is never empty
+            for node in nodes
+        }
 
     def _judge(self, name: str, labels: Mapping[str, str], taints: Iterable[Mapping[str, Any]]) -> Verdict:
         if self._node_name not in ("", name):

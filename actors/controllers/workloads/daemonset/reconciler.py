@@ -129,7 +129,7 @@ class DaemonSetReconciler:
     def _sync(
         self, daemon_set: Object, spec: DaemonSpec, placement: Placement, history: History, pods: Sequence[Entry]
     ) -> Reconciliation:
-        nodes = {node.key: placement.verdict(node.facts.placement) for node in self._nodes.entries()}
+        nodes = placement.verdicts(self._nodes.entries())
         placed = by_node(pods)
         plan = self._plan(daemon_set, spec, nodes, placed, history.hash)
         wait = plan.wait

@@ -7,14 +7,14 @@ counts as one that the pods do not fit, there nothing is done until its pods are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from actors.controllers.workloads.daemonset.fields import DaemonSpec, Rolling
 from actors.controllers.workloads.daemonset.managing import NodePods, Plan
 from actors.controllers.workloads.daemonset.placement import NEITHER, Verdict
 from protocols.percentages import scaled_value
-from protocols.pods import is_available
+from protocols.pods import PodFacts, is_available
 from runtime.tables.table import Entry
 
 
@@ -32,11 +32,10 @@ def limits_of(rolling: Rolling, desired: int) -> Limits:
     return Limits(1 if desired > 0 and unavailable == surge == 0 else unavailable, surge)
 
 
-class _OnNode(NamedTuple):
-    """A node's pods that are not being deleted: at most one of the current template and one other."""
-
-    new: Entry | None
-    old: Entry | None
+# A node's pods that are not being deleted: at most one of the current template and one other, in this order. None if
+# there are two of a kind: managing.py removes one first. There is one for every node, so it is a plain tuple.
+_OnNode = tuple[Entry | None, Entry | None] | None
+_NOBODY: _OnNode = (None, None)
 
 
 def plan_update(
@@ -47,10 +46,13 @@ def plan_update(
         return Plan()
     wanted = [node for node, verdict in nodes.items() if verdict.should_run]
     limits = limits_of(rolling, len(wanted))
-    looked_at = {node: _on_node(pods.get(node, ()), spec, hash) for node in dict.fromkeys([*wanted, *pods])}
+    looked_at = _look(dict.fromkeys([*wanted, *pods]), pods, spec, hash)
 
     def available(pod: Entry) -> bool:
-        return is_available(pod.facts, min_ready_seconds=spec.min_ready_seconds, now=now)
+        facts: PodFacts = pod.facts
+        if spec.min_ready_seconds == 0:
+            return facts.ready
+        return is_available(facts, min_ready_seconds=spec.min_ready_seconds, now=now)
 
     if limits.surge == 0:
         return _replacements(looked_at, limits.unavailable, available)
@@ -71,8 +73,26 @@ def _has_old_pods(pods: NodePods, spec: DaemonSpec, hash: str) -> bool:
     return False
 
 
-def _on_node(pods: Sequence[Entry], spec: DaemonSpec, hash: str) -> _OnNode | None:
-    """None if there are two of a kind: managing.py removes one first. Source: findUpdatedPodsOnNode."""
+def _look(nodes: Iterable[str], pods: NodePods, spec: DaemonSpec, hash: str) -> dict[str, _OnNode]:
+    """At all of them at every sync of an update, and nearly all have one pod."""
+    found: dict[str, _OnNode] = {}
+    last: Mapping[str, str] | None = None
+    is_new = False
+    for node in nodes:
+        there = pods.get(node, ())
+        if len(there) != 1:
+            found[node] = _on_node(there, spec, hash)
+            continue
+        pod = there[0]
+        facts = pod.facts
+        if facts.labels is not last:
+            last, is_new = facts.labels, spec.is_updated(facts, hash)
+        found[node] = _NOBODY if facts.deleting else (pod, None) if is_new else (None, pod)
+    return found
+
+
+def _on_node(pods: Sequence[Entry], spec: DaemonSpec, hash: str) -> _OnNode:
+    """Source: findUpdatedPodsOnNode."""
     new = old = None
     for pod in pods:
         if pod.facts.deleting:
@@ -85,10 +105,10 @@ def _on_node(pods: Sequence[Entry], spec: DaemonSpec, hash: str) -> _OnNode | No
             if old is not None:
                 return None
             old = pod
-    return _OnNode(new, old)
+    return new, old
 
 
-def _replacements(nodes: Mapping[str, _OnNode | None], most: int, available: Callable[[Entry], bool]) -> Plan:
+def _replacements(nodes: Mapping[str, _OnNode], most: int, available: Callable[[Entry], bool]) -> Plan:
     """Delete old pods: those that are not available at once, others as long as no more than `most` nodes are without.
 
     The pods that follow them are made when they are gone.
@@ -96,22 +116,23 @@ def _replacements(nodes: Mapping[str, _OnNode | None], most: int, available: Cal
     unavailable = 0
     plan, candidates = Plan(), []
     for found in nodes.values():
-        if found is None or (found.new is None) == (found.old is None):
+        new, old = (None, None) if found is None else found
+        if (new is None) == (old is None):
             unavailable += 1
-        elif found.new is not None:
-            unavailable += not available(found.new)
-        elif found.old is not None:
-            if available(found.old):
-                candidates.append(found.old)
+        elif new is not None:
+            unavailable += not available(new)
+        elif old is not None:
+            if available(old):
+                candidates.append(old)
             else:
-                plan.delete.append(found.old)
+                plan.delete.append(old)
                 unavailable += 1
     plan.delete += candidates[: max(0, most - unavailable)]
     return plan
 
 
 def _surge(
-    nodes: Mapping[str, _OnNode | None],
+    nodes: Mapping[str, _OnNode],
     fits: Mapping[str, bool],
     most: int,
     desired: int,

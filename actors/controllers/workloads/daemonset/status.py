@@ -30,6 +30,9 @@ class Counts(NamedTuple):
 def count_nodes(nodes: Mapping[str, Verdict], pods: NodePods, *, spec: DaemonSpec, hash: str, now: float) -> Counts:
     """now: Unix seconds."""
     desired = current = misscheduled = ready = updated = available = 0
+    waits = spec.min_ready_seconds > 0
+    last: Mapping[str, str] | None = None  # pods with equal labels share one mapping
+    is_updated = False
     for node, verdict in nodes.items():
         there = pods.get(node)
         if not verdict.should_run:
@@ -42,8 +45,10 @@ def count_nodes(nodes: Mapping[str, Verdict], pods: NodePods, *, spec: DaemonSpe
         first = there[0].facts
         if first.ready:
             ready += 1
-            available += is_available(first, min_ready_seconds=spec.min_ready_seconds, now=now)
-        updated += spec.is_updated(first, hash)
+            available += not waits or is_available(first, min_ready_seconds=spec.min_ready_seconds, now=now)
+        if first.labels is not last:
+            last, is_updated = first.labels, spec.is_updated(first, hash)
+        updated += is_updated
     return Counts(desired, current, misscheduled, ready, updated, available)
 
 
