@@ -25,6 +25,7 @@ from protocols.resources import JOBS, PODS
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 JOB_STORAGE, POD_STORAGE = "jobs.batch", "pods"
+ENDS = ("Succeeded", "Failed")  # phases
 LISTS = (("succeeded", "succeeded"), ("failed", "failed"))  # of uncounted uids, and their counter
 
 
@@ -65,10 +66,10 @@ class EachPodCountsOnce:
             fail(f"Job {key_of(after)}: {new.get('succeeded', 0)} succeeded, not {new.get('completedIndexes')}")
 
 
-class NoSuccessIsLost:
-    """A pod that has succeeded keeps its finalizer until its Job speaks of it, or has ended by other means."""
+class NoEndIsLost:
+    """A pod that has ended keeps its finalizer until its Job speaks of it, or has ended by other means."""
 
-    name = "no success of a Job's pod is lost"
+    name = "no end of a Job's pod is lost"
     observes = (Handled,)
 
     def __init__(self, cluster: SimulatedCluster, *, client: str) -> None:
@@ -83,12 +84,13 @@ class NoSuccessIsLost:
                 continue
             before = decode_object(change.previous)
             owner = controller_of(before)
-            if owner is None or pod_facts(before).phase != "Succeeded" or FINALIZER not in finalizers_of(before):
+            phase = pod_facts(before).phase
+            if owner is None or phase not in ENDS or FINALIZER not in finalizers_of(before):
                 continue
             if change.type == DELETED or FINALIZER not in finalizers_of(decode_object(change.raw)):
                 job = _job_of(self._cluster, before, owner)
-                if job is not None and not _speaks_of(job, before):
-                    fail(f"pod {key_of(before)} has succeeded, and Job {key_of(job)} does not know of it")
+                if job is not None and not _speaks_of(job, before, phase):
+                    fail(f"pod {key_of(before)} has {phase.lower()}, and Job {key_of(job)} does not know of it")
 
 
 class NoMoreThanMayRun:
@@ -141,7 +143,7 @@ def _job_of(cluster: SimulatedCluster, pod: Object, owner: OwnerRef) -> Object |
     return None if is_true(conditions, "FailureTarget") else job
 
 
-def _speaks_of(job: Object, pod: Object) -> bool:
+def _speaks_of(job: Object, pod: Object, phase: str) -> bool:
     status = job.get("status") or {}
     if uid_of(pod) in _uncounted(status, "succeeded") | _uncounted(status, "failed"):
         return True
@@ -150,4 +152,4 @@ def _speaks_of(job: Object, pod: Object) -> bool:
     index = annotations_of(pod).get(INDEX, "")
     if not index.isdecimal() or int(index) >= job["spec"]["completions"]:
         return True  # it does not count
-    return _indexes(job).has(int(index))
+    return phase == "Succeeded" and _indexes(job).has(int(index))

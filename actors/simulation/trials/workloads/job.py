@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.controllers.workloads.job.fields import FINALIZER, is_finished
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.jobs import EachPodCountsOnce, NoMoreThanMayRun, NoSuccessIsLost
+from actors.simulation.invariants.jobs import EachPodCountsOnce, NoEndIsLost, NoMoreThanMayRun
 from actors.simulation.invariants.ownership import Owns
 from actors.simulation.trials.actions import create, delete, merge, replace, unless_gone
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
@@ -160,7 +160,7 @@ TRIAL = Trial(
     end_state=_end_state,
     invariants=lambda cluster, _options: (
         EachPodCountsOnce(),
-        NoSuccessIsLost(cluster, client=NAME),
+        NoEndIsLost(cluster, client=NAME),
         NoMoreThanMayRun(cluster),
     ),
     owns=(Owns(JOBS, PODS, pods=_pods_at_once, asked=True),),
