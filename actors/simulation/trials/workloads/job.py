@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from actors.controllers.workloads.job.fields import FINALIZER, is_finished
+from actors.hollow.behaviour import EXIT_CODE
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.jobs import EachPodCountsOnce, NoEndIsLost, NoMoreThanMayRun
 from actors.simulation.invariants.ownership import Owns
@@ -38,6 +39,24 @@ def _actions(scenario: Scenario) -> Iterator[Action]:
             remove=one.remove,
             at=1.2,
         )
+    failing = scenario.chance("failures of jobs")
+    for at in scenario.times(failing, failing.randint(0, 3), first=4.0):
+        yield _one_fails(at, failing.randrange(8))
+
+
+def _one_fails(at: float, number: int) -> Action:
+    """A failure that counts, and ends no Job."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        jobs = {name_of(job) for job in cluster.list(JOBS, NAMESPACE)}
+        pods = [pod for pod in cluster.list(PODS, NAMESPACE) if labels_of(pod).get("runs") in jobs]
+        running = sorted(name_of(pod) for pod in pods if pod_facts(pod).phase == "Running" and not is_deleting(pod))
+        if running:
+            key = make_key(NAMESPACE, running[number % len(running)])
+            cluster.merge(PODS, key, {"metadata": {"annotations": {EXIT_CODE: "1"}}})
+        return True
+
+    return Action(at, "a pod of a Job fails", do)
 
 
 class _Subject:
