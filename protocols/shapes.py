@@ -50,24 +50,46 @@ QUANTITY = Kind("a quantity", _reads(parse_quantity))
 MAP = Kind("a map", lambda value: isinstance(value, dict))
 
 
+class _Wrong(NamedTuple):
+    """path: from the value that was looked at. words: what it is to be. value: what it is."""
+
+    path: str
+    words: str
+    value: Any
+
+    def within(self, path: str) -> _Wrong:
+        return self._replace(path=path + self.path)
+
+
 def check(value: Any, shape: Shape, at: str = "") -> None:
     """at: the path to the value, for the error: "spec.template".
 
     A field that is missing, or null, is of any shape. Raises ValueError that names the first field that is of another
     one: "spec.rules[1].count is a number, got 'x'".
     """
-    match shape:
-        case Kind(words, fits):
-            if not fits(value):
-                raise ValueError(f"{at} is {words}, got {value!r:.80}")
-        case list():
-            if not isinstance(value, list):
-                raise ValueError(f"{at} is a list, got {value!r:.80}")
-            for number, each in enumerate(value):
-                check(each, shape[0], f"{at}[{number}]")
-        case _:
-            if not isinstance(value, dict):
-                raise ValueError(f"{at} is a map, got {value!r:.80}")
-            for name, inner in shape.items():
-                if value.get(name) is not None:
-                    check(value[name], inner, f"{at}.{name}" if at else name)
+    wrong = _wrong_in(value, shape)
+    if wrong is not None:
+        raise ValueError(f"{(at + wrong.path).removeprefix('.')} is {wrong.words}, got {wrong.value!r:.80}")
+
+
+def _wrong_in(value: Any, shape: Shape) -> _Wrong | None:
+    """The first that is. Nearly nothing ever is: paths are made of what is wrong alone."""
+    if isinstance(shape, Kind):
+        return None if shape.fits(value) else _Wrong("", shape.words, value)
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return _Wrong("", "a list", value)
+        for number, each in enumerate(value):
+            wrong = _wrong_in(each, shape[0])
+            if wrong is not None:
+                return wrong.within(f"[{number}]")
+        return None
+    if not isinstance(value, dict):
+        return _Wrong("", "a map", value)
+    for name, inner in shape.items():
+        found = value.get(name)
+        if found is not None:
+            wrong = _wrong_in(found, inner)
+            if wrong is not None:
+                return wrong.within(f".{name}")
+    return None
