@@ -31,7 +31,7 @@ CPU, MEMORY = "cpu", "memory"
 ANNOTATIONS = {CPU: "hollow.kcm.dev/cpu-usage", MEMORY: "hollow.kcm.dev/memory-usage"}
 SHARE = Decimal("0.1")  # of what is requested, that is used
 UNASKED = {CPU: Decimal("0.001"), MEMORY: Decimal(4 * 1024 * 1024)}
-PAGE = 1024  # bytes, of which memory is used in whole ones
+PAGE = 1024  # bytes, which shares of memory are rounded up to
 RESOLUTION = 15  # seconds between two samples
 FRESH = 10  # seconds that a container has run before it is measured
 
@@ -99,7 +99,7 @@ def _used(pod: Object, container: Mapping[str, Any], *, is_main: bool, seconds: 
             amount = _default(requests, name)
         if amount is None:
             return None
-        amounts[name] = amount
+        amounts[name] = _in_pages(amount) if name == MEMORY and amount % 1 else amount
     return amounts
 
 
@@ -110,7 +110,11 @@ def _default(requests: Mapping[str, Any], name: str) -> Decimal:
 @lru_cache(maxsize=256)
 def _share(name: str, request: str) -> Decimal:
     amount = parse_quantity(request) * SHARE
-    return amount if name == CPU else Decimal(-(-whole_value(amount) // PAGE) * PAGE)
+    return amount if name == CPU else _in_pages(amount)
+
+
+def _in_pages(amount: Decimal) -> Decimal:
+    return Decimal(-(-whole_value(amount) // PAGE) * PAGE)
 
 
 def usage_problems(annotations: Mapping[str, str], field: str) -> Iterator[str]:

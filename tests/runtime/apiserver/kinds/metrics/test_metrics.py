@@ -166,6 +166,13 @@ def test_what_is_not_there_is_not_found(api: Api) -> None:
     assert api.send("GET", f"{NODES}/m").message == 'nodes "m" not found'
 
 
+def test_memory_on_a_curve_is_rounded_up_to_whole_kibibytes(api: Api) -> None:
+    run(api, "web")
+    annotate(api, "web", memory="ramp(0, 1Mi, 70s)")
+    api.advance(20)
+    assert used(api, "web")["c"]["memory"] == "293Ki"  # of 292.57
+
+
 def test_a_node_uses_what_its_pods_do_and_a_little(api: Api) -> None:
     run(api, "web-1")
     run(api, "web-2", container("c"), container("d"))
