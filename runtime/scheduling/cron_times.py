@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import tzinfo
+from functools import lru_cache
 from typing import Protocol
 
 from protocols.late_methods import dataclass
@@ -53,9 +54,19 @@ class Fields:
         if not (self.minutes and self.hours):
             return None
         try:
-            return _Search(self, math.floor(after) + 1).run()
-        except (ValueError, OverflowError):  # beyond the year 9999
+            start = math.floor(after) + 1
+        except (ValueError, OverflowError):
             return None
+        return _first(self, start)
+
+
+@lru_cache(maxsize=4096)
+def _first(fields: Fields, start: int) -> int | None:
+    """The first slot from `start` on. CronJobs that are alike are due together, and each asks several times."""
+    try:
+        return _Search(fields, start).run()
+    except (ValueError, OverflowError):  # beyond the year 9999
+        return None
 
 
 class _Search:
