@@ -121,6 +121,13 @@ PERSISTENT_VOLUMES = Resource(version="v1", plural="persistentvolumes", kind="Pe
 STORAGE_CLASSES = Resource(
     group="storage.k8s.io", version="v1", plural="storageclasses", kind="StorageClass", namespaced=False
 )
+VOLUME_ATTRIBUTES_CLASSES = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    plural="volumeattributesclasses",
+    kind="VolumeAttributesClass",
+    namespaced=False,
+)
 SERVICES = Resource(version="v1", plural="services", kind="Service")
 ENDPOINTS = Resource(version="v1", plural="endpoints", kind="Endpoints")
 REPLICATION_CONTROLLERS = Resource(version="v1", plural="replicationcontrollers", kind="ReplicationController")

@@ -37,6 +37,7 @@ DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.be
 
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION = "kubernetes.io/pv-protection"
+ATTRIBUTES_CLASS_PROTECTION = "kubernetes.io/vac-protection"
 IN_TREE_PROTECTION = "kubernetes.io/pv-controller"
 EXTERNAL_PROTECTION = "external-provisioner.volume.kubernetes.io/finalizer"
 

@@ -28,7 +28,12 @@ from actors.controllers.identity import (
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.objects import garbage_collector, namespace, resourcequota
-from actors.controllers.storage import claim_protection, persistentvolume_binder, volume_protection
+from actors.controllers.storage import (
+    attributes_class_protection,
+    claim_protection,
+    persistentvolume_binder,
+    volume_protection,
+)
 from actors.controllers.workloads import (
     cronjob,
     daemonset,
@@ -79,6 +84,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     clusterrole_aggregation.SPEC,
     claim_protection.SPEC,
     volume_protection.SPEC,
+    attributes_class_protection.SPEC,
     ttl_after_finished.SPEC,
     root_ca_publisher.SPEC,
     trust_bundle_publisher.SPEC,

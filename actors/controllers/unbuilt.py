@@ -119,7 +119,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         checks=(_attach_detach_period,),
     ),
     UnbuiltController(name="persistentvolume-expander-controller", aliases=("persistentvolume-expander",)),
-    UnbuiltController(name="volumeattributesclass-protection-controller"),
     UnbuiltController(name="podgroup-protection-controller"),
     UnbuiltController(
         name="ephemeral-volume-controller",

@@ -15,7 +15,7 @@ from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.real_server import RealServer, real_manager
 from tests.e2e.running import CONTROLLERS, managing, until
-from tests.e2e.volumes import CLAIMS, VOLUMES, claim, phases, pod_with, storage_class, volume, volumes
+from tests.e2e.volumes import CLAIMS, VOLUMES, attributes_class, claim, phases, pod_with, storage_class, volume, volumes
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -23,6 +23,7 @@ NAMES = (
     "persistentvolume-binder-controller",
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",
+    "volumeattributesclass-protection-controller",
 )
 PERIOD = "--pvclaimbinder-sync-period=2s"
 
@@ -38,6 +39,9 @@ class Scene:
 
     def volumes(self) -> list[Object]:
         return [one for one in volumes(self.kubectl) if one["metadata"]["name"].startswith(self.run)]
+
+    def attributes_classes(self) -> list[Object]:
+        return [one for one in self.kubectl.items("vac") if one["metadata"]["name"].startswith(self.run)]
 
     def phases(self) -> dict[str, str]:
         return {one["metadata"]["name"].removeprefix(f"{self.run}-"): one["status"]["phase"] for one in self.volumes()}
@@ -94,18 +98,22 @@ def released(scene: Scene) -> None:
 
 
 def held(scene: Scene) -> None:
-    """By a pod, and by its claim."""
+    """By a pod, and by its claim; an attributes class by a claim."""
     kubectl = scene.kubectl
     kubectl.apply(pod_with("user", "kept"))
     kubectl.until_pods(1, "app=user")
+    tuned = claim("tuned", class_="none", volumeAttributesClassName=scene.name("fast"))
+    kubectl.apply(attributes_class(scene.name("fast")), tuned)
     kubectl("delete", "pvc", "kept", "--wait=false")
     kubectl("delete", "pv", scene.name("large"), "--wait=false")
+    kubectl("delete", "vac", scene.name("fast"), "--wait=false")
     scene.until(claims={"kept": "Terminating"}, volumes={"large": "Bound"})
 
 
 def let_go(scene: Scene) -> None:
     scene.kubectl("delete", "pod", "user")
-    scene.kubectl("delete", "pvc", "named")
+    scene.kubectl("delete", "pvc", "named", "tuned")
+    until(lambda: not scene.attributes_classes(), "the attributes class is gone", why=scene.kubectl.state)
     until(lambda: "kept" not in phases(scene.kubectl), "the claim is gone", why=scene.kubectl.state)
     until(lambda: "large" not in scene.phases(), "the volume is gone", why=scene.kubectl.state)
     scene.until(volumes={"reserved": "Released"})
@@ -134,7 +142,8 @@ def found(scene: Scene) -> Snapshot:
     kubectl = scene.kubectl
     words = {scene.run: "RUN"}
     objects: Snapshot = {}
-    for what, items in ((VOLUMES, scene.volumes()), (CLAIMS, kubectl.items(CLAIMS))):
+    found = ((VOLUMES, scene.volumes()), (CLAIMS, kubectl.items(CLAIMS)), ("vac", scene.attributes_classes()))
+    for what, items in found:
         for item in items:
             item["metadata"].pop("resourceVersion")
         texts = [json.dumps(normalised(one, kubectl.namespace, words), indent=1, sort_keys=True) for one in items]

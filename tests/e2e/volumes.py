@@ -49,6 +49,16 @@ def storage_class(name: str, *, mode: str = "Immediate", provisioner: str = "exa
     }
 
 
+def attributes_class(name: str) -> Object:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttributesClass",
+        "metadata": {"name": name},
+        "driverName": "example.com",
+        "parameters": {"iops": "100"},
+    }
+
+
 def pod_with(name: str, *claims: str) -> Object:
     volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": one}} for i, one in enumerate(claims)]
     spec = {"containers": [{"name": "main", "image": "web:1"}], "volumes": volumes, "terminationGracePeriodSeconds": 1}

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from actors.controllers.storage import claim_protection, persistentvolume_binder, volume_protection
+from actors.controllers.storage import (
+    attributes_class_protection,
+    claim_protection,
+    persistentvolume_binder,
+    volume_protection,
+)
 from actors.simulation.campaign.setting import Setting
 
 VOLUMES_TOO = Setting(
@@ -11,5 +16,6 @@ VOLUMES_TOO = Setting(
         persistentvolume_binder.SPEC,
         claim_protection.SPEC,
         volume_protection.SPEC,
+        attributes_class_protection.SPEC,
     ),
 )

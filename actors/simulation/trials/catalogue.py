@@ -21,6 +21,7 @@ from actors.simulation.trials.network import endpoints, endpointslice, endpoints
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.simulation.trials.objects import garbage_collector, namespace, resourcequota
 from actors.simulation.trials.storage import (
+    attributes_class_protection,
     claim_protection,
     persistentvolume_binder,
     volume_protection,
@@ -82,6 +83,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             persistentvolume_binder,
             claim_protection,
             volume_protection,
+            attributes_class_protection,
             cronjob,
             nodes,
             kubelet,

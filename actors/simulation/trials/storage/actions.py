@@ -19,10 +19,16 @@ MODES = (["ReadWriteOnce"], ["ReadWriteOnce", "ReadOnlyMany"], ["ReadWriteMany",
 
 
 def life_of_disk(
-    scenario: Scenario, chance: random.Random, name: str, *, class_: str, claims: Sequence[str] = ()
+    scenario: Scenario,
+    chance: random.Random,
+    name: str,
+    *,
+    class_: str,
+    claims: Sequence[str] = (),
+    attributes: str = "",
 ) -> Iterator[Action]:
     """It is offered to all, or reserved for one of these claims, which may be there already; now and then it is
-    removed.
+    removed. attributes: its VolumeAttributesClass.
     """
     made, changed, removed = scenario.times(chance, 3, first=0.5)
     spec: Object = {
@@ -32,6 +38,8 @@ def life_of_disk(
         "storageClassName": class_,
         "csi": {"driver": "example.com", "volumeHandle": name},
     }
+    if attributes:
+        spec["volumeAttributesClassName"] = attributes
     if claims and chance.random() < 0.2:
         spec["claimRef"] = {"namespace": NAMESPACE, "name": chance.choice(claims)}
     yield create(made, PERSISTENT_VOLUMES, {"metadata": {"name": name}, "spec": spec})

@@ -1,0 +1,90 @@
+"""volumeattributesclass-protection-controller: a VolumeAttributesClass that is in use is not gone before its users.
+
+In: VolumeAttributesClasses, volumes, claims. Out: their finalizer kubernetes.io/vac-protection, which each has that is
+not being deleted, and which is taken from one that is, once no volume and no claim names it. Key: a class's name.
+
+Source: kubernetes v1.36 pkg/controller/volume/vacprotection/vac_protection_controller.go. As there, a claim that is
+made just while its class goes may not be seen in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.storage.shared.protecting import may_go, protected, unprotected
+from actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
+from actors.reconciliation.specs import ControllerSpec, Index, Queue
+from protocols.messages.outcomes import NotFound
+from protocols.messages.watching import EventType
+from protocols.objects import Key
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
+from protocols.volumes import ATTRIBUTES_CLASS_PROTECTION, attributes_class_of
+from runtime.tables.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
+CLASSES = "attributes classes"
+
+
+def classes_of(obj: Mapping[str, Any]) -> set[Key]:
+    """The VolumeAttributesClasses that a volume or a claim has, had until now or is to have."""
+    status = obj.get("status") or {}
+    names = {
+        attributes_class_of(obj),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    }
+    return {name for name in names if name}
+
+
+def classes_left_by(change: Change, _tables: Tables) -> Iterator[Key]:
+    """Those that it does not use any more."""
+    if change.deleted:
+        yield from sorted(classes_of(change.new))
+    elif change.old is not None:
+        yield from sorted(classes_of(change.old) - classes_of(change.new))
+
+
+class AttributesClassProtection:
+    def __init__(self, *, tables: Tables, log: FilteringBoundLogger) -> None:
+        self._classes = tables[VOLUME_ATTRIBUTES_CLASSES]
+        self._users = (tables[PERSISTENT_VOLUMES], tables[PERSISTENT_VOLUME_CLAIMS])
+        self._log = log
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        found = self._classes.get(key)
+        if found is None:
+            return None
+        changed = protected(found, ATTRIBUTES_CLASS_PROTECTION)
+        if changed is None and may_go(found, ATTRIBUTES_CLASS_PROTECTION):
+            if any(any(True for _ in users.indexed(CLASSES, key)) for users in self._users):
+                self._log.info("class is kept, as it is in use", key=key)
+                return None
+            changed = unprotected(found, ATTRIBUTES_CLASS_PROTECTION)
+        if changed is not None:
+            yield from must(update(VOLUME_ATTRIBUTES_CLASSES, changed), but=(NotFound,))
+        return None
+
+
+SPEC = ControllerSpec(
+    name="volumeattributesclass-protection-controller",
+    never_blocks=True,
+    client="volumeattributesclass-protection-controller",
+    queues=(
+        Queue(
+            "vacprotection",
+            watches=(
+                Watch(VOLUME_ATTRIBUTES_CLASSES, to=itself, interest=SEEN),
+                Watch(PERSISTENT_VOLUMES, to=classes_left_by),
+                Watch(PERSISTENT_VOLUME_CLAIMS, to=classes_left_by),
+            ),
+            concurrency=1,
+            terminal=(),
+        ),
+    ),
+    indexes=(Index(PERSISTENT_VOLUMES, CLASSES, classes_of), Index(PERSISTENT_VOLUME_CLAIMS, CLASSES, classes_of)),
+    build=lambda context: AttributesClassProtection(tables=context.tables, log=context.log),
+)

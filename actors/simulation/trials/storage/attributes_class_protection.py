@@ -1,0 +1,43 @@
+"""The trial of the protection of VolumeAttributesClasses: of those that are removed, what nobody uses goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.storage.attributes_class_protection import classes_of
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.actions import create, delete, unless_gone
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.storage.actions import life_of_disk
+from actors.simulation.trials.trial import Trial
+from protocols.objects import finalizers_of, is_deleting, name_of
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
+from protocols.volumes import ATTRIBUTES_CLASS_PROTECTION
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """Some classes, each used by a disk that may be removed before it or after."""
+    chance = scenario.chance("attributes class protection actions")
+    for number in range(chance.randint(0, 2)):
+        name = f"speed-{number}"
+        made, removed = scenario.times(chance, 2, first=0.5)
+        speed = {"metadata": {"name": name}, "driverName": "example.com", "parameters": {"iops": "100"}}
+        yield create(made, VOLUME_ATTRIBUTES_CLASSES, speed)
+        yield from life_of_disk(scenario, chance, f"tuned-{number}", class_="spare", attributes=name)
+        if chance.random() < 0.6:
+            gone = delete(removed, VOLUME_ATTRIBUTES_CLASSES, name)
+            yield unless_gone(gone, VOLUME_ATTRIBUTES_CLASSES, name)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    users = [*cluster.shown(PERSISTENT_VOLUMES), *cluster.shown(PERSISTENT_VOLUME_CLAIMS)]
+    used = {name for user in users for name in classes_of(user)}
+    for one in cluster.shown(VOLUME_ATTRIBUTES_CLASSES):
+        name = name_of(one)
+        if ATTRIBUTES_CLASS_PROTECTION not in finalizers_of(one) and not is_deleting(one):
+            yield f"attributes class {name} is not protected"
+        if is_deleting(one) and name not in used:
+            yield f"attributes class {name} is not used, and still there"
+
+
+TRIAL = Trial(controller="volumeattributesclass-protection-controller", actions=_actions, unsettled=_unsettled)
