@@ -3,7 +3,7 @@
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (recycleVolumeOperation);
 pkg/volume/util/recyclerclient. Differences: a pod that an earlier run has made for this volume is waited for, there it
 is deleted and the volume fails until the next look; the pod is gone before the volume is offered again; what events say
-of the pod is not repeated as events of the volume.
+of the pod is repeated as events of the volume once it has ended, there as they come, by a watch.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from actors.controllers.storage.persistentvolume_binder.recycler_pod import (
 from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
 from actors.controllers.storage.persistentvolume_binder.writes import Writes
 from actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from actors.reconciliation import Change, Reconciliation, Step, create, delete, must, perform, record
+from actors.reconciliation import Change, Reconciliation, Step, create, delete, list_live, must, perform, record
 from protocols.messages.outcomes import AlreadyExists, Done, NotFound
-from protocols.objects import Key, Object, decode_object, is_deleting, key_of, name_of, split_key, uid_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from protocols.messages.recording import RecordType
+from protocols.objects import Key, Object, decode_object, is_deleting, key_of, name_of, namespace_of, split_key, uid_of
+from protocols.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from protocols.volumes import is_pod_ended, key_of_reference
 from runtime.tables.overlay import Tables
 
@@ -95,6 +96,7 @@ class Recycling:
             self._made[name] = uid_of(pod)
             return
         self._made.pop(name, None)
+        yield from self._repeat_events(volume, pod)
         yield from must(delete(PODS, pod, grace_seconds=0), but=(NotFound,))
         if why:
             yield from self._fail(volume, f"failed to recycle volume: {why}")
@@ -108,6 +110,18 @@ class Recycling:
             self._made[name_of(volume)] = uid_of(decode_object(outcome.body))
         elif not isinstance(outcome, AlreadyExists):  # the table is late: its event brings us back
             yield from self._fail(volume, f"unexpected error creating recycler pod:  {outcome.message}")
+
+    def _repeat_events(self, volume: Object, pod: Object) -> Step[None]:
+        """What events say of its pod, as events of the volume. Where we may not list them it goes without: upstream's
+        role lets it watch them alone.
+        """
+        selector = f"involvedObject.uid={uid_of(pod)}"
+        outcome = yield from perform(list_live(EVENTS, namespace_of(pod), field_selector=selector))
+        events = decode_object(outcome.body).get("items") or () if isinstance(outcome, Done) else ()
+        for event in events:
+            type_: RecordType = "Warning" if event.get("type") == "Warning" else "Normal"
+            text = f"Recycler pod: {event.get('message') or ''}"
+            yield record(PERSISTENT_VOLUMES, volume, type_, "RecyclerPod", text)
 
     def _fail(self, volume: Object, why: str) -> Step[None]:
         yield from self._writes.fail(volume, FAILED, f"Recycle failed: {why}")

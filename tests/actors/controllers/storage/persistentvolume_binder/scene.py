@@ -13,9 +13,9 @@ from actors.controllers.storage.persistentvolume_binder.reconciler import Persis
 from actors.controllers.storage.persistentvolume_binder.recycler_pod import recyclers
 from actors.controllers.storage.persistentvolume_binder.spec import SPEC
 from actors.simulation.driving import Answer, Bench, Driven, drive_steps
-from protocols.messages.commands import Command, Update
-from protocols.messages.outcomes import Outcome
-from protocols.objects import Key, Object, annotations_of, make_key, name_of
+from protocols.messages.commands import Command, List, Update
+from protocols.messages.outcomes import Done, Forbidden, Outcome
+from protocols.objects import Key, Object, annotations_of, encode_object, make_key, name_of
 from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES, Resource
 from protocols.volumes import (
     BETA_PROVISIONER,
@@ -120,7 +120,9 @@ def pod(name: str, *, of: str = "claim", phase: str = "Running", node: str = "no
 
 
 class Scene:
-    """A binder, and what it reads. server: what a live look shows where that differs from the tables."""
+    """A binder, and what it reads. pod_events: what a list of events has; None where it may not list them."""
+
+    pod_events: Iterable[Object] | None = ()
 
     def __init__(
         self,
@@ -189,6 +191,11 @@ class Scene:
                 return
         raise AssertionError(f"something is still written: {self.volumes} {self.claims}")
 
+    def accept(self, command: Command) -> Outcome:
+        if not isinstance(command, List):
+            return self.bench.accept(command)
+        return Forbidden("no") if self.pod_events is None else Done(encode_object({"items": list(self.pod_events)}))
+
     def _drive(
         self,
         function: Callable[[Key], Any],
@@ -197,7 +204,7 @@ class Scene:
         raises: type[Exception] | None = None,
         stop_after: int | None = None,
     ) -> Driven:
-        answer = answer or self.bench.accept
+        answer = answer or self.accept
         return drive_steps(function(key), answer, tables=self.bench.tables, raises=raises, stop_after=stop_after)
 
     def get(self, resource: Resource, key: Key) -> Object | None:

@@ -15,7 +15,7 @@ from actors.controllers.storage.persistentvolume_binder.provisioning import Dele
 from actors.controllers.storage.persistentvolume_binder.recycler_pod import check_templates, read_template
 from actors.options import Options
 from actors.reconciliation import TerminalError
-from protocols.messages.commands import Create, Delete, Get
+from protocols.messages.commands import Create, Delete, Get, List
 from protocols.messages.outcomes import AlreadyExists, Forbidden, NotFound, Outcome
 from protocols.objects import Object, finalizers_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
@@ -335,6 +335,20 @@ def test_a_volume_that_cannot_be_scrubbed_has_failed(found: Object, why: str) ->
     text = f"Recycle failed: {why}"
     assert scene.run("recyclings", "v").events == [("Warning", "VolumeFailedRecycle", text)]
     assert scene.volume("v")["status"] == {"phase": "Failed", "message": text}
+
+
+@pytest.mark.parametrize("may_list", [True, False])
+def test_what_events_say_of_a_recycler_is_said_of_the_volume(may_list: bool) -> None:
+    scene = Scene([scrubbed()], pods=[recycler("Failed", message="no disk")])
+    said = [{"type": "Warning", "message": "cannot mount"}, {"type": "Normal", "message": "pulled"}]
+    scene.pod_events = said if may_list else None
+    driven = scene.run("recyclings", "v")
+    (listed,) = driven.of(List)
+    assert (listed.namespace, listed.field_selector) == ("default", "involvedObject.uid=uid-of-recycler-for-v")
+    *repeated, (_, reason, _) = driven.events
+    assert reason == "VolumeFailedRecycle"
+    texts = [(type_, "RecyclerPod", f"Recycler pod: {text}") for type_, text in (one.values() for one in said)]
+    assert repeated == (texts if may_list else [])
 
 
 def test_a_recycler_that_somebody_deletes_has_failed() -> None:
