@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from actors.controllers.shared.pod_control import create_each, delete_pods, fetch_existing
 from actors.controllers.workloads.job.forms import NewPod, indexed_pods, plain_pods
 from actors.controllers.workloads.job.managing import PodPlan
-from actors.controllers.workloads.job.metrics import PODS_ARE_CREATED, PODS_ARE_DELETED, TRACKING, JobMetrics
+from actors.controllers.workloads.job.metrics import PODS_ARE_CREATED, PODS_ARE_DELETED, JobMetrics
 from actors.controllers.workloads.job.observing import Observed
 from actors.controllers.workloads.job.pods import JobPod
 from actors.controllers.workloads.job.syncs import LOOK_AGAIN, Managed, Sync
@@ -47,7 +47,9 @@ class PodActions:
                 raise CommandFailed(track(entry), outcome)
         if plan.create:
             return (yield from self._create(sync, job, plan))
-        return Managed(PODS_ARE_CREATED if plan.wait is not None else TRACKING, wait=plan.wait)
+        if plan.wait is not None:
+            return Managed(PODS_ARE_CREATED, wait=max(plan.wait, LOOK_AGAIN))
+        return Managed()
 
     def _remove(self, sync: Sync, pods: Sequence[JobPod]) -> Step[Managed]:
         """Their finalizer goes first: they are not counted."""

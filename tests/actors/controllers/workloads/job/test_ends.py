@@ -118,6 +118,16 @@ def test_failed_pods_are_replaced_after_a_while_that_doubles() -> None:
     assert acts(scene.sync()) == (1, 0, 0)
 
 
+@pytest.mark.parametrize(("ago", "wait"), [(4.0, 6.0), (9.5, 1.0)])
+def test_the_end_of_a_wait_is_no_sooner_than_changes_are_gathered(ago: float, wait: float) -> None:
+    scene = Scene(job(completions=1), [pod("a", "Failed", status=exited(1, at=NOW - int(ago)))])
+    scene.bench.clock.advance(ago - int(ago))
+    driven = scene.sync()
+    assert acts(driven)[0] == 0
+    assert driven.result is not None
+    assert driven.result.seconds == wait
+
+
 def test_a_suspended_job_gives_its_pods_up_uncounted() -> None:
     started = {"startTime": format_time(NOW - 60), "active": 2}
     scene = Scene(job(parallelism=2, completions=4, suspend=True, status=started), pods(Running=2))
