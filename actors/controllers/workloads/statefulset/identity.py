@@ -16,7 +16,7 @@ from actors.controllers.shared.generated_names import generate_name
 from actors.controllers.workloads.statefulset.fields import StatefulSet
 from actors.reconciliation import own
 from protocols.integers import INT32
-from protocols.objects import Object, metadata, name_of
+from protocols.objects import Key, Object, metadata, name_of, split_key
 from protocols.resources import STATEFULSETS
 
 REVISION_LABEL = "controller-revision-hash"  # the name of the ControllerRevision that a pod was made from
@@ -39,6 +39,12 @@ def ordinal_of(pod: str, parent: str) -> int | None:
     """The ordinal of a pod of this name in the set `parent`; None if it is no member of it."""
     found, ordinal = parent_and_ordinal(pod)
     return ordinal if found == parent and ordinal >= 0 else None
+
+
+@lru_cache(maxsize=65_536)
+def ordinal_of_key(pod: Key, parent: str) -> int | None:
+    """The same of a pod's key."""
+    return ordinal_of(split_key(pod)[1], parent)
 
 
 def pod_name(parent: str, ordinal: int) -> str:

@@ -11,8 +11,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from actors.controllers.workloads.statefulset.fields import StatefulSet
-from actors.controllers.workloads.statefulset.identity import REVISION_LABEL, ordinal_of
-from protocols.objects import split_key
+from actors.controllers.workloads.statefulset.identity import REVISION_LABEL, ordinal_of_key
 from protocols.pods import PodFacts, is_available, is_terminal
 from runtime.tables.table import Entry
 
@@ -27,7 +26,7 @@ class Members(NamedTuple):
 def members_of(stateful_set: StatefulSet, pods: Iterable[Entry]) -> Members:
     found = {}
     for pod in pods:
-        ordinal = ordinal_of(split_key(pod.key)[1], stateful_set.name)
+        ordinal = ordinal_of_key(pod.key, stateful_set.name)
         if ordinal is not None:
             found[ordinal] = pod
     condemned = sorted((ordinal for ordinal in found if ordinal not in stateful_set.ordinals), reverse=True)

@@ -137,10 +137,14 @@ class PodControl:
 
     def claims_are_there(self, ordinal: int) -> bool:
         """Whether a pod has all its claims, and none of them goes."""
+        if not self._set.claim_templates:
+            return True
         there = [claim for claim in self._known_claims(ordinal) if not is_deleting(claim)]
         return len(there) == len(self._set.claim_templates)
 
     def claims_have_their_owners(self, pod: Entry, ordinal: int) -> bool:
+        if not self._set.claim_templates:
+            return True
         member = self._member(pod, ordinal)
         return all(has_its_owners(claim, self._set, member) for claim in self._known_claims(ordinal))
 

@@ -23,7 +23,7 @@ from actors.controllers.shared.revision_history import claim_revisions
 from actors.controllers.shared.status import write_status
 from actors.controllers.workloads.statefulset.abreast import FAILURES, abreast, slow_start_abreast
 from actors.controllers.workloads.statefulset.fields import StatefulSet, stateful_set
-from actors.controllers.workloads.statefulset.identity import ordinal_of
+from actors.controllers.workloads.statefulset.identity import ordinal_of_key
 from actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
 from actors.controllers.workloads.statefulset.ordering import (
     Members,
@@ -49,7 +49,7 @@ from actors.controllers.workloads.statefulset.revisions import (
 from actors.controllers.workloads.statefulset.status import differs, status_of
 from actors.reconciliation import Reconciliation, RequeueAfter, Step
 from protocols.messages.outcomes import CommandFailed
-from protocols.objects import Key, is_deleting, key_of, name_of, split_key
+from protocols.objects import Key, is_deleting, key_of, name_of
 from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
@@ -95,7 +95,7 @@ class StatefulSetReconciler:
             owner=obj,
             owners=STATEFULSETS,
             matches=found.selector.matches,
-            belongs=lambda pod: ordinal_of(split_key(pod.key)[1], found.name) is not None,
+            belongs=lambda pod: ordinal_of_key(pod.key, found.name) is not None,
         )
         latest = self._sets.entry(key)
         if latest is None or (latest.uid, latest.resource_version) != (entry.uid, entry.resource_version):
@@ -149,7 +149,7 @@ class StatefulSetReconciler:
         return [
             pod
             for pod in self._pods.entries_owned_by(found.uid)
-            if found.selector.matches(pod.facts.labels) and ordinal_of(split_key(pod.key)[1], found.name) is not None
+            if found.selector.matches(pod.facts.labels) and ordinal_of_key(pod.key, found.name) is not None
         ]
 
     def _manage(self, found: StatefulSet, revisions: Revisions, pods: Sequence[Entry]) -> Step[_Managed]:
