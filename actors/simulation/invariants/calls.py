@@ -4,7 +4,8 @@ Three looks at it, none of which needs a table of exceptions for faults:
 - what is written differs from what is there: a PUT of what was read and not changed is never explained, as one that
   rests on an older version is refused;
 - a live look has a reason: a call before it that did not succeed, an orphan, for whose sake the owner is looked at, or
-  dependents whose owner is not shown; and where ownership says so, it is the first one of an incarnation;
+  dependents whose owner is not shown; and where ownership says so, it is the first one of an incarnation, or at another
+  version than the last one or than the table shows;
 - in all there are so many writes at most as CallsInProportion grants.
 """
 
@@ -28,7 +29,15 @@ from actors.simulation.invariants.observing import (
 from actors.simulation.invariants.ownership import Ownership, Owns, storage_of
 from protocols.messages.commands import Get, List
 from protocols.messages.outcomes import Done
-from protocols.objects import Object, controller_of, decode_object, metadata, split_key, uid_of
+from protocols.objects import (
+    Key,
+    Object,
+    controller_of,
+    decode_object,
+    metadata,
+    split_key,
+    uid_of,
+)
 from protocols.pods import is_active, pod_facts
 from protocols.resources import PODS
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
@@ -63,36 +72,54 @@ class NoLookWithoutReason:
     """See the module."""
 
     name = "a live look has a reason"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
-        self._senders = ownership.senders - ownership.looking
         self._reasons: Counter[tuple[str, str]] = Counter()  # by process and sender; less the looks they were taken for
         self._asked: set[tuple[str, str, str, str]] = set()  # by process and sender: owners, and whose dependents
+        self._incarnations: dict[tuple[str, str], int] = {}  # by process and sender
+        self._storages = {storage_of(each): each.id for each in ownership.looked_at}
+        self._versions: dict[tuple[str, Key], int] = {}  # of what is on the server, by resource and key
+        self._looked: dict[tuple[str, str, str, Key], int] = {}  # by process and sender: which version was seen
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
-            case Submitted(process, system, submit) if submit.sender in self._senders:
+            case Submitted(process, system, submit) if submit.sender in self._ownership.senders:
                 for command in submit.commands:
                     if isinstance(command, Get | List) and not (
                         self._sees_orphans(system, command)
                         or self._sees_no_owner(system, command)
                         or self._asks_first(process, submit.sender, command)
+                        or self._looks_at_another(process, system, submit.sender, command)
                     ):
                         self._reasons[process, submit.sender] -= 1
                         if self._reasons[process, submit.sender] < 0:
                             fail(f"{submit.sender} looks at {command} for no reason")
-            case OutcomeReceived(process, _, sender, _, outcome) if sender in self._senders:
+            case OutcomeReceived(process, _, sender, _, outcome) if sender in self._ownership.senders:
                 if not isinstance(outcome, Done):
                     self._reasons[process, sender] += 1
-            case Admitted(process, name, _):
-                del self._reasons[process, name]
-                self._asked = {one for one in self._asked if one[:2] != (process, name)}
+            case Admitted(process, name, incarnation, lost):
+                if self._incarnations.get((process, name)) == incarnation:
+                    self._reasons[process, name] += len(lost)
+                else:
+                    self._incarnations[process, name] = incarnation
+                    self._forget(process, name)
             case ProcessStarted(process, _):
-                self._asked = {one for one in self._asked if one[0] != process}
-                for one in [one for one in self._reasons if one[0] == process]:
-                    del self._reasons[one]
+                for name in [name for one, name in self._incarnations if one == process]:
+                    del self._incarnations[process, name]
+                    self._forget(process, name)
+            case Committed(changes):
+                for change in changes:
+                    if change.storage in self._storages:
+                        version = 0 if change.type == DELETED else change.revision
+                        self._versions[self._storages[change.storage], change.key] = version
+
+    def _forget(self, process: str, name: str) -> None:
+        """Another incarnation knows nothing."""
+        del self._reasons[process, name]
+        self._asked = {one for one in self._asked if one[:2] != (process, name)}
+        self._looked = {one: version for one, version in self._looked.items() if one[:2] != (process, name)}
 
     def _sees_orphans(self, system: ControllerSystem, command: Get | List) -> bool:
         """Whether an owner is read live while some possible dependents have no owner."""
@@ -124,6 +151,20 @@ class NoLookWithoutReason:
         is_first = one not in self._asked
         self._asked.add(one)
         return is_first
+
+    def _looks_at_another(self, process: str, system: ControllerSystem, sender: str, command: Get | List) -> bool:
+        """Whether what it looks at is not what it saw last, or not what its table shows, as it may where `looks`."""
+        resources = {each for owns in self._ownership.keepers[sender].owns if owns.looks for each in owns.resources}
+        if not isinstance(command, Get) or command.resource not in resources:
+            return False
+        one = (process, sender, command.resource, command.key)
+        entry, there = system.tables[command.resource].get(command.key), self._versions.get(one[2:], 0)
+        shown = 0 if entry is None else entry.resource_version
+        if there != shown:
+            return True  # it learns that its table is late, and looks again once it is not
+        is_another = there != self._looked.get(one)
+        self._looked[one] = there
+        return is_another
 
 
 class CallsInProportion:

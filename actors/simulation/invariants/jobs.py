@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import NamedTuple
+
+from actors.app.system import ControllerSystem
 from actors.controllers.workloads.job.fields import FINALIZER, INDEX, is_finished
 from actors.controllers.workloads.job.intervals import Indexes
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
+from actors.simulation.invariants.knowledge import History, Streaks
+from actors.simulation.invariants.observing import (
+    Admitted,
+    Committed,
+    Fail,
+    Handled,
+    Observation,
+    OutcomeReceived,
+    ProcessStarted,
+    Submitted,
+)
 from protocols.conditions import is_true
+from protocols.messages.commands import Create, Submit
 from protocols.objects import (
+    Key,
     Object,
     OwnerRef,
     annotations_of,
@@ -17,6 +33,7 @@ from protocols.objects import (
     is_deleting,
     key_of,
     make_key,
+    name_of,
     namespace_of,
     uid_of,
 )
@@ -36,29 +53,34 @@ class EachPodCountsOnce:
     observes = (Committed,)
 
     def __init__(self) -> None:
-        self._counted: dict[str, set[str]] = {}  # by the Job's uid
+        self._counted: dict[str, dict[str, int]] = {}  # by the Job's uid: at which revision each pod was
         self._revision = 0
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         assert isinstance(observation, Committed)
         for change in observation.changes:
-            if change.revision < self._revision:
-                self._counted.clear()  # the server went back: what was counted since is to be counted again
+            if change.revision <= self._revision:
+                self._go_back(change.revision)
             self._revision = change.revision
             if change.storage == JOB_STORAGE and change.type != DELETED and change.previous:
-                self._judge(decode_object(change.previous), decode_object(change.raw), fail)
+                self._judge(decode_object(change.previous), decode_object(change.raw), change.revision, fail)
 
-    def _judge(self, before: Object, after: Object, fail: Fail) -> None:
-        counted = self._counted.setdefault(uid_of(after), set())
+    def _go_back(self, revision: int) -> None:
+        """The server has lost what came from this revision on: what was counted since is to be counted again."""
+        for job, counted in self._counted.items():
+            self._counted[job] = {uid: counted_at for uid, counted_at in counted.items() if counted_at < revision}
+
+    def _judge(self, before: Object, after: Object, revision: int, fail: Fail) -> None:
+        counted = self._counted.setdefault(uid_of(after), {})
         old, new = before.get("status") or {}, after.get("status") or {}
         is_indexed = after["spec"].get("completionMode") == "Indexed"
         for listed, counter in LISTS:
             were, are = _uncounted(old, listed), _uncounted(new, listed)
-            again = (are - were) & counted
+            again = (are - were) & counted.keys()
             if again:
                 fail(f"Job {key_of(after)}: {sorted(again)} are to be counted again")
             gone = were - are
-            counted |= gone
+            counted.update(dict.fromkeys(gone, revision))
             rise = new.get(counter, 0) - old.get(counter, 0)
             if rise != len(gone) and not (is_indexed and counter == "succeeded"):
                 fail(f"Job {key_of(after)}: {counter} rises by {rise}, and {len(gone)} pods were to be counted")
@@ -93,36 +115,95 @@ class NoEndIsLost:
                     fail(f"pod {key_of(before)} has {phase.lower()}, and Job {key_of(job)} does not know of it")
 
 
+class _Decision(NamedTuple):
+    """To create a pod. version: up to which the table of Jobs showed everything then. created: how many pods were."""
+
+    process: str
+    start: int
+    version: int
+    created: int
+
+
+class _Pod(NamedTuple):
+    """An active one. created: how many pods were, with it. decision: None if no controller asked for it."""
+
+    owner: str  # uid
+    created: int
+    decision: _Decision | None
+
+
 class NoMoreThanMayRun:
-    """Of a Job's pods no more are active, as one is created, than it was ever told to have at once."""
+    """Of a Job's pods no more are active, as one is created, than it was told to have at once, by what could be known.
+
+    A process knows of the Job what its table showed as its streak began (knowledge.py), or what was said since. It does
+    not know of pods that another process asked for, and that came later.
+    """
 
     name = "no more pods of a Job than may run at once"
-    observes = (Committed,)
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        self._cluster = cluster
-        self._most: dict[str, int] = {}
+    def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
+        self._sender = sender
+        self._most: History[int] = History()
+        self._active: dict[str, _Pod] = {}  # by uid
+        self._decisions: dict[Key, _Decision] = {}  # by the pod's key
+        self._starts: Counter[str] = Counter()  # of processes
+        self._created = 0  # pods
+        self._streaks: Streaks[tuple[int, int]] = Streaks(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
-        assert isinstance(observation, Committed)
-        for change in observation.changes:
-            if change.storage == JOB_STORAGE:
-                job = decode_object(change.raw)
-                parallelism = job["spec"].get("parallelism", 1)
-                self._most[uid_of(job)] = max(parallelism, self._most.get(uid_of(job), 0))
-            elif change.storage == POD_STORAGE and change.type == ADDED:
-                self._count(change, fail)
+        match observation:
+            case ProcessStarted(process):
+                self._starts[process] += 1
+                self._streaks.started(process)
+            case Submitted(process, system, submit) if submit.sender == self._sender:
+                self._decide(process, system, submit)
+            case OutcomeReceived(sender=sender, command=command) if sender == self._sender and command is not None:
+                self._streaks.settled(command)
+            case Admitted(name=name) if name == self._sender:
+                self._streaks.admitted(*observation)
+            case Committed(changes):
+                for change in changes:
+                    if change.storage == JOB_STORAGE:
+                        job = decode_object(change.raw)
+                        self._most.note(uid_of(job), change.revision, job["spec"].get("parallelism", 1))
+                    elif change.storage == POD_STORAGE:
+                        self._note(change, fail)
 
-    def _count(self, change: Change, fail: Fail) -> None:
+    def _decide(self, process: str, system: ControllerSystem, submit: Submit) -> None:
+        version, created = self._streaks.submitted(
+            process, submit.sender, submit.key, submit.commands, lambda: (system.tables[JOBS.id].version, self._created)
+        )
+        decision = _Decision(process, self._starts[process], version, created)
+        for command in submit.commands:
+            if isinstance(command, Create) and command.resource == PODS.id:
+                self._decisions[make_key(command.namespace, name_of(decode_object(command.body)))] = decision
+
+    def _note(self, change: Change, fail: Fail) -> None:
         pod = decode_object(change.raw)
-        owner = controller_of(pod)
-        most = None if owner is None else self._most.get(owner.uid)
-        if owner is None or most is None:
+        uid, owner = uid_of(pod), controller_of(pod)
+        known = self._active.pop(uid, None)
+        self._created += change.type == ADDED
+        if change.type == DELETED or owner is None or owner.kind != JOBS.kind or not is_active(pod_facts(pod)):
             return
-        pods = self._cluster.list(PODS, namespace_of(pod))
-        active = sum(1 for one in pods if controller_of(one) == owner and is_active(pod_facts(one)))
-        if active > most:
-            fail(f"Job {owner.name} has {active} active pods with {key_of(pod)}, and may have {most}")
+        if change.type == ADDED:
+            known = _Pod(owner.uid, self._created, self._decisions.get(change.key))
+        self._active[uid] = _Pod(owner.uid, 0, None) if known is None else known._replace(owner=owner.uid)
+        if change.type == ADDED and known is not None and known.decision is not None:
+            self._judge(change, known, known.decision, fail)
+
+    def _judge(self, change: Change, made: _Pod, decision: _Decision, fail: Fail) -> None:
+        said = self._most.between(made.owner, decision.version, change.revision)
+        active = [one for one in self._active.values() if one.owner == made.owner and not _is_unforeseen(one, decision)]
+        if said and len(active) > max(said):
+            fail(f"a Job has {len(active)} active pods with {change.key}, and may have {max(said)}")
+
+
+def _is_unforeseen(pod: _Pod, decision: _Decision) -> bool:
+    """Whether the process that decided could not know of this pod."""
+    if pod.decision is None or pod.created <= decision.created:
+        return False
+    return (pod.decision.process, pod.decision.start) != (decision.process, decision.start)
 
 
 def _uncounted(status: Object, listed: str) -> set[str]:

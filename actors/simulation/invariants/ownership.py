@@ -24,7 +24,7 @@ class Owns:
     wanted: how many dependents an owner wants, where its spec alone says so; else None. pods: how many pods it may have
     at once, by its spec alone and be it through its dependents; by default `wanted`. asked: an incarnation asks the
     server once for each owner, and for its dependents, before it does what must not be done twice. looks: it reads both
-    live before it acts, where a table may be late; of others a live look needs a reason (calls.py).
+    live before it acts, where a table may be late, each version once. Other live looks need a reason (calls.py).
     """
 
     owner: Resource
@@ -37,6 +37,11 @@ class Owns:
     @property
     def most_pods(self) -> Count | None:
         return self.pods or self.wanted
+
+    @property
+    def resources(self) -> tuple[str, str]:
+        """The ids of both."""
+        return self.owner.id, self.dependents.id
 
 
 class Keeper(NamedTuple):
@@ -72,7 +77,7 @@ def storage_of(resource: Resource) -> str:
 class Ownership:
     """The keepers of a setting, and what follows from them.
 
-    keepers: by their actor's name. looking: those that read live as a rule. dependents: what each resource owns, by its
+    keepers: by their actor's name. looked_at: what is read live as a rule. dependents: what each resource owns, by its
     id. counted: owners of a known number of pods, by their kind.
     """
 
@@ -90,7 +95,7 @@ class Ownership:
         self.counted: Mapping[str, Owns] = MappingProxyType({owns.owner.kind: owns for owns in counted})
         self.counted_ids = frozenset(owns.owner.id for owns in counted)
         self.senders = frozenset(each.sender for each in self.keepers.values() if each.owns)
-        self.looking = frozenset(each.sender for each in self.keepers.values() if any(one.looks for one in each.owns))
+        self.looked_at = frozenset(each for owns in every if owns.looks for each in (owns.owner, owns.dependents))
         self.pod_senders = frozenset(
             each.sender for each in self.keepers.values() if any(owns in counted for owns in each.owns)
         )

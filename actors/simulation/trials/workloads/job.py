@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.controllers.workloads.job.fields import FINALIZER, is_finished
 from actors.hollow.behaviour import EXIT_CODE
+from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.jobs import EachPodCountsOnce, NoEndIsLost, NoMoreThanMayRun
 from actors.simulation.invariants.ownership import Owns
@@ -24,6 +25,7 @@ from protocols.resources import JOBS, NODES, PODS
 
 NAME = "job-controller"
 RUNS = "batch"
+FAILS = "exit 1"
 SCRIPTS = ("exit 0", "sleep 2", "sleep 5")
 NO_END = 1_000_000  # failures: what goes wrong with nodes does not decide how a Job ends
 
@@ -75,7 +77,7 @@ class _Subject:
         drawn = chance.random()
         if drawn < 0.15:
             spec |= {"backoffLimit": 0, "completions": 2}
-            script = "exit 1"
+            script = FAILS
         elif drawn < 0.5:
             spec |= {"completions": chance.choice((1, 3, 6, 8)), "completionMode": "Indexed"}
             if chance.random() < 0.3:
@@ -152,20 +154,32 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         stuck = [pod for pod in pods if is_deleting(pod) and pod_facts(pod).node in silent]
         if not is_finished(job) and not stuck:
             yield f"Job {name} has not ended: {job.get('status')}"
+        elif is_finished(job) and _end(job) != _wanted_end(job):
+            yield f"Job {name} has ended as {_end(job)}, not as {_wanted_end(job)}"
         for pod in pods:
             if FINALIZER in finalizers_of(pod) and pod not in stuck:
                 yield f"pod {name_of(pod)} of Job {name} has the finalizer still"
 
 
+def _end(job: Object) -> tuple[list[str], int | None]:
+    """How it has ended, and how many have succeeded where it says how many are to."""
+    status, completions = job.get("status") or {}, job["spec"].get("completions")
+    ends = [one["type"] for one in status.get("conditions") or () if one["type"] in ("Complete", "Failed")]
+    return ends, None if completions is None or ends != ["Complete"] else status.get("succeeded", 0)
+
+
+def _wanted_end(job: Object) -> tuple[list[str], int | None]:
+    """What its pods do decides, whatever becomes of nodes: it may fail as often as it takes."""
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    if FAILS in container.get("command", ()):
+        return ["Failed"], None
+    return ["Complete"], job["spec"].get("completions")
+
+
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """How each ended, where no node is silent: else it may wait for a pod there."""
-    found: dict[str, Any] = {}
-    for job in _ours(cluster) if nodes_are_well(cluster) else ():
-        status, completions = job.get("status") or {}, job["spec"].get("completions")
-        ends = [one["type"] for one in status.get("conditions") or () if one["type"] in ("Complete", "Failed")]
-        counted = None if completions is None or ends != ["Complete"] else status.get("succeeded", 0)
-        found[f"Job {name_of(job)}"] = [ends, counted, status.get("completedIndexes")]
-    return found
+    jobs = _ours(cluster) if nodes_are_well(cluster) else ()
+    return {f"Job {name_of(job)}": (*_end(job), (job.get("status") or {}).get("completedIndexes")) for job in jobs}
 
 
 def _pods_at_once(job: Object) -> int:
@@ -180,7 +194,7 @@ TRIAL = Trial(
     invariants=lambda cluster, _options: (
         EachPodCountsOnce(),
         NoEndIsLost(cluster, client=NAME),
-        NoMoreThanMayRun(cluster),
+        NoMoreThanMayRun(cluster, sender=controller_name(NAME)),
     ),
     owns=(Owns(JOBS, PODS, pods=_pods_at_once, asked=True),),
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from actors.simulation import SimulatedCluster
+from actors.simulation.trials.workloads import job as jobs
 from actors.simulation.trials.workloads.cronjob import ELSEWHERE
 from actors.simulation.trials.workloads.ttl_after_finished import TRIAL
 from protocols.objects import Object
@@ -22,3 +25,29 @@ def test_finished_jobs_are_compared_without_those_of_cron_jobs() -> None:
     cluster.create(JOBS, job("finishing"))
     cluster.create(JOBS, job("ticking-29453761", ownerReferences=[owned_by("1", kind="CronJob", name="ticking")]))
     assert TRIAL.end_state(cluster) == {"Job finishing": None}
+
+
+@pytest.mark.parametrize(
+    ("script", "end", "succeeded", "wrong"),
+    [
+        ("exit 0", "Complete", 3, ""),
+        ("exit 0", "Complete", 2, "(['Complete'], 2), not as (['Complete'], 3)"),
+        ("exit 0", "Failed", 3, "(['Failed'], None), not as (['Complete'], 3)"),
+        ("exit 1", "Failed", 0, ""),
+        ("exit 1", "Complete", 3, "(['Complete'], 3), not as (['Failed'], None)"),
+    ],
+)
+def test_what_the_pods_of_a_job_do_decides_how_it_ends(script: str, end: str, succeeded: int, wrong: str) -> None:
+    cluster = SimulatedCluster(collect_garbage=False)
+    container = {"name": "c", "image": "v1", "command": ["sh", "-c", script]}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    spec = {"completions": 3, "parallelism": 3, "template": {"spec": pod}}
+    cluster.create(JOBS, {"metadata": {"name": "batch"}, "spec": spec})
+    before = "SuccessCriteriaMet" if end == "Complete" else "FailureTarget"
+    at = "2026-01-01T00:00:00Z"
+    conditions = [{"type": each, "status": "True", "lastTransitionTime": at} for each in (before, end)]
+    status = {"startTime": at, "conditions": conditions, "succeeded": succeeded}
+    if end == "Complete":
+        status["completionTime"] = at
+    cluster.merge(JOBS, "default/batch", {"status": status}, subresource="status")
+    assert list(jobs.TRIAL.unsettled(cluster)) == ([f"Job batch has ended as {wrong}"] if wrong else [])
