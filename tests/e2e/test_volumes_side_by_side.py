@@ -41,7 +41,8 @@ class Scene:
         return [one for one in volumes(self.kubectl) if one["metadata"]["name"].startswith(self.run)]
 
     def attributes_classes(self) -> list[Object]:
-        return [one for one in self.kubectl.items("vac") if one["metadata"]["name"].startswith(self.run)]
+        found: list[Object] = self.kubectl.api.get("/apis/storage.k8s.io/v1/volumeattributesclasses")["items"]
+        return [one for one in found if one["metadata"]["name"].startswith(self.run)]
 
     def phases(self) -> dict[str, str]:
         return {one["metadata"]["name"].removeprefix(f"{self.run}-"): one["status"]["phase"] for one in self.volumes()}

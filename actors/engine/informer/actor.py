@@ -383,9 +383,9 @@ class Informer(Actor):
             self._again()
 
     def _report_silence(self, seconds: float) -> None:
-        """kube-apiserver has no bookmarks for a watch that was resumed until the store tells it a newer version.
+        """kube-apiserver has no bookmarks for a watch that was resumed until its cache knows of a newer version.
 
-        Of what hardly ever changes this may take etcd ten minutes: so a watch that said nothing is no fault yet.
+        Of what hardly ever changes this takes minutes: so a watch that said nothing is no fault yet.
         Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go (process).
         """
         quiet = self._state is State.WATCHING and self._server.silent
