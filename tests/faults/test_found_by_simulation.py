@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.job_setting import JOBS_TOO
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL
 from actors.simulation.trials.actions import create, delete
@@ -119,6 +120,11 @@ def test_events_are_no_writes_of_workloads() -> None:
     """A false alarm: events about deletions that were turned down were held against what status writes had reason."""
     plan = "command-answered 13.46..36.54 seconds=5 status=410 process=manager* resource=pods"
     assert check(305091, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
+
+
+def test_a_pod_with_a_finalizer_takes_two_writes_to_go() -> None:
+    """A false alarm: a Job was suspended, whose pod lost its finalizer and was deleted."""
+    assert check(17, (), setting=JOBS_TOO).violations == []
 
 
 def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -> None:

@@ -268,9 +268,10 @@ class CallsInProportion:
 
 
 def _pods_to_change(before: Object, after: Object, owns: Owns) -> int:
-    """How many pods a change may create or remove; of a workload that begins or ends, before and after are the same."""
+    """How many writes of pods a change may be a reason for; of a workload that begins or ends, both are the same."""
     most = owns.most_pods
     assert most is not None
     old, new = most(before), most(after)
-    anew = before is after or before["spec"].get("template") != after["spec"].get("template")
-    return old + new if anew else abs(new - old)
+    if before is after or before["spec"].get("template") != after["spec"].get("template"):
+        return old * owns.removal + new
+    return new - old if new > old else (old - new) * owns.removal

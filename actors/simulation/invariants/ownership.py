@@ -22,15 +22,17 @@ class Owns:
     """A controller creates and deletes `dependents` for each object of `owner`.
 
     wanted: how many dependents an owner wants, where its spec alone says so; else None. pods: how many pods it may have
-    at once, by its spec alone and be it through its dependents; by default `wanted`. asked: an incarnation asks the
-    server once for each owner, and for its dependents, before it does what must not be done twice. looks: it reads both
-    live before it acts, where a table may be late, each version once. Other live looks need a reason (calls.py).
+    at once, by its spec alone and be it through its dependents; by default `wanted`. removal: how many writes take a
+    pod away: two where it has a finalizer. asked: an incarnation asks the server once for each owner, and for its
+    dependents, before it does what must not be done twice. looks: it reads both live before it acts, where a table may
+    be late, each version once. Other live looks need a reason (calls.py).
     """
 
     owner: Resource
     dependents: Resource
     wanted: Count | None = None
     pods: Count | None = None
+    removal: int = 1
     asked: bool = False
     looks: bool = False
 

@@ -183,7 +183,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 
 def _pods_at_once(job: Object) -> int:
-    return int(job["spec"].get("parallelism", 1))
+    return 0 if job["spec"].get("suspend") else int(job["spec"].get("parallelism", 1))
 
 
 TRIAL = Trial(
@@ -196,5 +196,5 @@ TRIAL = Trial(
         NoEndIsLost(cluster, client=NAME),
         NoMoreThanMayRun(cluster, sender=controller_name(NAME)),
     ),
-    owns=(Owns(JOBS, PODS, pods=_pods_at_once, asked=True),),
+    owns=(Owns(JOBS, PODS, pods=_pods_at_once, removal=2, asked=True),),
 )
