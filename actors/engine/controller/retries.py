@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from actors.engine.controller.readiness import StaleTableError
 from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from protocols.messages.commands import Delete, Patch, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, Refused, Unknown
+from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.tables.overlay import TableMissingError, UnreadableError
@@ -98,10 +98,17 @@ def retry(
         log.info("reconcile met a newer object, trying again", seconds=round(delay, 3))
     elif isinstance(err, CommandFailed) and isinstance(err.failure, NotFound) and isinstance(err.command, ON_AN_OBJECT):
         log.info("reconcile met an object that is gone, trying again", seconds=round(delay, 3))
+    elif isinstance(err, CommandFailed) and _in_an_ending_namespace(err.failure):
+        log.info("reconcile met a namespace that is being deleted, trying again", seconds=round(delay, 3))
     elif isinstance(err, (CommandFailed, ValueError)):
         log.warning("reconcile failed, trying again", seconds=round(delay, 3))
     else:
         log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=traces.first_of(err))
+
+
+def _in_an_ending_namespace(failure: Outcome) -> bool:
+    """The server creates nothing there any more; what is there goes, and its keys with it."""
+    return isinstance(failure, Forbidden) and b"NamespaceTerminating" in failure.status
 
 
 def pass_delay(err: Exception, failures: int, *, every: float) -> float:

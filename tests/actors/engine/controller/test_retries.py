@@ -10,7 +10,7 @@ from actors.engine.controller.readiness import StaleTableError
 from actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces, pass_delay, retry
 from actors.reconciliation import Retry, TerminalError
 from protocols.messages.commands import Create, Delete, Get
-from protocols.messages.outcomes import CommandFailed, Conflict, Invalid, NotFound, Outcome, Refused, Unknown
+from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Invalid, NotFound, Outcome, Refused, Unknown
 from runtime.scheduling.work_queue import WorkQueue
 
 KEY = "default/web"
@@ -73,6 +73,8 @@ def test_a_stale_table_is_no_failure_of_the_key(log: FilteringBoundLogger, logs:
     [
         (failed(Conflict("newer", b"")), "info", False),
         (CommandFailed(Delete("v1/pods", KEY), NotFound("gone", b"")), "info", False),
+        (failed(Forbidden("", b'{"details":{"causes":[{"reason":"NamespaceTerminating"}]}}')), "info", False),
+        (failed(Forbidden("exceeded quota", b"{}")), "warning", False),
         (CommandFailed(Create("v1/pods", "gone", b"{}"), NotFound("no such namespace", b"")), "warning", False),
         (ValueError("malformed"), "warning", False),
         (RuntimeError("a bug"), "warning", True),
