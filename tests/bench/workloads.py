@@ -26,6 +26,7 @@ Start = Callable[..., Process]
 AT_ONCE = 16  # requests of ours
 SETTLE = 3.0  # seconds for a manager and the players to start before there is work
 WITHIN = 300.0
+PAGE = "200"  # pods deleted by one request
 APPS, BATCH = "/apis/apps/v1", "/apis/batch/v1"
 PLACE = "bench-place"  # a label of nodes
 MINUTE = 60.0
@@ -146,7 +147,9 @@ class _Place:
         """One or all, and all pods of the namespace: they are nothing to the next measurement."""
         body = {"propagationPolicy": "Background"}
         _must(self._hand, "DELETE", f"{self._path}/{name}".rstrip("/"), body)
-        _must(self._hand, "DELETE", f"/api/v1/namespaces/{self.namespace}/pods", body)
+        pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        while orjson.loads(_must(self._hand, "GET", pods, {}, limit="1"))["items"]:
+            _must(self._hand, "DELETE", pods, body, limit=PAGE)  # of thousands a request would take too long
 
     @contextmanager
     def reaching(self, holds: Callable[[Mapping[str, Any]], bool], *, wanted: int = 1) -> Iterator[None]:
@@ -301,9 +304,11 @@ def _was_started(due: float) -> Callable[[Mapping[str, Any]], bool]:
     return holds
 
 
-def _must(hand: Hand, method: str, path: str, body: Mapping[str, Any]) -> None:
-    """body: of a PATCH, to be merged."""
+def _must(hand: Hand, method: str, path: str, body: Mapping[str, Any], **query: str) -> bytes:
+    """body: of a PATCH, to be merged; none of a GET."""
     content_type = PatchType.MERGE if method == "PATCH" else "application/json"
-    response = hand.ask(method, path, orjson.dumps(body), content_type=content_type)
+    sent = orjson.dumps(body) if method != "GET" else b""
+    response = hand.ask(method, path, sent, query, content_type=content_type)
     if not 200 <= response.status < 300:
         raise RuntimeError(f"{method} {path}: {response.status} {response.error} {response.body[:200]!r}")
+    return response.body
