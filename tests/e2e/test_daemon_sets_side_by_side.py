@@ -63,6 +63,7 @@ def created(kubectl: Kubectl) -> None:
 def updated(kubectl: Kubectl) -> None:
     text = {"metadata": {"annotations": {"example.com/text": "<2 & more>"}}}
     patch_of(kubectl, "agent", {"template": text})
+    until_everywhere(kubectl, "agent")  # else chance says how many pods the second change finds anew
     kubectl("set", "image", "daemonset/agent", "c=v2")
     kubectl("set", "image", "daemonset/surging", "c=v2")
     kubectl("set", "image", "daemonset/by-hand", "c=v2")
