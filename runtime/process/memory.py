@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections.abc import Iterator
 
 M_ARENA_MAX = -8  # of glibc's malloc.h
 COLLECT_AFTER = (50_000, 20, 50)  # more objects than that, of those that may be in cycles
@@ -26,6 +27,23 @@ def collect_rarely() -> None:
     gc.freeze()
     gc.enable()
     gc.set_threshold(*COLLECT_AFTER)
+
+
+@contextlib.contextmanager
+def collect_afterwards() -> Iterator[None]:
+    """What is there already is not looked at while this lasts; what was left in cycles meanwhile is freed at the end.
+
+    For work that begins and ends with all it made, as a simulated run does, in a process that may have other work.
+    """
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.collect()
+        gc.unfreeze()
 
 
 def give_back_freed() -> None:

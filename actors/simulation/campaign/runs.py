@@ -27,6 +27,7 @@ from protocols.late_methods import dataclass
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.logs.standard_log import quiet_log
+from runtime.process.memory import collect_afterwards
 from runtime.simulation.trace import Note
 from runtime.simulation.world import HotLoopError
 
@@ -81,6 +82,7 @@ class Run:
     hints: list[str] = field(default_factory=list)
 
 
+@collect_afterwards()
 def run(
     seed: int,
     faults: Sequence[Fault] | None = None,

@@ -1,12 +1,16 @@
-"""How memory is kept. In processes of their own: what is set is set for good."""
+"""How memory is kept. In processes of their own where what is set is set for good."""
 
 from __future__ import annotations
 
+import gc
 import platform
 import subprocess
 import sys
+import weakref
 
 import pytest
+
+from runtime.process.memory import collect_afterwards
 
 HEAPS = """
 import ctypes, os, tempfile, threading
@@ -47,3 +51,28 @@ def heaps(*, kept: bool) -> int:
 def test_all_threads_take_from_one_heap() -> None:
     assert heaps(kept=True) == 1
     assert heaps(kept=False) > 1
+
+
+class Ring:
+    """In a cycle with itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_was_left_in_cycles_is_freed_at_the_end_and_all_is_as_before() -> None:
+    threshold, frozen = gc.get_threshold(), gc.get_freeze_count()
+    with collect_afterwards():
+        left = weakref.ref(Ring())
+        assert left() is not None
+        assert gc.get_freeze_count() > frozen
+    assert left() is None
+    assert gc.get_threshold() == threshold
+    assert gc.get_freeze_count() <= frozen
+
+
+def test_a_failure_leaves_the_collector_as_it_was_too() -> None:
+    threshold = gc.get_threshold()
+    with pytest.raises(ValueError, match="within"), collect_afterwards():
+        raise ValueError("within")
+    assert gc.get_threshold() == threshold
