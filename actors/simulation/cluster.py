@@ -13,6 +13,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -32,10 +33,12 @@ from actors.simulation.served import SERVED
 from protocols.messages.lifecycle import Describe, Drain
 from protocols.models import as_object
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
-from protocols.resources import M, Resource, resource_path
+from protocols.pods import PodFacts, pod_facts
+from protocols.resources import PODS, M, Resource, resource_path
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.users import Authorize, allow_all
 from runtime.apiserver.server import SUFFIX_CHARACTERS, ApiServer
+from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Request, Response
 from runtime.cloud.provider import CloudProvider
 from runtime.faults.injection import Injector
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 
 NEVER = 1e9  # seconds: longer than any run
 TICK = 1.0  # seconds between two looks of the server at what time has made due
+DECODED = 4096  # versions of objects that were shown
 
 
 class SimulatedCluster:
@@ -98,7 +102,9 @@ class SimulatedCluster:
         )
         self._seed = seed
         self._shown_at: tuple[int, float, int] | None = None
-        self._shown: dict[tuple[str, str], list[Object]] = {}
+        self._shown: dict[tuple[str, str], Sequence[bytes]] = {}
+        self._decoded = lru_cache(maxsize=DECODED)(decode_object)
+        self._facts = lru_cache(maxsize=DECODED)(lambda raw: pod_facts(self._decoded(raw)))
         self.world.trace = self.network.trace = self.trace
         self.injector = Injector(faults, seed=seed, clock=self.clock)
         if faults:
@@ -243,13 +249,26 @@ class SimulatedCluster:
         return items
 
     def shown(self, resource: Resource, namespace: str = "") -> Sequence[Object]:
-        """As `list`, for checks that look at the same objects: not to be changed. Listed once while nothing happens."""
+        """As `list`, for checks that look at the same objects: not to be changed. Listed once while nothing happens,
+        and decoded once while it is the same.
+        """
+        return [self._decoded(raw) for raw in self._shown_now(resource, namespace)]
+
+    def shown_pods(self, namespace: str = "") -> Sequence[tuple[Object, PodFacts]]:
+        """The pods among what is `shown`, each with its facts."""
+        return [(self._decoded(raw), self._facts(raw)) for raw in self._shown_now(PODS, namespace)]
+
+    def _shown_now(self, resource: Resource, namespace: str) -> Sequence[bytes]:
         now = (self.world.steps, self.clock.monotonic(), self.server.revision)
         if self._shown_at != now:
             self._shown_at, self._shown = now, {}
         found = self._shown.get((resource.id, namespace))
         if found is None:
-            found = self._shown[resource.id, namespace] = self.list(resource, namespace)
+            path = resource_path(resource.id, namespace)
+            response = self.request("GET", path)
+            if not isinstance(response, ListResponse):
+                raise AssertionError(f"GET {path}: {response.status} {response.body!r:.200}")
+            found = self._shown[resource.id, namespace] = response.items
         return found
 
     def merge(self, resource: Resource, key: Key, changes: Mapping[str, Any], *, subresource: str = "") -> Object:

@@ -64,7 +64,7 @@ class MetricsServer:
 
     def _pods(self, namespace: str, query: Mapping[str, str]) -> list[Object]:
         selector = parse_label_selector(query.get("labelSelector", ""))
-        pods = self._cluster.list(PODS, namespace)
+        pods = self._cluster.shown(PODS, namespace)
         return [pod for pod in pods if _runs(pod) and selector.matches(labels_of(pod))]
 
     def _external(self, metric: str) -> Response:

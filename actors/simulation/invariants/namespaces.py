@@ -43,7 +43,7 @@ class EmptiedInOrder:
         namespace = self._cluster.get(NAMESPACES, name)
         if namespace is not None and not is_deleting(namespace):
             fail(f"{request.path} is deleted, and the namespace stays")
-        if what.split("/")[0] != "pods" and self._cluster.list(PODS, name):
+        if what.split("/")[0] != "pods" and self._cluster.shown(PODS, name):
             fail(f"{request.path} is deleted while there are pods")
 
     def _finalized(self, before: Object, after: Object, fail: Fail) -> None:

@@ -90,7 +90,7 @@ class QuotasHold:
             self._unseen[change.key] = growth(masked(known, fresh), really)
 
     def _look(self, resource: str, namespace: str, fail: Fail) -> None:
-        for quota in self._cluster.list(RESOURCE_QUOTAS, namespace):
+        for quota in self._cluster.shown(RESOURCE_QUOTAS, namespace):
             status = quota.get("status") or {}
             hard, known = read_amounts(status.get("hard")), read_amounts(status.get("used"))
             used = really_used(self._cluster, quota, known.keys() & hard.keys(), ahead=self._ahead)
@@ -177,7 +177,7 @@ class CountsWhatWasThere:
 
     def _states(self, resource: str, namespace: str, version: int) -> Iterator[Sequence[Object]]:
         """What there was, from now back to that version."""
-        objects: dict[Key, Object] = {key_of(one): one for one in self._cluster.list(COUNTED[resource], namespace)}
+        objects: dict[Key, Object] = {key_of(one): one for one in self._cluster.shown(COUNTED[resource], namespace)}
         yield list(objects.values())
         for change in reversed(self._changes.get((resource, namespace), [])):
             if change.revision <= version:

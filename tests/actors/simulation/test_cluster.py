@@ -24,3 +24,21 @@ def test_a_refusal_says_what_was_asked_and_what_was_answered(cluster: SimulatedC
     assert str(refusal.value) == 'POST /api/v1/namespaces/default/pods: 409 pods "web" already exists'
     with pytest.raises(AssertionError, match=r'^DELETE /api/v1/nodes/n: 404 nodes "n" not found$'):
         cluster.delete(NODES, "n")
+
+
+def test_what_is_shown_is_decoded_again_only_where_it_has_changed(cluster: SimulatedCluster) -> None:
+    cluster.create(PODS, POD)
+    cluster.create(PODS, {**POD, "metadata": {"name": "other"}})
+    other, web = cluster.shown(PODS)
+    cluster.merge(PODS, "default/web", {"metadata": {"labels": {"app": "web"}}})
+    same, changed = cluster.shown(PODS)
+    assert same is other
+    assert (web["metadata"].get("labels"), changed["metadata"]["labels"]) == (None, {"app": "web"})
+
+
+def test_pods_are_shown_with_the_facts_of_their_newest_version(cluster: SimulatedCluster) -> None:
+    cluster.create(PODS, POD)
+    [(_, before)] = cluster.shown_pods("default")
+    cluster.merge(PODS, "default/web", {"status": {"phase": "Running"}}, subresource="status")
+    [(pod, facts)] = cluster.shown_pods("default")
+    assert (before.phase, facts.phase, pod["status"]["phase"]) == ("Pending", "Running", "Running")

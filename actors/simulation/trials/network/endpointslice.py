@@ -29,7 +29,7 @@ from protocols.objects import (
     owner_reference,
     uid_of,
 )
-from protocols.pods import is_terminal, pod_facts
+from protocols.pods import is_terminal
 from protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
 from protocols.services import MANAGED_BY, SERVICE_NAME
 from runtime.apiserver.storage.store import DELETED
@@ -79,8 +79,7 @@ def wanted_endpoints(cluster: SimulatedCluster, service: Object) -> dict[str, tu
     """By the name of its pod: address, ready, serving, terminating, node."""
     selector = service["spec"]["selector"]
     found = {}
-    for pod in cluster.shown(PODS, NAMESPACE):
-        facts = pod_facts(pod)
+    for pod, facts in cluster.shown_pods(NAMESPACE):
         if facts.ips and not is_terminal(facts) and selector.items() <= labels_of(pod).items():
             ready = bool(service["spec"].get("publishNotReadyAddresses")) or (facts.ready and not facts.deleting)
             found[name_of(pod)] = ((facts.ips,), ready, facts.ready, facts.deleting, facts.node)

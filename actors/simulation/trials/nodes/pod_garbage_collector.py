@@ -20,7 +20,7 @@ from actors.simulation.trials.settings import options_of
 from actors.simulation.trials.silence import is_silent, silenced
 from actors.simulation.trials.trial import Trial
 from protocols.objects import annotations_of, name_of
-from protocols.pods import is_terminal, pod_facts
+from protocols.pods import is_terminal
 from protocols.resources import NODES, PODS
 
 
@@ -43,8 +43,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     nodes = {name_of(node): node for node in cluster.shown(NODES)}
     ended = to_end = 0
-    for pod in cluster.shown(PODS):
-        facts = pod_facts(pod)
+    for pod, facts in cluster.shown_pods():
         node = nodes.get(facts.node)
         if is_terminal(facts):
             ended += 1

@@ -143,7 +143,7 @@ def kill(at: float, app: str, index: int) -> Action:
         wanted = sum(
             obj["spec"].get("replicas", 1)
             for resource in KINDS
-            for obj in cluster.list(resource, NAMESPACE)
+            for obj in cluster.shown(resource, NAMESPACE)
             if name_of(obj) == app
         )
         if not pods:
@@ -170,5 +170,5 @@ def orphan(at: float, app: str) -> Action:
 
 def pods_of(cluster: SimulatedCluster, app: str) -> list[Object]:
     """Pods with its label, by name."""
-    pods = [pod for pod in cluster.list(PODS, NAMESPACE) if labels_of(pod).get("app") == app]
+    pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if labels_of(pod).get("app") == app]
     return sorted(pods, key=name_of)

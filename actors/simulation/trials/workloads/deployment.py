@@ -27,8 +27,7 @@ from actors.simulation.trials.workloads.actions import (
 )
 from actors.simulation.trials.workloads.outcome import image_of, said_of, uncounted
 from protocols.objects import Key, Object, controller_of, name_of, uid_of
-from protocols.pods import pod_facts
-from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
+from protocols.resources import DEPLOYMENTS, NODES, REPLICASETS
 
 STRATEGIES = ("Recreate", "RollingUpdate", "RollingUpdate", None)
 HISTORIES = (0, 1, None)  # how many old ReplicaSets it keeps; None is the default
@@ -134,10 +133,11 @@ def _is_held_up(cluster: SimulatedCluster, deployment: Object) -> bool:
     if not silent:
         return False
     owners = set(map(uid_of, _replica_sets_of(cluster, deployment)))
-    for pod in cluster.shown(PODS, NAMESPACE):
-        owner, facts = controller_of(pod), pod_facts(pod)
-        if owner is not None and owner.uid in owners and facts.deleting and facts.node in silent:
-            return True
+    for pod, facts in cluster.shown_pods(NAMESPACE):
+        if facts.deleting and facts.node in silent:
+            owner = controller_of(pod)
+            if owner is not None and owner.uid in owners:
+                return True
     return False
 
 

@@ -21,25 +21,26 @@ from protocols.times import parse_time
 
 def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterable[str]:
     """Of workloads that own as many pods as spec.replicas says: ReplicaSets and ReplicationControllers."""
-    owned: dict[str, list[Object]] = {}
+    owned: dict[str, list[tuple[Object, PodFacts]]] = {}
     owners = cluster.shown(resource, NAMESPACE)
-    for pod in cluster.shown(PODS, NAMESPACE):
-        owner, facts = controller_of(pod), pod_facts(pod)
+    uids = set(map(uid_of, owners))
+    for pod, facts in cluster.shown_pods(NAMESPACE):
         if is_terminal(facts):
             continue
+        owner = controller_of(pod)
         if owner is not None:
-            owned.setdefault(owner.uid, []).append(pod)
-            if owner.kind == resource.kind and not facts.deleting and owner.uid not in map(uid_of, owners):
+            owned.setdefault(owner.uid, []).append((pod, facts))
+            if owner.kind == resource.kind and not facts.deleting and owner.uid not in uids:
                 yield f"pod {name_of(pod)}: its {owner.kind} {owner.name} is gone"
         elif not facts.deleting and labels_of(pod).get("app", "") in map(name_of, owners):
             yield f"pod {name_of(pod)} is not adopted"
     for obj in owners:
         pods = owned.get(uid_of(obj), ())
-        active = [pod for pod in pods if is_active(pod_facts(pod))]
+        active = [(pod, facts) for pod, facts in pods if is_active(facts)]
         counts = {
             "replicas": len(active),
-            "readyReplicas": sum(1 for pod in active if pod_facts(pod).ready),
-            "availableReplicas": sum(1 for pod in active if is_available(cluster, obj, pod)),
+            "readyReplicas": sum(1 for _, facts in active if facts.ready),
+            "availableReplicas": sum(1 for pod, _ in active if is_available(cluster, obj, pod)),
         }
         if "terminatingReplicas" in (obj.get("status") or {}):
             counts["terminatingReplicas"] = len(pods) - len(active)
