@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from actors.app.arguments import read_options
 from actors.controllers.identity import (
     legacy_token_cleaner,
     root_ca_publisher,
@@ -11,6 +10,7 @@ from actors.controllers.identity import (
     trust_bundle_publisher,
 )
 from actors.options import Options
+from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import WORKLOADS, Setting
 from actors.simulation.trials.identity.key import key_file
 
@@ -25,12 +25,10 @@ OF_ACCOUNTS = (
 
 def options_of(_scenario: int) -> Options:
     """A token may be cleaned a moment after it was made."""
-    return read_options(
-        [
-            f"--service-account-private-key-file={key_file()}",
-            "--legacy-service-account-token-clean-up-period=1ms",
-            "--feature-gates=ClusterTrustBundle=true",
-        ]
+    return given(
+        f"--service-account-private-key-file={key_file()}",
+        "--legacy-service-account-token-clean-up-period=1ms",
+        "--feature-gates=ClusterTrustBundle=true",
     )
 
 

@@ -5,12 +5,12 @@ Without behavior, scaling down waits for less than the runs last.
 
 from __future__ import annotations
 
-from actors.app.arguments import read_options
 from actors.controllers.workloads import horizontal_pod_autoscaler
+from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import WORKLOADS, Setting
 
 AUTOSCALERS_TOO = Setting(
     name="autoscalers",
     controllers=(*WORKLOADS, horizontal_pod_autoscaler.SPEC),
-    options=lambda _scenario: read_options(["--horizontal-pod-autoscaler-downscale-stabilization=40s"]),
+    options=lambda _scenario: given("--horizontal-pod-autoscaler-downscale-stabilization=40s"),
 )

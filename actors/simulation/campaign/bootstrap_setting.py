@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from actors.app.arguments import read_options
 from actors.controllers.bootstrap import signer, token_cleaner
 from actors.simulation.campaign.combining import switched_on_by_name
+from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import Setting
 
 OF_TOKENS = (signer.SPEC, token_cleaner.SPEC)
 BOOTSTRAP_TOO = Setting(
     name="bootstrap",
     controllers=OF_TOKENS,
-    options=lambda _scenario: read_options([switched_on_by_name(OF_TOKENS)]),
+    options=lambda _scenario: given(switched_on_by_name(OF_TOKENS)),
 )

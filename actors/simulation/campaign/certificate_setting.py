@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.app.arguments import read_options
 from actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
 from actors.options import Options
 from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import Setting
 from actors.simulation.trials.certificates.asking import authorize
 from actors.simulation.trials.certificates.keys import authority_files, reset
@@ -15,7 +15,7 @@ OF_CERTIFICATES = (signing.SPEC, approving.SPEC, request_cleaner.SPEC)
 
 def options_of(_scenario: int) -> Options:
     files = authority_files()
-    return read_options([f"--cluster-signing-cert-file={files.certificate}", f"--cluster-signing-key-file={files.key}"])
+    return given(f"--cluster-signing-cert-file={files.certificate}", f"--cluster-signing-key-file={files.key}")
 
 
 def prepare(cluster: SimulatedCluster) -> None:
@@ -30,6 +30,6 @@ CERTIFICATES_TOO = Setting(
 POD_CERTIFICATES_TOO = Setting(
     name="pod-certificates",
     controllers=(pod_request_cleaner.SPEC,),
-    options=lambda _scenario: read_options(["--feature-gates=PodCertificateRequest=true"]),
+    options=lambda _scenario: given("--feature-gates=PodCertificateRequest=true"),
     settled=2000.0,
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.app.arguments import read_options
 from actors.controllers.built_in import BUILT_IN
 from actors.simulation.campaign.combining import combined, switched_on_by_name
+from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.node_setting import draw_node_plan
 from actors.simulation.campaign.setting import Setting
 
@@ -22,7 +22,7 @@ and its zone emptied at its rate; and counts for a quota for another minute. No 
 ALL_ON = Setting(
     name="all-on",
     controllers=BUILT_IN,
-    options=lambda _scenario: read_options([switched_on_by_name(BUILT_IN)]),
+    options=lambda _scenario: given(switched_on_by_name(BUILT_IN)),
 )
 
 

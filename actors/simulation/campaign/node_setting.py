@@ -6,11 +6,11 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.app.arguments import read_options
 from actors.controllers.cloud import cloud_node_lifecycle, node_route
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.objects import garbage_collector
 from actors.options import Options
+from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import WORKLOADS, Setting
 from actors.simulation.trials.nodes.taints import SOON, tolerations
 from actors.simulation.trials.scenario import Fleet
@@ -53,7 +53,7 @@ def fleet_of(scenario: int) -> Fleet:
 
 def options_of(scenario: int) -> Options:
     large = LARGE_ZONES[scenario // 2 % len(LARGE_ZONES)]
-    return read_options([*FLAGS, large])
+    return given(*FLAGS, large)
 
 
 def pod_of(scenario: int) -> Mapping[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.app.arguments import read_options
 from actors.controllers.objects import garbage_collector, resourcequota
 from actors.options import Options
+from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import WORKLOADS, Setting
 
 FLAGS: tuple[list[str], ...] = ([], ["--resource-quota-sync-period=5s"], ["--resource-quota-sync-period=0"])
@@ -12,7 +12,7 @@ FLAGS: tuple[list[str], ...] = ([], ["--resource-quota-sync-period=5s"], ["--res
 
 def options_of(scenario: int) -> Options:
     """All are counted again seldom, often, or never."""
-    return read_options(FLAGS[scenario % len(FLAGS)])
+    return given(*FLAGS[scenario % len(FLAGS)])
 
 
 QUOTAS_TOO = Setting(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.app.arguments import read_options
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.options import Options
+from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import WORKLOADS, Setting
 
 OF_SERVICES = (endpoints.SPEC, endpointslice.SPEC, endpointslice_mirroring.SPEC)
@@ -14,7 +14,7 @@ FLAGS = (["--max-endpoints-per-slice=2"], ["--max-endpoints-per-slice=3"], [*BAT
 
 def options_of(scenario: int) -> Options:
     """Slices are soon full; now and then changes of pods are gathered."""
-    return read_options(FLAGS[scenario % len(FLAGS)])
+    return given(*FLAGS[scenario % len(FLAGS)])
 
 
 SERVICES_TOO = Setting(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
+from functools import lru_cache, partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -103,7 +103,7 @@ class Setting:
         """The controllers of managers to whom this is the world outside."""
         return tuple(self.controllers(outside)) if callable(self.controllers) else self.controllers
 
-    def _some_specs(self) -> tuple[ControllerSpec, ...]:
+    def some_specs(self) -> tuple[ControllerSpec, ...]:
         """As they are in any run: for their names, and what they read."""
         return self.specs(self.made_outside(surroundings(0, VirtualClock())))
 
@@ -137,50 +137,56 @@ class Setting:
 
     def actors(self) -> tuple[str, ...]:
         """Names to choose victims from."""
-        specs = self._some_specs()
-        names = {spec.name for spec in specs}
-        tables = plan_tables(specs, options=Options(), enabled=names, make_table=new_table).tables
-        return (
-            MANAGER,
-            DISPATCHER,
-            ELECTOR,
-            informer_name("*"),
-            controller_name("*"),
-            *(informer_name(table_id) for table_id in tables),
-            *(controller_name(spec.name) for spec in specs),
-        )
+        return _actors(self)
 
     def has_heartbeats(self) -> bool:
         if self.heartbeats is not None:
             return self.heartbeats
-        return any(LEASES in spec.resources for spec in self._some_specs())
+        return any(LEASES in spec.resources for spec in self.some_specs())
 
     def has_volumes(self) -> bool:
         """Whether the hollow nodes have them: if a controller looks after them."""
-        return any(PERSISTENT_VOLUMES in spec.resources for spec in self._some_specs())
+        return any(PERSISTENT_VOLUMES in spec.resources for spec in self.some_specs())
 
     def composed(self, number: int) -> Composition:
         """The trials of those controllers that run in this scenario."""
         options = self.options(number) or Options()
         hollow = hollow_specs(nodes=1, zones=1, volumes=self.has_volumes())
         hollow = tuple(spec for spec in hollow if spec.name != HOLLOW_NODES or self.has_heartbeats())
-        own = self._some_specs()
+        own = self.some_specs()
         specs = [*hollow, *(spec for spec in switched_on(own, options) if spec.enabled_if(options))]
         return Composition(self, {spec.name: spec for spec in specs}, options, named=[spec.name for spec in own])
+
+
+@lru_cache(maxsize=64)
+def _actors(setting: Setting) -> tuple[str, ...]:
+    """Of all its runs."""
+    specs = setting.some_specs()
+    names = {spec.name for spec in specs}
+    tables = plan_tables(specs, options=Options(), enabled=names, make_table=new_table).tables
+    return (
+        MANAGER,
+        DISPATCHER,
+        ELECTOR,
+        informer_name("*"),
+        controller_name("*"),
+        *(informer_name(table_id) for table_id in tables),
+        *(controller_name(spec.name) for spec in specs),
+    )
 
 
 class Composition:
     """The trials of a setting, put together.
 
-    trials: of the controllers that run, in the order in which they draw their actions. Raises ValueError for a trial of
-    a controller that the setting does not have.
+    trials: of the controllers that run, in the order in which they draw their actions. options: of the managers.
+    Raises ValueError for a trial of a controller that the setting does not have.
     """
 
     def __init__(
         self, setting: Setting, specs: Mapping[str, ControllerSpec], options: Options, *, named: Iterable[str]
     ) -> None:
         """specs: those that run. named: of the setting's controllers, those too that do not."""
-        self._setting, self._options = setting, options
+        self._setting, self.options = setting, options
         known = {*named} | specs.keys() | {HOLLOW_NODES}
         if setting.trials is None:
             trials: Mapping[str, Trial] = TRIALS
@@ -210,7 +216,7 @@ class Composition:
         return sorted(drawn, key=lambda action: action.at)
 
     def invariants(self, cluster: SimulatedCluster, scenario: Scenario) -> list[Invariant]:
-        found = [each for trial in self.trials for each in trial.invariants(cluster, self._options)]
+        found = [each for trial in self.trials for each in trial.invariants(cluster, self.options)]
         return [*found, *self._setting.invariants(cluster, scenario)]
 
     def unsettled(self, cluster: SimulatedCluster) -> Iterator[str]:
