@@ -164,15 +164,14 @@ class _Run:
         for manager in range(max(1, elections)):
             identity = f"manager-{manager + 1}"
             election = Election(identity=identity, namespace=LEASE[0], name=LEASE[1]) if elections else None
-            options = setting.options(self._number)
-            cluster.manager(controllers=specs, options=options, election=election, keep=True)
+            cluster.manager(controllers=specs, options=self.composed.options, election=election, keep=True)
         waiting = do_in_order(cluster, [self._numbered(number, action) for number, action in self._actions])
         try:
             self._go_on(waiting)
         except HotLoopError as err:
             self._fail(GOES_ON, str(err))
         trace = cluster.trace
-        checker.checked[Mishaps.name] += 1
+        checker.elsewhere[Mishaps.name] += 1
         return Run(
             setting=setting.name,
             seed=self._seed,
@@ -237,12 +236,12 @@ class _Run:
         self._quiet.on = True
         if cluster.run_until(self._has_failed, within=QUIET):
             return
-        checker.checked[CONVERGES] += 1
+        checker.elsewhere[CONVERGES] += 1
         if left := [*self.composed.unsettled(cluster)]:
             self._fail(STAYS, "; ".join(left))
         for name, running in cluster.processes.items():
             manager = running.system.vitals.of(MANAGER, ManagerVitals)
             for actor, child in manager.children.items() if manager is not None else ():
-                checker.checked[ALIVE] += 1
+                checker.elsewhere[ALIVE] += 1
                 if not child.alive and not child.gave_up:
                     self._fail(ALIVE, f"{actor} of {name} is dead")

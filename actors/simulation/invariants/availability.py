@@ -7,7 +7,7 @@ from collections import defaultdict
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.deployments import Decision, Decisions
 from actors.simulation.invariants.knowledge import History
-from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
+from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation, decoded
 from actors.simulation.invariants.rollouts import SIZED_FOR, bounds_of, size_of
 from protocols.objects import Object, annotations_of, controller_of, decode_object, name_of, resource_version_of, uid_of
 from protocols.pods import is_active, pod_facts
@@ -51,7 +51,7 @@ class NeverFewerThanAllowed:
     def _committed(self, change: Change) -> None:
         if change.storage not in ("deployments.apps", "replicasets.apps", "pods"):
             return
-        obj = decode_object(change.raw)
+        obj = decoded(change.raw)
         uid, owner = uid_of(obj), controller_of(obj)
         if change.storage == "deployments.apps":
             self._fewest.note(uid, change.revision, bounds_of(obj).fewest)
@@ -61,7 +61,7 @@ class NeverFewerThanAllowed:
             self._sets[owner.uid].add(uid)
             self._counted.note(uid, change.revision, 0 if change.type == DELETED else size_of(obj).available)
             if change.type not in (ADDED, DELETED):
-                self._before[uid] = decode_object(change.previous)
+                self._before[uid] = decoded(change.previous)
         else:
             facts, pods = pod_facts(obj), self._there[owner.uid]
             if change.type != DELETED and facts.ready and is_active(facts):

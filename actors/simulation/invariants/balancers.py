@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from actors.controllers.cloud.service_lb.wishes import has_finalizer
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Observation
+from actors.simulation.invariants.observing import Committed, Fail, Observation, decoded
 from actors.simulation.invariants.ownership import storage_of
-from protocols.objects import decode_object, uid_of
+from protocols.objects import uid_of
 from protocols.resources import SERVICES
 from runtime.apiserver.storage.store import DELETED
 from runtime.cloud.fake import FakeCloud
@@ -26,7 +26,7 @@ class BalancersAreGuarded:
             return
         for change in observation.changes:
             if change.storage == storage_of(SERVICES):
-                service = decode_object(change.raw)
+                service = decoded(change.raw)
                 unguarded = change.type == DELETED or not has_finalizer(service)
                 if unguarded and uid_of(service) in self._cloud.load_balancers.nodes:
                     fail(f"service {change.key} is not guarded, and has a load balancer")

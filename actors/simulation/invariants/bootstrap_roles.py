@@ -9,14 +9,13 @@ nothing is served there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from itertools import product
+from typing import NamedTuple
 
 from actors.engine.elector.lease import CLIENT as ELECTIONS
 from actors.reconciliation.actor_names import INFORMERS
 from actors.simulation.invariants.observing import Fail, Observation, Sent
-from protocols.late_methods import dataclass
 from protocols.objects import Object, name_of
 from runtime.apiserver.bootstrap.policy import bootstrap_policy
 from runtime.apiserver.registry.policy_rules import rules_in
@@ -30,8 +29,7 @@ _CONTROLLER, _MANAGER = "system:controller:", "system:kube-controller-manager"  
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class Right(NamedTuple):
     """resource: with its subresource. "*" is any. name: of the one object; "" for any."""
 
     verb: str
@@ -101,7 +99,7 @@ class WithinItsRole:
         if rights is None or wanted is None:
             return
         if not any(right.name for right in rights):
-            wanted = replace(wanted, name="")
+            wanted = wanted._replace(name="")
         if (client, wanted) not in self._known:
             self._known[client, wanted] = may(rights, wanted)
         if not self._known[client, wanted]:

@@ -25,6 +25,7 @@ from actors.simulation.invariants.observing import (
     OutcomeReceived,
     ProcessStarted,
     Submitted,
+    decoded,
 )
 from actors.simulation.invariants.ownership import Ownership, Owns, storage_of
 from protocols.messages.commands import Get, List
@@ -237,8 +238,8 @@ class CallsInProportion:
                 self._workload(change, ours=ours)
 
     def _pod(self, change: Change, *, ours: bool) -> None:
-        pod = decode_object(change.raw)
-        before = None if change.type == ADDED else pod_facts(decode_object(change.previous))
+        pod = decoded(change.raw)
+        before = None if change.type == ADDED else pod_facts(decoded(change.previous))
         after = None if change.type == DELETED else pod_facts(pod)
         was, is_now = before is not None and is_active(before), after is not None and is_active(after)
         was_ready, is_ready = before is not None and before.ready, after is not None and after.ready
@@ -249,13 +250,13 @@ class CallsInProportion:
             self.granted["pods"] += 2
 
     def _workload(self, change: Change, *, ours: bool) -> None:
-        after = decode_object(change.raw)
+        after = decoded(change.raw)
         self._objects += {ADDED: 1, DELETED: -1}.get(change.type, 0)
         if change.storage in self._dependents and controller_of(after) is not None:
             self._rolled.add(uid_of(after))
             self.granted["workloads"] += change.type == ADDED
             return
-        before = after if change.type in (ADDED, DELETED) else decode_object(change.previous)
+        before = after if change.type in (ADDED, DELETED) else decoded(change.previous)
         same = metadata(before).get("generation") == metadata(after).get("generation")
         if ours or (same and change.type not in (ADDED, DELETED)):
             return

@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted, shown
+from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted, decoded, shown
 from protocols.messages.commands import Delete
 from protocols.objects import Object, decode_object, metadata, name_of, uid_of
 from protocols.times import parse_time
@@ -35,7 +35,7 @@ def _written(observation: Observation) -> Iterator[tuple[Object, Object]]:
     if isinstance(observation, Committed):
         for change in observation.changes:
             if change.storage == STORAGE and change.type != "DELETED":
-                yield decode_object(change.raw), decode_object(change.previous) if change.previous else {}
+                yield decoded(change.raw), decoded(change.previous) if change.previous else {}
 
 
 def _asked(request: Mapping[str, Any]) -> Any:

@@ -20,6 +20,7 @@ from actors.simulation.invariants.observing import (
     OutcomeReceived,
     ProcessStarted,
     Submitted,
+    decoded,
 )
 from actors.simulation.invariants.owners import Owners, adopter
 from actors.simulation.invariants.ownership import Ownership
@@ -157,7 +158,7 @@ class NoPodTooMany:
                 for change in changes:
                     if change.storage == PODS.plural and change.type == ADDED:
                         for own in self._own.values():
-                            own.is_there(change.key, int(resource_version_of(decode_object(change.raw))))
+                            own.is_there(change.key, int(resource_version_of(decoded(change.raw))))
             case Submitted(process, _, submit) if submit.sender.startswith("controller:"):
                 self._submitted(process, submit, fail)
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None:

@@ -16,6 +16,7 @@ from actors.simulation.invariants.observing import (
     OutcomeReceived,
     ProcessStarted,
     Submitted,
+    decoded,
 )
 from actors.simulation.invariants.ownership import storage_of
 from protocols.late_methods import dataclass
@@ -92,7 +93,7 @@ class OneDaemonPodOnANode:
             case Handled(client=client, changes=changes) if client == CLIENT:
                 for change in changes:
                     if change.storage == "pods" and change.type == ADDED:
-                        self._judge(uid_of(decode_object(change.raw)), fail)
+                        self._judge(uid_of(decoded(change.raw)), fail)
 
     def _ask(self, process: str, submit: Submit) -> None:
         seen = self._streaks.submitted(process, SENDER, submit.key, submit.commands, lambda: self._created)
@@ -103,12 +104,12 @@ class OneDaemonPodOnANode:
 
     def _note(self, change: Change) -> None:
         if change.storage == storage_of(DAEMONSETS):
-            obj = decode_object(change.raw)
+            obj = decoded(change.raw)
             rolling = (obj["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
             if rolling.get("maxSurge") not in (None, 0, "0%"):
                 self._surging.add(uid_of(obj))
         elif change.storage == "pods":
-            pod = decode_object(change.raw)
+            pod = decoded(change.raw)
             owner, facts = controller_of(pod), pod_facts(pod)
             self._created += change.type == ADDED
             if change.type == DELETED or owner is None or owner.kind != DAEMONSETS.kind or not is_active(facts):

@@ -25,6 +25,7 @@ from actors.simulation.invariants.observing import (
     OutcomeReceived,
     ProcessStarted,
     Submitted,
+    decoded,
 )
 from actors.simulation.invariants.rollouts import Bounds, Size, View, bounds_of, size_of
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
@@ -224,10 +225,10 @@ class NeverLargerThanAllowed:
 
     def _committed(self, change: Change) -> None:
         if change.storage == "deployments.apps":
-            deployment = decode_object(change.raw)
+            deployment = decoded(change.raw)
             self._most.note(uid_of(deployment), change.revision, bounds_of(deployment).most)
         elif change.storage == "replicasets.apps":
-            replica_set = decode_object(change.raw)
+            replica_set = decoded(change.raw)
             owner = controller_of(replica_set)
             if owner is not None and uid_of(replica_set) not in self._sets.setdefault(owner.uid, []):
                 self._sets[owner.uid].append(uid_of(replica_set))

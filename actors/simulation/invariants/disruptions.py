@@ -13,6 +13,7 @@ from actors.simulation.invariants.observing import (
     OutcomeReceived,
     ProcessStarted,
     Submitted,
+    decoded,
 )
 from actors.simulation.invariants.ownership import storage_of
 from protocols.conditions import find_condition
@@ -71,10 +72,10 @@ class CountsNoEvictedPod:
     def _committed(self, change: Change) -> None:
         self._revision = max(self._revision, change.revision)
         if change.storage == storage_of(POD_DISRUPTION_BUDGETS) and change.type == ADDED:
-            self._created[uid_of(decode_object(change.raw))] = change.revision
+            self._created[uid_of(decoded(change.raw))] = change.revision
         if change.storage != "pods":
             return
-        pod = decode_object(change.raw)
+        pod = decoded(change.raw)
         uid, facts = uid_of(pod), pod_facts(pod)
         self._pods[uid] = pod
         self._healthy.note(uid, change.revision, facts.ready and not facts.deleting and change.type != DELETED)

@@ -14,7 +14,7 @@ from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import handling_delay
 from actors.simulation.invariants.node_views import LIFECYCLE, Views, no_execute
-from actors.simulation.invariants.observing import Committed, Fail, Observation, ProcessStarted, Submitted
+from actors.simulation.invariants.observing import Committed, Fail, Observation, ProcessStarted, Submitted, decoded
 from protocols.messages.commands import Delete, Patch, Submit
 from protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
 from protocols.objects import Key, decode_object
@@ -62,7 +62,7 @@ class TaintsWithinTheRate:
                         self._patched(process, submit, command, fail)
 
     def _committed(self, change: Change) -> None:
-        facts = node_facts(decode_object(change.raw))
+        facts = node_facts(decoded(change.raw))
         if change.type == DELETED or not facts.no_execute:
             self._tainted_at.pop(facts.uid, None)
         else:
@@ -125,7 +125,7 @@ class EvictionsHaveACause:
         if change.type == DELETED:
             self._bound_at.pop(change.key, None)
             return
-        pod = decode_object(change.raw)
+        pod = decoded(change.raw)
         if pod["spec"].get("nodeName") and self._bound_at.get(change.key, ("",))[0] != pod["metadata"]["uid"]:
             self._bound_at[change.key] = pod["metadata"]["uid"], self._clock.monotonic()
 

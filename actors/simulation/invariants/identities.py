@@ -20,6 +20,7 @@ from actors.simulation.invariants.observing import (
     OutcomeReceived,
     ProcessStarted,
     Submitted,
+    decoded,
     shown,
 )
 from protocols.messages.commands import Command, Create, Delete
@@ -48,7 +49,7 @@ class EachIdentityOnce:
                 self._changed(change, fail)
 
     def _changed(self, change: Change, fail: Fail) -> None:
-        pod = decode_object(change.raw)
+        pod = decoded(change.raw)
         if change.type == DELETED:
             self._held.pop(uid_of(pod), None)
             return
@@ -124,14 +125,14 @@ class OrderIsKept:
 
     def _committed(self, change: Change) -> None:
         if change.storage == "statefulsets.apps":
-            obj = decode_object(change.raw)
+            obj = decoded(change.raw)
             spec = obj["spec"]
             start = (spec.get("ordinals") or {}).get("start", 0)
             ordered = spec["podManagementPolicy"] == "OrderedReady"
             size = _Sized(range(start, start + spec["replicas"]), ordered, spec.get("minReadySeconds") or 0)
             self._sets.note(uid_of(obj), change.revision, size)
         elif change.storage == "pods":
-            facts = pod_facts(decode_object(change.raw))
+            facts = pod_facts(decoded(change.raw))
             there = change.type != DELETED
             ready = there and facts.phase == "Running" and not facts.deleting
             self._there.note(change.key, change.revision, there)

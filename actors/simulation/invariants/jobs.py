@@ -19,6 +19,7 @@ from actors.simulation.invariants.observing import (
     OutcomeReceived,
     ProcessStarted,
     Submitted,
+    decoded,
 )
 from protocols.conditions import is_true
 from protocols.messages.commands import Create, Submit
@@ -63,7 +64,7 @@ class EachPodCountsOnce:
                 self._go_back(change.revision)
             self._revision = change.revision
             if change.storage == JOB_STORAGE and change.type != DELETED and change.previous:
-                self._judge(decode_object(change.previous), decode_object(change.raw), change.revision, fail)
+                self._judge(decoded(change.previous), decoded(change.raw), change.revision, fail)
 
     def _go_back(self, revision: int) -> None:
         """The server has lost what came from this revision on: what was counted since is to be counted again."""
@@ -104,12 +105,12 @@ class NoEndIsLost:
         for change in observation.changes:
             if change.storage != POD_STORAGE or not change.previous:
                 continue
-            before = decode_object(change.previous)
+            before = decoded(change.previous)
             owner = controller_of(before)
             phase = pod_facts(before).phase
             if owner is None or phase not in ENDS or FINALIZER not in finalizers_of(before):
                 continue
-            if change.type == DELETED or FINALIZER not in finalizers_of(decode_object(change.raw)):
+            if change.type == DELETED or FINALIZER not in finalizers_of(decoded(change.raw)):
                 job = _job_of(self._cluster, before, owner)
                 if job is not None and not _speaks_of(job, before, phase):
                     fail(f"pod {key_of(before)} has {phase.lower()}, and Job {key_of(job)} does not know of it")
@@ -165,7 +166,7 @@ class NoMoreThanMayRun:
             case Committed(changes):
                 for change in changes:
                     if change.storage == JOB_STORAGE:
-                        job = decode_object(change.raw)
+                        job = decoded(change.raw)
                         self._most.note(uid_of(job), change.revision, job["spec"].get("parallelism", 1))
                     elif change.storage == POD_STORAGE:
                         self._note(change, fail)
@@ -180,7 +181,7 @@ class NoMoreThanMayRun:
                 self._decisions[make_key(command.namespace, name_of(decode_object(command.body)))] = decision
 
     def _note(self, change: Change, fail: Fail) -> None:
-        pod = decode_object(change.raw)
+        pod = decoded(change.raw)
         uid, owner = uid_of(pod), controller_of(pod)
         known = self._active.pop(uid, None)
         self._created += change.type == ADDED

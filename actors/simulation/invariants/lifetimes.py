@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Fail, Handled, Observation
-from protocols.objects import Object, decode_object, is_deleting, key_of
+from actors.simulation.invariants.observing import Fail, Handled, Observation, decoded
+from protocols.objects import Object, is_deleting, key_of
 from runtime.apiserver.storage.store import DELETED
 from runtime.faults.vocabulary import FaultKind
 
@@ -41,8 +41,8 @@ class LivesItsTime:
         for change in observation.changes:
             if change.storage != self._storage or not change.previous:
                 continue
-            before = decode_object(change.previous)
-            goes = change.type == DELETED or is_deleting(decode_object(change.raw))
+            before = decoded(change.previous)
+            goes = change.type == DELETED or is_deleting(decoded(change.raw))
             if not goes or is_deleting(before):
                 continue
             expires = self._expiry(before)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Fail, Handled, Observation
-from protocols.objects import Object, decode_object, finalizers_of, is_deleting
+from actors.simulation.invariants.observing import Fail, Handled, Observation, decoded
+from protocols.objects import Object, finalizers_of, is_deleting
 from protocols.resources import NAMESPACES, PODS, Resource
 from runtime.client.api import Request
 
@@ -32,7 +32,7 @@ class EmptiedInOrder:
                     self._deleted(request, fail)
                 elif request.path.endswith("/finalize"):
                     for change in changes[:1]:
-                        self._finalized(decode_object(change.previous), decode_object(change.raw), fail)
+                        self._finalized(decoded(change.previous), decoded(change.raw), fail)
                 elif request.method not in ("GET", "PUT") or not request.path.startswith("/api/v1/namespaces/"):
                     if request.method != "GET":
                         fail(f"it sends {request.method} {request.path}")

@@ -9,10 +9,10 @@ from actors.controllers.nodes.pod_garbage_collector import QUARANTINE, is_out_of
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import handling_delay
-from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted
+from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted, decoded
 from protocols.messages.cloud import DeleteRoute
 from protocols.messages.commands import Delete
-from protocols.objects import Object, decode_object, name_of, uid_of
+from protocols.objects import Object, name_of, uid_of
 from protocols.resources import NODES, PODS
 from protocols.routes import decode_route
 from runtime.apiserver.storage.store import DELETED, Change
@@ -45,7 +45,7 @@ class RangesAreUnique:
                     self._look(change, fail)
 
     def _look(self, change: Change, fail: Fail) -> None:
-        node = decode_object(change.raw)
+        node = decoded(change.raw)
         name, uid, ranges = name_of(node), uid_of(node), pod_ranges(node)
         held = self._held.pop(name, ("", ()))
         if change.type == DELETED:
@@ -95,7 +95,7 @@ class Truth:
     def note(self, change: Change) -> None:
         if change.storage != NODES.plural:
             return
-        node, now = decode_object(change.raw), self._clock.monotonic()
+        node, now = decoded(change.raw), self._clock.monotonic()
         name = name_of(node)
         if change.type == DELETED:
             self.nodes.pop(name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.garbage import COLLECTOR
-from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted
+from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted, decoded
 from protocols.messages.commands import Delete
 from protocols.objects import Object, OwnerRef, controller_of, decode_object, metadata
 from protocols.resources import REPLICASETS, resource_path
@@ -28,12 +28,12 @@ class SingleOwner:
                     self._look(change, fail)
 
     def _look(self, change: Change, fail: Fail) -> None:
-        obj = decode_object(change.raw)
+        obj = decoded(change.raw)
         owners = metadata(obj).get("ownerReferences") or []
         if sum(1 for owner in owners if owner.get("controller")) > 1:
             fail(f"{change.storage} {change.key} has several controllers")
         if change.type != ADDED:
-            before, after = controller_of(decode_object(change.previous)), controller_of(obj)
+            before, after = controller_of(decoded(change.previous)), controller_of(obj)
             if before is None or after is None or before.uid == after.uid:
                 return
             if not (change.storage == "persistentvolumeclaims" and _are_of_one_set(before, after)):
@@ -56,9 +56,9 @@ class StatusGoesForward:
         if isinstance(observation, Committed):
             for change in observation.changes:
                 if change.type not in (ADDED, DELETED) and b'"observedGeneration"' in change.raw:
-                    after = decode_object(change.raw)
+                    after = decoded(change.raw)
                     seen = _observed(after)
-                    if seen < _observed(decode_object(change.previous)):
+                    if seen < _observed(decoded(change.previous)):
                         fail(f"{change.storage} {change.key}: observedGeneration goes back to {seen}")
                     if seen > (metadata(after).get("generation") or 0):
                         fail(f"{change.storage} {change.key}: observedGeneration {seen} is ahead")

@@ -23,6 +23,7 @@ from actors.simulation.invariants.observing import (
     OutcomeReceived,
     ProcessStarted,
     Submitted,
+    decoded,
 )
 from actors.simulation.invariants.owners import Owners
 from actors.simulation.invariants.ownership import Ownership, storage_of
@@ -140,12 +141,12 @@ class NeverMorePodsThanWanted:
 
     def _committed(self, change: Change) -> None:
         if change.storage in self._kinds:
-            owner = decode_object(change.raw)
+            owner = decoded(change.raw)
             replicas = self._ownership.replicas(owner, self._kinds[change.storage])
             self._wanted.note(uid_of(owner), change.revision, replicas)
         if change.storage != "pods":
             return
-        pod = decode_object(change.raw)
+        pod = decoded(change.raw)
         owner_ref = controller_of(pod)
         now = owner_ref.uid if owner_ref is not None else ""
         if change.type == DELETED or not is_active(pod_facts(pod)):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Observation
+from actors.simulation.invariants.observing import Committed, Fail, Observation, decoded
 from protocols.objects import (
     Key,
     Object,
-    decode_object,
     key_of,
     name_of,
     namespace_of,
@@ -83,7 +82,7 @@ class QuotasHold:
         """A quota is counted, changed by users, made, or gone."""
         self._unseen.pop(change.key, None)
         if change.type == MODIFIED:
-            quota, before = decode_object(change.raw), decode_object(change.previous)
+            quota, before = decoded(change.raw), decoded(change.previous)
             known = read_amounts((quota.get("status") or {}).get("used"))
             fresh = known.keys() - ((before.get("status") or {}).get("hard") or {}).keys()
             really = really_used(self._cluster, quota, fresh, ahead=self._ahead)
@@ -138,7 +137,7 @@ class CountsWhatWasThere:
             return  # what changes with an object is admission's
         for change in observation.changes:
             if change.storage == RESOURCE_QUOTAS.name and change.type == MODIFIED:
-                self._look(decode_object(change.raw), decode_object(change.previous), fail)
+                self._look(decoded(change.raw), decoded(change.previous), fail)
 
     def _look(self, quota: Object, before: Object, fail: Fail) -> None:
         status, replaced = quota.get("status") or {}, before.get("status") or {}
@@ -185,7 +184,7 @@ class CountsWhatWasThere:
             if change.type == ADDED:
                 objects.pop(change.key, None)
             else:
-                objects[change.key] = decode_object(change.previous)
+                objects[change.key] = decoded(change.previous)
             yield list(objects.values())
 
     @staticmethod

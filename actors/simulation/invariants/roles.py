@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.simulation.invariants.observing import Fail, Handled, Observation
-from protocols.objects import Object, decode_object, labels_of, metadata, name_of
+from actors.simulation.invariants.observing import Fail, Handled, Observation, decoded
+from protocols.objects import Object, labels_of, metadata, name_of
 from runtime.apiserver.storage.store import DELETED
 
 AGGREGATOR = "clusterrole-aggregation-controller"  # a client
@@ -48,9 +48,9 @@ class NothingButRulesOfAggregated:
             if change.storage != STORAGE:
                 fail(f"{change.type} {change.storage}")
             elif change.type == DELETED or not change.previous:
-                fail(f"ClusterRole {name_of(decode_object(change.raw))}: {change.type}")
+                fail(f"ClusterRole {name_of(decoded(change.raw))}: {change.type}")
             else:
-                self._look(decode_object(change.raw), decode_object(change.previous), fail)
+                self._look(decoded(change.raw), decoded(change.previous), fail)
 
     def _look(self, after: Object, before: Object, fail: Fail) -> None:
         if before.get("aggregationRule") is None:

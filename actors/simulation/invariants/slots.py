@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from actors.controllers.workloads.cronjob.jobs import end_of, slot_of
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
+from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation, decoded
 from actors.simulation.invariants.ownership import storage_of
-from protocols.objects import Key, Object, controller_of, decode_object, is_deleting, key_of, uid_of
+from protocols.objects import Key, Object, controller_of, is_deleting, key_of, uid_of
 from protocols.resources import CRONJOBS, JOBS
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
 from runtime.faults.vocabulary import FaultKind
@@ -48,13 +48,13 @@ class StartedOnce:
         if isinstance(observation, Committed):
             for change in observation.changes:
                 if change.storage == CRONJOB_STORAGE:
-                    self._note(decode_object(change.raw))
+                    self._note(decoded(change.raw))
                 elif change.storage == JOB_STORAGE and change.type != ADDED:
                     self._follow(change)
         elif isinstance(observation, Handled):
             for change in observation.changes:
                 if change.storage == JOB_STORAGE and change.type == ADDED and observation.client == self._client:
-                    self._judge(decode_object(change.raw), fail)
+                    self._judge(decoded(change.raw), fail)
 
     def _note(self, cron_job: Object) -> None:
         spec = cron_job["spec"]
@@ -64,7 +64,7 @@ class StartedOnce:
             known.append(_Wanted(self._cluster.clock.monotonic(), *said))
 
     def _follow(self, change: Change) -> None:
-        job = decode_object(change.raw)
+        job = decoded(change.raw)
         if change.type == DELETED or is_deleting(job) or end_of(job):
             self._running.pop(key_of(job), None)
 

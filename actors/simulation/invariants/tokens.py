@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
-from protocols.objects import Object, decode_object, key_of, metadata, name_of
+from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation, decoded
+from protocols.objects import Object, key_of, metadata, name_of
 from protocols.times import parse_time
 from runtime.apiserver.storage.store import DELETED
 
@@ -78,13 +78,13 @@ class OnlySignaturesChange:
         if isinstance(observation, Committed):
             for change in observation.changes:
                 if change.storage == "secrets" and change.type != DELETED:
-                    self._note(decode_object(change.raw))
+                    self._note(decoded(change.raw))
         elif isinstance(observation, Handled) and observation.client == SIGNER:
             for change in observation.changes:
                 if change.storage != "configmaps" or change.type == DELETED or not change.previous:
                     fail(f"{change.type} {change.storage}")
                 else:
-                    self._look(decode_object(change.raw), decode_object(change.previous), fail)
+                    self._look(decoded(change.raw), decoded(change.previous), fail)
 
     def _note(self, secret: Object) -> None:
         if secret.get("type") == OF_TOKENS:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
-from protocols.objects import Key, Object, decode_object, finalizers_of, is_deleting, key_of, name_of, uid_of
+from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation, decoded
+from protocols.objects import Key, Object, finalizers_of, is_deleting, key_of, name_of, uid_of
 from protocols.volumes import (
     CLAIM_PROTECTION,
     VOLUME_PROTECTION,
@@ -47,7 +47,7 @@ class BoundOnce:
                         self._volume_was_deleted(client, change, fail)
 
     def _claim_changed(self, change: Change, fail: Fail) -> None:
-        claim = decode_object(change.raw)
+        claim = decoded(change.raw)
         before = self._claims.pop(uid_of(claim), None)
         if change.type == DELETED:
             return
@@ -66,7 +66,7 @@ class BoundOnce:
                 fail(f"claim {key_of(claim)} is Lost, and its volume {name} is there")
 
     def _volume_changed(self, change: Change, fail: Fail) -> None:
-        volume = decode_object(change.raw)
+        volume = decoded(change.raw)
         name = name_of(volume)
         before = self._volumes.pop(name, None)
         if change.type == DELETED:
@@ -83,7 +83,7 @@ class BoundOnce:
             fail(f"volume {name} is Released, and its claim {key_of(claim)} is there")
 
     def _volume_was_deleted(self, client: str, change: Change, fail: Fail) -> None:
-        before, after = decode_object(change.previous), decode_object(change.raw)
+        before, after = decoded(change.previous), decoded(change.raw)
         if is_deleting(before) or not (change.type == DELETED or is_deleting(after)):
             return
         claim = self._claims.get(_uid(before))
@@ -117,15 +117,15 @@ class HeldWhileUsed:
             case Handled(client=client, changes=changes) if client in (OF_CLAIMS, OF_VOLUMES):
                 for change in changes:
                     if change.previous:
-                        self._judge(client, decode_object(change.previous), decode_object(change.raw), fail)
+                        self._judge(client, decoded(change.previous), decoded(change.raw), fail)
 
     def _committed(self, change: Change) -> None:
         if change.storage == CLAIMS and change.type != ADDED:
-            claim = decode_object(change.raw)
+            claim = decoded(change.raw)
             if is_deleting(claim):
                 self._deleted.setdefault(uid_of(claim), change.revision)
         elif change.storage == PODS:
-            pod = decode_object(change.raw)
+            pod = decoded(change.raw)
             if change.type == DELETED:
                 self._placed.pop(uid_of(pod), None)
             elif pod["spec"].get("nodeName") and claim_keys(pod):

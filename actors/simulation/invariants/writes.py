@@ -23,6 +23,7 @@ from actors.simulation.invariants.observing import (
     ProcessStarted,
     Sent,
     Submitted,
+    decoded,
 )
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
@@ -95,7 +96,7 @@ class NoWriteByTheDeposed:
             case Committed(changes):
                 for change in changes:
                     if change.storage == "leases.coordination.k8s.io" and change.key == make_key(*LEASE):
-                        self._lease_changed(decode_object(change.raw)["spec"].get("holderIdentity") or "")
+                        self._lease_changed(decoded(change.raw)["spec"].get("holderIdentity") or "")
             case Sent(process, client, request, _) if request.method != "GET" and client != CLIENT:
                 self._begins(process, f"{request.method} {request.path}", fail)
             case Called(process, call):
