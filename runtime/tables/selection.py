@@ -79,6 +79,8 @@ class Selection:
         """Whether all objects of the other are among those of this one, and an object of it shows which are."""
         if self.namespaces is not None and not (other.namespaces and set(other.namespaces) <= set(self.namespaces)):
             return False
+        if self.labels.empty and self.fields.empty and other.fields.empty:
+            return True
         ours, theirs = self.labels.requirements, other.labels.requirements
         missing = set(other.fields.requirements) - set(self.fields.requirements)
         return (
