@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from runtime.faults.vocabulary import Fault, FaultKind
@@ -40,6 +40,11 @@ class Injector:
         self._armed: dict[FaultKind, list[_Armed]] = {}
         for fault in self.faults:
             self._armed.setdefault(fault.kind, []).append(_Armed(fault, seed))
+
+    @property
+    def kinds(self) -> Collection[FaultKind]:
+        """Those that the plan has."""
+        return self._armed.keys()
 
     def plans(self, kind: FaultKind) -> bool:
         """True if the plan has such a fault: a quick test before `strike`."""

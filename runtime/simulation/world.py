@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 MOST_STEPS_AT_ONCE = 200_000  # steps without time going on; more is a loop that would never end
+AT_MESSAGES = frozenset((FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG))
 STOP = object()  # in a mailbox: what comes after it is not read
 
 
@@ -375,7 +376,7 @@ class World:
     def _disturbed(self, actor: Actor, process: Process) -> bool:
         """Whether a fault strikes instead of the message."""
         injector = self.injector
-        if injector is None or actor in self._unstarted:
+        if injector is None or AT_MESSAGES.isdisjoint(injector.kinds) or actor in self._unstarted:
             return False
         where: dict[str, Any] = {"process": process.name, "actor": actor.name, "at": actor}
         if injector.strike(FaultKind.ACTOR_CRASHED, **where) is not None:
