@@ -6,6 +6,7 @@ Source: kubernetes v1.36 client-go discovery/{discovery_client,aggregated_discov
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -52,8 +53,9 @@ class Document(NamedTuple):
     stalled: Mapping[GroupVersion, str]
 
 
+@lru_cache(maxsize=2)  # it is asked for every 10 s, and is nearly always the same
 def read_root(body: bytes) -> Document:
-    """The answer at /api or /apis. Raises UnreadableError."""
+    """The answer at /api or /apis, not to be changed. Raises UnreadableError."""
     document = _decoded(body)
     try:
         match document.get("kind"):
