@@ -1,8 +1,22 @@
-"""Outcomes with which an API server refuses to create a pod."""
+"""Outcomes with which an API server refuses writes, and a server that refuses one of them."""
 
 from __future__ import annotations
 
-from protocols.messages.outcomes import Forbidden
+from collections.abc import Callable
+
+import pytest
+
+from protocols.messages.commands import Command, Get, List
+from protocols.messages.outcomes import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
 from protocols.objects import encode_object
 
 QUOTA_EXCEEDED = Forbidden('pods "web-" is forbidden: exceeded quota: small')
@@ -12,3 +26,33 @@ NAMESPACE_TERMINATING = Forbidden(
         {"kind": "Status", "status": "Failure", "details": {"causes": [{"reason": "NamespaceTerminating"}]}},
     ),
 )
+FAILURES: tuple[Outcome, ...] = (
+    Conflict("changed"),
+    Forbidden("no"),
+    Invalid("odd"),
+    Throttled("later"),
+    ServerFailure("broken"),
+    Unknown("cut"),
+    Refused("fenced"),
+)
+
+with_each_failure = pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+
+
+class OneWriteFails:
+    """Answers the write of this number with this outcome, all else as `otherwise` does. number: from 0 on.
+
+    outcome: None if nothing fails. met: whether there was such a write, or none was to fail.
+    """
+
+    def __init__(self, outcome: Outcome | None, number: int, otherwise: Callable[[Command], Outcome]) -> None:
+        self._outcome, self._left, self._otherwise = outcome, number, otherwise
+        self.met = outcome is None
+
+    def __call__(self, command: Command) -> Outcome:
+        if self._outcome is not None and not isinstance(command, Get | List):
+            self._left -= 1
+            if self._left < 0 and not self.met:
+                self.met = True
+                return self._outcome
+        return self._otherwise(command)

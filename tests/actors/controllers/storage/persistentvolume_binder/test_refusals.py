@@ -6,34 +6,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
-import pytest
-
-from protocols.messages.commands import Command, Get
+from protocols.messages.commands import Command
 from protocols.messages.outcomes import (
     CommandFailed,
-    Conflict,
-    Forbidden,
-    Invalid,
     Outcome,
-    Refused,
-    ServerFailure,
-    Throttled,
-    Unknown,
 )
 from protocols.objects import name_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from protocols.volumes import MIGRATED_TO, PROVISIONER
 from tests.actors.controllers.storage.persistentvolume_binder.scene import BOTH, BY_US, Scene, claim, class_, volume
-
-FAILURES: tuple[Outcome, ...] = (
-    Conflict("changed"),
-    Forbidden("no"),
-    Invalid("odd"),
-    Throttled("later"),
-    ServerFailure("broken"),
-    Unknown("cut"),
-    Refused("fenced"),
-)
+from tests.support.refusals import OneWriteFails, with_each_failure
 
 
 def scene() -> Scene:
@@ -70,7 +52,7 @@ def look(one: Scene, answer: Callable[[Command], Outcome] | None = None) -> None
             one.sync_volume(name_of(volume_), answer=answer)
 
 
-@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+@with_each_failure
 def test_whatever_a_write_meets_each_claim_has_one_volume(outcome: Outcome) -> None:
     whole = scene()
     for _ in range(3):
@@ -82,18 +64,11 @@ def test_whatever_a_write_meets_each_claim_has_one_volume(outcome: Outcome) -> N
         "new Pending +example.com/disk",
     ]
     for number in count():
-        one, writes, met = scene(), count(), False
-
-        def answer(command: Command, one: Scene = one, number: int = number, writes: count[int] = writes) -> Outcome:
-            nonlocal met
-            if isinstance(command, Get) or next(writes) != number:
-                return one.bench.accept(command)
-            met = True
-            return outcome
-
+        one = scene()
+        answer = OneWriteFails(outcome, number, one.bench.accept)
         for _ in range(3):
             look(one, answer)
         assert (one.claims, one.volumes) == (whole.claims, whole.volumes), f"write {number}"
-        if not met:
+        if not answer.met:
             assert number >= 10
             return

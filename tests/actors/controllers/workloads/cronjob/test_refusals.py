@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import count
 from typing import NamedTuple
 
 import pytest
@@ -11,29 +10,14 @@ import pytest
 from protocols.messages.commands import Command, Get
 from protocols.messages.outcomes import (
     CommandFailed,
-    Conflict,
     Done,
-    Forbidden,
-    Invalid,
     NotFound,
     Outcome,
-    Refused,
-    ServerFailure,
-    Throttled,
-    Unknown,
 )
 from protocols.resources import CRONJOBS, JOBS
 from tests.actors.controllers.workloads.cronjob.cron_jobs import DAY, KEY, Scene, cron_job, job
+from tests.support.refusals import OneWriteFails, with_each_failure
 
-FAILURES: tuple[Outcome, ...] = (
-    Conflict("changed"),
-    Forbidden("no"),
-    Invalid("odd"),
-    Throttled("later"),
-    ServerFailure("broken"),
-    Unknown("cut"),
-    Refused("fenced"),
-)
 NINE = DAY + "09:00:00Z"
 
 
@@ -54,29 +38,26 @@ def settle(policy: str, outcome: Outcome | None = None, number: int = -1) -> End
     done = job("done", end="Complete", at=DAY + "09:30:00Z", started=NINE)
     old = job("old", end="Complete", at=DAY + "08:30:00Z", started=DAY + "08:00:00Z")
     scene = Scene(shown, done, old, job("run", started=NINE), now=DAY + "10:00:05Z")
-    tables, writes = scene.bench.tables, count()
-    met = outcome is None
+    tables = scene.bench.tables
 
-    def answer(command: Command) -> Outcome:
-        nonlocal met
-        if isinstance(command, Get):
-            entry = tables[CRONJOBS if command.resource == CRONJOBS.id else JOBS].entry(command.key)
-            return NotFound() if entry is None else Done(entry.raw)
-        if outcome is None or next(writes) != number:
+    def sound(command: Command) -> Outcome:
+        if not isinstance(command, Get):
             return scene.bench.accept(command)
-        met = True
-        return outcome
+        entry = tables[CRONJOBS if command.resource == CRONJOBS.id else JOBS].entry(command.key)
+        return NotFound() if entry is None else Done(entry.raw)
 
+    answer = OneWriteFails(outcome, number, sound)
     for _ in range(4):
         with suppress(CommandFailed):
             scene.sync(answer)
     status = (tables[CRONJOBS].get(KEY) or {})["status"]
     active = sorted(one["name"] for one in status["active"])
-    return End(active, status["lastScheduleTime"], sorted(one.key for one in tables[JOBS].entries())) if met else None
+    jobs = sorted(one.key for one in tables[JOBS].entries())
+    return End(active, status["lastScheduleTime"], jobs) if answer.met else None
 
 
 @pytest.mark.parametrize(("policy", "writes"), [("Allow", 3), ("Forbid", 2), ("Replace", 4)])
-@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+@with_each_failure
 def test_whatever_a_write_meets_a_slot_is_started_once(outcome: Outcome, policy: str, writes: int) -> None:
     whole = settle(policy)
     assert whole is not None

@@ -4,36 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import count
 
-import pytest
-
-from protocols.messages.commands import Command, Delete, Get
+from protocols.messages.commands import Delete
 from protocols.messages.outcomes import (
     CommandFailed,
-    Conflict,
-    Forbidden,
-    Invalid,
     Outcome,
-    Refused,
-    ServerFailure,
-    Throttled,
-    Unknown,
 )
 from protocols.objects import Object
 from protocols.resources import PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, target
+from tests.support.refusals import OneWriteFails, with_each_failure
 
 Build = Callable[..., Scene]
-FAILURES: tuple[Outcome, ...] = (
-    Conflict("changed"),
-    Forbidden("no"),
-    Invalid("odd"),
-    Throttled("later"),
-    ServerFailure("broken"),
-    Unknown("cut"),
-    Refused("fenced"),
-)
 
 
 def settle(scene: Build, outcome: Outcome | None, number: int) -> tuple[Scene, bool]:
@@ -43,15 +25,7 @@ def settle(scene: Build, outcome: Outcome | None, number: int) -> tuple[Scene, b
     """
     pods = [owned("orphan", "n0", ownerReferences=[]), owned("old", "n1"), owned("old-too", "n1")]
     one = scene(daemon_set(unavailable=5), nodes=nodes(4), pods=pods)
-    writes, met = count(), False
-
-    def answer(command: Command) -> Outcome:
-        nonlocal met
-        if isinstance(command, Get) or outcome is None or next(writes) != number:
-            return one.bench.accept(command)
-        met = True
-        return outcome
-
+    answer = OneWriteFails(outcome, number, one.bench.accept)
     for _ in range(6):
         with suppress(CommandFailed):
             driven = one.sync(answer)
@@ -61,7 +35,7 @@ def settle(scene: Build, outcome: Outcome | None, number: int) -> tuple[Scene, b
                 if one.tables[PODS].get(key) is not None:
                     one.bench.hide(PODS, key)
         one.clock.advance(60.0)
-    return one, met
+    return one, answer.met
 
 
 def rest(one: Scene) -> tuple[list[str], Object, int]:
@@ -72,7 +46,7 @@ def where(pod: Object) -> str:
     return pod["spec"].get("nodeName") or target(pod)
 
 
-@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+@with_each_failure
 def test_whatever_a_write_meets_each_node_has_its_pod(scene: Build, outcome: Outcome) -> None:
     whole = rest(settle(scene, None, 0)[0])
     assert whole[0] == ["n0", "n1", "n2", "n3"]

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import count
 
 import pytest
 
 from actors.reconciliation import Retry
-from protocols.messages.commands import Command, Create, Get, List, Update
+from protocols.messages.commands import Command, Create, Get, Update
 from protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
-    Conflict,
     Done,
-    Forbidden,
-    Invalid,
     NotFound,
     Outcome,
-    Refused,
-    ServerFailure,
-    Throttled,
-    Unknown,
 )
 from protocols.objects import Object, decode_object, encode_object, name_of
 from tests.actors.controllers.workloads.job.scene import Scene, exited, job, pod
+from tests.support.refusals import OneWriteFails, with_each_failure
 
-FAILURES: tuple[Outcome, ...] = (
-    Conflict("changed"),
-    Forbidden("no"),
-    Invalid("odd"),
-    Throttled("later"),
-    ServerFailure("broken"),
-    Unknown("cut"),
-    Refused("fenced"),
-)
 ROUNDS = 8  # syncs until it is what it is to be
 
 
@@ -46,25 +30,16 @@ def there() -> list[Object]:
 def settle(outcome: Outcome | None, number: int, *, parallelism: int) -> Scene | None:
     """The Job once it is at rest, where this write failed so; None if there are fewer."""
     scene = Scene(job(parallelism=parallelism, completions=5), there())
-    writes = count()
-    met = outcome is None
-
-    def answer(command: Command) -> Outcome:
-        nonlocal met
-        if isinstance(command, Get | List) or outcome is None or next(writes) != number:
-            return scene.accept(command)
-        met = True
-        return outcome
-
+    answer = OneWriteFails(outcome, number, scene.accept)
     for _ in range(ROUNDS):
         with suppress(CommandFailed, Retry):
             scene.sync(answer)
         scene.bench.clock.advance(60.0)
-    return scene if met else None
+    return scene if answer.met else None
 
 
 @pytest.mark.parametrize(("parallelism", "active"), [(3, 3), (0, 0)])
-@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+@with_each_failure
 def test_whatever_a_write_meets_all_is_counted_once(outcome: Outcome, parallelism: int, active: int) -> None:
     """Pods are created, or deleted, their finalizers go and the status is written."""
     whole = settle(None, 0, parallelism=parallelism)

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import count
 from typing import Any
 
-import pytest
-
-from protocols.messages.commands import Command, Delete, Get
+from protocols.messages.commands import Delete
 from protocols.messages.outcomes import (
     CommandFailed,
-    Conflict,
-    Forbidden,
-    Invalid,
     Outcome,
-    Refused,
-    ServerFailure,
-    Throttled,
-    Unknown,
 )
 from protocols.objects import labels_of, name_of
 from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import KEY, WEB, Scene, a_claim, a_set, member, revision
+from tests.support.refusals import OneWriteFails, with_each_failure
 
-FAILURES: tuple[Outcome, ...] = (
-    Conflict("changed"),
-    Forbidden("no"),
-    Invalid("odd"),
-    Throttled("later"),
-    ServerFailure("broken"),
-    Unknown("cut"),
-    Refused("fenced"),
-)
 BY_SET = {"whenDeleted": "Delete", "whenScaled": "Delete"}
 
 
@@ -49,15 +31,7 @@ def settle(outcome: Outcome | None, number: int) -> tuple[list[Any], bool]:
     obj = a_set(3, claims=["data"], parallel=True, persistentVolumeClaimRetentionPolicy=BY_SET)
     claims = [a_claim(f"data-web-{ordinal}") for ordinal in (0, 1, 3)]
     scene = Scene(obj, *pods, claims=claims, revisions=[revision("v0", 1), revision("v1", 2)])
-    tables, writes, met = scene.bench.tables, count(), False
-
-    def answer(command: Command) -> Outcome:
-        nonlocal met
-        if isinstance(command, Get) or outcome is None or next(writes) != number:
-            return scene.bench.accept(command)
-        met = True
-        return outcome
-
+    tables, answer = scene.bench.tables, OneWriteFails(outcome, number, scene.bench.accept)
     for _ in range(6):
         with suppress(CommandFailed):
             driven = scene.sync(answer)
@@ -73,10 +47,10 @@ def settle(outcome: Outcome | None, number: int) -> tuple[list[Any], bool]:
         for claim in tables[PERSISTENT_VOLUME_CLAIMS].objects()
     }
     numbers = sorted(one["revision"] for one in tables[CONTROLLER_REVISIONS].objects())
-    return [pods_there, owned, numbers, (tables[STATEFULSETS].get(KEY) or {})["status"]], met
+    return [pods_there, owned, numbers, (tables[STATEFULSETS].get(KEY) or {})["status"]], answer.met
 
 
-@pytest.mark.parametrize("outcome", FAILURES, ids=lambda outcome: type(outcome).__name__)
+@with_each_failure
 def test_whatever_a_write_meets_each_identity_is_there_once(outcome: Outcome) -> None:
     whole, _ = settle(None, 0)
     assert [name for name, *_ in whole[0]] == ["web-0", "web-1", "web-2"]
