@@ -155,11 +155,13 @@ def fetch_existing(creations: Creations) -> Step[list[Key]]:
 class Deletions:
     """The outcomes of deletions. deleted: keys, also of pods that terminate gracefully. failure: the first.
 
-    conflicting: keys of pods that were replaced, or that the server refused to delete now.
+    conflicting: keys of pods that were replaced, or that the server refused to delete now. unanswered: uids of pods
+    that may have been deleted; the retry must begin with these, so that it does not delete others as well.
     """
 
     deleted: list[Key] = field(default_factory=list)
     conflicting: list[Key] = field(default_factory=list)
+    unanswered: list[str] = field(default_factory=list)
     failure: CommandFailed | None = None
 
 
@@ -172,11 +174,12 @@ def delete_pods(
 
     A pod that is gone, or was replaced by another of its name, is no failure.
     """
+    pods = list(pods)
     result = Deletions()
     grounds: list[Resource | tuple[Resource, Key]] = [PODS, (owners, key_of(owner)), *further_grounds]
     commands = [delete(PODS, pod, depends_on=grounds) for pod in pods]
     outcomes = yield from together(commands)
-    for command, outcome in zip(commands, outcomes, strict=True):
+    for pod, command, outcome in zip(pods, commands, outcomes, strict=True):
         match outcome:
             case Done():
                 result.deleted.append(command.key)
@@ -186,6 +189,8 @@ def delete_pods(
             case Conflict():
                 result.conflicting.append(command.key)
             case _:
+                if isinstance(outcome, Unknown):
+                    result.unanswered.append(pod.uid)
                 if result.failure is None:
                     why = dataclasses.replace(outcome, message=f"unable to delete pods: {outcome.message}")
                     result.failure = CommandFailed(command, why)

@@ -11,6 +11,8 @@ Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go. Differences:
   there before: one status for a set that is made, and not one that says 0 before it.
 - While the outcome of a creation is unknown, the status is not written; the creation is sent again under the same
   name. The same holds for a pod whose name already existed and that could not be fetched.
+- While the outcome of a deletion is unknown, its pod is the first to delete, whatever the order is by then: another
+  would go beside it, and be made anew.
 """
 
 from __future__ import annotations
@@ -92,12 +94,15 @@ class ReplicaSetReconciler:
         self._replacements: dict[Key, Replacements] = {}  # by owner that has Failed pods
         # By owner, names of pods whose creation may have succeeded unseen: the next sync creates these first.
         self._unsure: dict[Key, list[str]] = {}
+        # By owner, uids of pods whose deletion may have succeeded unseen: the next sync deletes these first.
+        self._doomed: dict[Key, list[str]] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
         entry = self._owners.entry(key)
         if entry is None:
             self._replacements.pop(key, None)
             self._unsure.pop(key, None)
+            self._doomed.pop(key, None)
             return None
         owner = self._owners.object_of(entry)
         spec = replica_spec(owner, self._kind)
@@ -184,6 +189,7 @@ class ReplicaSetReconciler:
         if missing < 0:
             gone = yield from self._delete(entry, owner, active, min(-missing, self._burst))
             return _Managed(acted=True, failure=gone.failure, wait=LOOK_AGAIN if gone.conflicting else None)
+        self._doomed.pop(entry.key, None)
         return _Managed()
 
     def _held_back(self, entry: Entry, failed: Sequence[Key], missing: int) -> tuple[int, float | None]:
@@ -232,9 +238,15 @@ class ReplicaSetReconciler:
             victims = ranked_deletion_order(
                 active, on_node=self._crowds(entry), now=now, by_cost=self._kind.heeds_deletion_cost
             )
+            if doomed := self._doomed.get(entry.key):
+                victims.sort(key=lambda pod: pod.uid not in doomed)
             for ratio in deletion_age_ratios(victims, count, now=now):
                 self._observe_age_ratio(ratio)
         deletions = yield from delete_pods(victims[:count], owner=owner, owners=self._kind.resource)
+        if deletions.unanswered:
+            self._doomed[entry.key] = deletions.unanswered
+        else:
+            self._doomed.pop(entry.key, None)
         if deletions.deleted:
             self._log.info("pods deleted", key=entry.key, count=len(deletions.deleted))
         return deletions

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import LogCapture
 
 from actors.reconciliation import RequeueAfter
-from actors.simulation.driving import created_keys, created_names, failing
+from actors.simulation.driving import created_keys, created_names, deleted_keys, failing
 from protocols.messages.commands import Command, Create, Delete, Get, Update
 from protocols.messages.outcomes import (
     AlreadyExists,
@@ -134,6 +134,30 @@ def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene: Ca
     assert third.of(Create, Delete) == []
     assert one.status()["replicas"] == 3
     assert len(server.pods) == 3
+
+
+def test_an_unanswered_deletion_is_asked_for_again_before_any_other(scene: Callable[..., Any]) -> None:
+    """The order has changed meanwhile: a second pod would be deleted, and then one made anew."""
+    one = scene(web_replica_set(2), pods=[owned("a", ready=False), owned("b"), owned("c")])
+    first = one.sync(lambda command: Unknown("cut"), raises=CommandFailed)
+    assert deleted_keys(first) == ["default/a"]
+    one.bench.show(PODS, owned("b", phase="Pending", ready=False))
+    assert deleted_keys(one.sync(lambda command: Unknown("cut"), raises=CommandFailed)) == ["default/a"]
+    gone = one.sync(lambda command: NotFound() if isinstance(command, Delete) else one.accept(command))
+    assert deleted_keys(gone) == ["default/a"]
+    one.bench.hide(PODS, "default/a")
+    assert one.sync().of(Create, Delete) == []
+
+
+def test_once_no_pod_is_to_go_an_unanswered_deletion_is_forgotten(scene: Callable[..., Any]) -> None:
+    one = scene(web_replica_set(2), pods=[owned("a", ready=False), owned("b"), owned("c")])
+    one.sync(lambda command: Unknown("cut"), raises=CommandFailed)
+    one.bench.show(REPLICASETS, web_replica_set(3))
+    assert one.sync().of(Create, Delete) == []
+    one.bench.show(PODS, owned("a"))
+    one.bench.show(PODS, owned("b", ready=False))
+    one.bench.show(REPLICASETS, web_replica_set(2))
+    assert deleted_keys(one.sync()) == ["default/b"]
 
 
 @pytest.mark.parametrize("nothing_said", [Refused("connection refused"), Forbidden("no"), ServerFailure("later")])
