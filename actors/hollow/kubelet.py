@@ -48,6 +48,11 @@ from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
 
+# Seconds to stop a pod that has a running container, where nothing else is asked for: less than a real one takes.
+# Without it a StatefulSet's next pod of the name is there before `kubectl delete pod` has begun to watch, which then
+# waits for that one to go (its wait.IsDeleted gets the pod, and lists later what it watches).
+TIME_TO_STOP = 0.3
+
 
 def kubelet_watches(nodes: Collection[str]) -> tuple[Watch[Key], ...]:
     """nodes: the names of the hollow ones."""
@@ -246,7 +251,7 @@ def _seconds_to_stop(pod: Object, node: Object) -> float:
         seconds = behaviour.seconds(asked, behaviour.TERMINATE_AFTER)
         if seconds is not None:
             return seconds
-    return 0.0
+    return TIME_TO_STOP
 
 
 def kubelet_spec(fleet: Mapping[str, HollowNode]) -> ControllerSpec:

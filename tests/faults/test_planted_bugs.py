@@ -45,7 +45,7 @@ PLANTED = {
 
 PATTERNS = {
     "stale state": (Flaws(no_uid_check=True), draw_stale_state, 14),
-    "unobserved state": (Flaws(waits_for_the_end=True), draw_unobserved_state, 35),
+    "unobserved state": (Flaws(waits_for_the_end=True), draw_unobserved_state, 11),
     "intermediate state": (Flaws(says_first=True), draw_intermediate_state, 67),
 }
 

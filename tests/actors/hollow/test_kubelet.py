@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actors.hollow import behaviour
-from actors.hollow.kubelet import HollowKubelet, kubelet_watches
+from actors.hollow.kubelet import TIME_TO_STOP, HollowKubelet, kubelet_watches
 from actors.reconciliation import Change
 from actors.simulation.driving import Driven, bodies, drive, failing
 from protocols.messages.commands import Delete, Patch
@@ -292,8 +292,11 @@ def running(**options: Any) -> World:
     return world
 
 
+AT_ONCE = {behaviour.TERMINATE_AFTER: "0"}
+
+
 def test_a_deleted_pod_is_said_to_be_over_and_then_deleted_for_good() -> None:
-    world = running()
+    world = running(annotations=AT_ONCE)
     uid = world.pod()["metadata"]["uid"]
     world.ask_to_delete()
     driven = world.drive()
@@ -310,6 +313,21 @@ def test_a_pod_that_never_started_is_said_to_have_failed_and_deleted_at_once() -
     driven = world.drive()
     assert [type(command) for command in driven.commands] == [Patch, Delete]
     assert bodies(driven, Patch)[0]["status"]["phase"] == "Failed"
+
+
+def test_a_pod_that_asks_for_nothing_takes_a_moment_to_stop() -> None:
+    """kubectl has begun to watch by then, before the next pod of the name is there."""
+    world = running()
+    world.ask_to_delete()
+    assert (world.drive().commands, world.drive().result.seconds) == ([], pytest.approx(TIME_TO_STOP))
+    world.bench.clock.advance(2 * TIME_TO_STOP)
+    assert [type(command) for command in world.drive().commands] == [Patch, Delete]
+
+
+def test_a_pod_that_is_deleted_by_force_is_given_no_moment() -> None:
+    world = running()
+    world.ask_to_delete(grace=0)
+    assert [type(command) for command in world.drive().commands] == [Patch, Delete]
 
 
 def test_a_pod_that_takes_its_time_to_stop_is_given_it() -> None:
@@ -369,14 +387,14 @@ def test_a_pod_that_finalizers_hold_is_stopped_and_deleted_only_once() -> None:
 
 @pytest.mark.parametrize("outcome", [NotFound(), Conflict("another uid")])
 def test_a_pod_that_went_without_us_is_fine(outcome: Outcome) -> None:
-    world = running()
+    world = running(annotations=AT_ONCE)
     world.ask_to_delete()
     driven = world.drive(answer=failing(after=0, outcome=outcome, to=Delete, otherwise=world.bench.accept))
     assert ([type(command) for command in driven.commands], driven.result) == ([Patch, Delete], None)
 
 
 def test_a_kubelet_killed_between_its_two_writes_deletes_the_pod_later() -> None:
-    world = running()
+    world = running(annotations=AT_ONCE)
     world.ask_to_delete()
     stopped = world.drive(stop_after=1)
     assert [type(command) for command in stopped.commands] == [Patch]
