@@ -156,12 +156,14 @@ class Deletions:
     """The outcomes of deletions. deleted: keys, also of pods that terminate gracefully. failure: the first.
 
     conflicting: keys of pods that were replaced, or that the server refused to delete now. unanswered: uids of pods
-    that may have been deleted; the retry must begin with these, so that it does not delete others as well.
+    that may have been deleted; the retry must begin with these, so that it does not delete others as well. settled:
+    uids of those of which the server has said what became of them.
     """
 
     deleted: list[Key] = field(default_factory=list)
     conflicting: list[Key] = field(default_factory=list)
     unanswered: list[str] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
     failure: CommandFailed | None = None
 
 
@@ -180,6 +182,8 @@ def delete_pods(
     commands = [delete(PODS, pod, depends_on=grounds) for pod in pods]
     outcomes = yield from together(commands)
     for pod, command, outcome in zip(pods, commands, outcomes, strict=True):
+        if isinstance(outcome, Done | NotFound | Conflict):
+            result.settled.append(pod.uid)
         match outcome:
             case Done():
                 result.deleted.append(command.key)

@@ -95,7 +95,7 @@ class ReplicaSetReconciler:
         # By owner, names of pods whose creation may have succeeded unseen: the next sync creates these first.
         self._unsure: dict[Key, list[str]] = {}
         # By owner, uids of pods whose deletion may have succeeded unseen: the next sync deletes these first.
-        self._doomed: dict[Key, list[str]] = {}
+        self._doomed: dict[Key, set[str]] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
         entry = self._owners.entry(key)
@@ -238,15 +238,14 @@ class ReplicaSetReconciler:
             victims = ranked_deletion_order(
                 active, on_node=self._crowds(entry), now=now, by_cost=self._kind.heeds_deletion_cost
             )
-            if doomed := self._doomed.get(entry.key):
-                victims.sort(key=lambda pod: pod.uid not in doomed)
+            before: set[str] = self._doomed.get(entry.key, set())
+            victims.sort(key=lambda pod: pod.uid not in before)
             for ratio in deletion_age_ratios(victims, count, now=now):
                 self._observe_age_ratio(ratio)
         deletions = yield from delete_pods(victims[:count], owner=owner, owners=self._kind.resource)
-        if deletions.unanswered:
-            self._doomed[entry.key] = deletions.unanswered
-        else:
-            self._doomed.pop(entry.key, None)
+        doomed = self._doomed.setdefault(entry.key, set())
+        doomed.update(deletions.unanswered)
+        doomed.difference_update(deletions.settled)
         if deletions.deleted:
             self._log.info("pods deleted", key=entry.key, count=len(deletions.deleted))
         return deletions
