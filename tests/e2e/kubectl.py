@@ -178,7 +178,7 @@ class PodHistory:
 
     def images(self) -> list[str]:
         """The image of each pod that was ever made."""
-        return sorted(pod["spec"]["containers"][0]["image"] for pod in self.created.values())
+        return sorted(pod["spec"]["containers"][0]["image"] for pod in [*self.created.values()])
 
     def follow(self) -> None:
         """For a moment. Raises OSError, or whatever a connection that breaks brings, while the server is away."""
