@@ -17,7 +17,7 @@ from actors.controllers.workloads.job.pods import JobPod
 from actors.controllers.workloads.job.syncs import LOOK_AGAIN, Managed, Sync
 from actors.controllers.workloads.job.writing import track, untrack
 from actors.reconciliation import Step, together
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused, Unknown
 from protocols.objects import Key, make_key, split_key
 from protocols.resources import JOBS
 from runtime.tables.overlay import Lister
@@ -40,6 +40,7 @@ class PodActions:
     def manage(self, sync: Sync, job: Observed, plan: PodPlan) -> Step[Managed]:
         if plan.remove or job.spec.is_suspended:
             return (yield from self._remove(sync, plan.remove))
+        sync.memory.doomed.clear()
         lost = [pod.entry for pod in job.active if not pod.is_tracked]
         outcomes = yield from together([track(entry) for entry in lost])
         for entry, outcome in zip(lost, outcomes, strict=True):
@@ -64,9 +65,14 @@ class PodActions:
                 untracked.append(entry)
             elif isinstance(outcome, Conflict):
                 wait = LOOK_AGAIN
-            elif not isinstance(outcome, NotFound) and failure is None:
-                failure = CommandFailed(command, outcome)
+            elif not isinstance(outcome, NotFound):
+                if isinstance(outcome, Unknown):
+                    sync.memory.doomed.add(entry.uid)
+                if failure is None:
+                    failure = CommandFailed(command, outcome)
         gone = yield from delete_pods(untracked, owner=sync.job, owners=JOBS)
+        sync.memory.doomed.update(gone.unanswered)
+        sync.memory.doomed.difference_update(gone.settled)
         if gone.deleted:
             self._log.info("pods deleted", key=sync.entry.key, count=len(gone.deleted))
         if gone.conflicting:

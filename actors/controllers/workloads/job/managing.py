@@ -6,7 +6,7 @@ getPodCreationInfoForIndependentIndexes).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
 from actors.controllers.shared.ranking import deletion_order
@@ -31,12 +31,15 @@ class PodPlan:
     wait: float | None = None
 
 
-def plan_pods(job: Observed, *, failures: Failures, now: float, burst: int = BURST) -> PodPlan:
+def plan_pods(
+    job: Observed, *, failures: Failures, now: float, doomed: Collection[str] = (), burst: int = BURST
+) -> PodPlan:
+    """doomed: uids of those that may be gone already: they go first, or others would go beside them."""
     active = len(job.active)
     if job.spec.is_suspended:
         return PodPlan(remove=_surplus(job, active))
     wanted = _wanted(job)
-    remove = _surplus(job, max(0, active - wanted))
+    remove = _surplus(job, max(0, active - wanted), doomed)
     if remove:
         return PodPlan(remove=remove[:burst])
     missing = wanted - active - (job.terminating if job.spec.only_failed else 0)
@@ -59,14 +62,15 @@ def _wanted(job: Observed) -> int:
     return max(0, min(job.spec.parallelism, job.spec.completions - job.succeeded))
 
 
-def _surplus(job: Observed, at_least: int) -> list[JobPod]:
+def _surplus(job: Observed, at_least: int, doomed: Collection[str] = ()) -> list[JobPod]:
     """So many, and with indexes at least those that have no valid one, or one that another pod has as well."""
     remove: list[JobPod] = []
     left = list(job.active)
     if job.spec.is_indexed:
         remove, left = _misplaced(job)
     if len(remove) < at_least:
-        remove += _in_order_of_removal(left)[: at_least - len(remove)]
+        order = sorted(_in_order_of_removal(left), key=lambda pod: pod.uid not in doomed)
+        remove += order[: at_least - len(remove)]
     return remove
 
 

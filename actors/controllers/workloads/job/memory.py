@@ -16,8 +16,8 @@ class Memory:
     """uid: the Job's. is_sure: the tables showed, when that mattered for the first time, what an earlier leader wrote.
     live: what the server said of that.
 
-    unsure: pods whose creation may have succeeded unseen, by name, with their index. pods: as they were read last, by
-    uid. ended: uids of tracked pods that have ended.
+    unsure: pods whose creation may have succeeded unseen, by name, with their index. doomed: uids of pods whose removal
+    may have succeeded unseen. pods: as they were read last, by uid. ended: uids of tracked pods that have ended.
     """
 
     uid: str
@@ -25,6 +25,7 @@ class Memory:
     is_sure: bool = False
     live: Live | None = None
     unsure: dict[str, int | None] = field(default_factory=dict)
+    doomed: set[str] = field(default_factory=set)
     pods: dict[str, JobPod] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()
 

@@ -153,7 +153,7 @@ class JobReconciler:
             started = now
         failures = next_failures(sync.memory.failures, succeeded=job.new_succeeded, failed=job.new_failed)
         end = end_of(job, started=started, now=now)
-        plan = PodPlan() if end is not None else plan_pods(job, failures=failures, now=now)
+        plan = PodPlan() if end is not None else plan_pods(job, failures=failures, now=now, doomed=sync.memory.doomed)
         if not (yield from self._make_sure(sync, job, end, plan)):
             return
         conditions: Sequence[Object] = job.status.conditions

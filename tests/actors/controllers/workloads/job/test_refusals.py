@@ -7,15 +7,18 @@ from contextlib import suppress
 import pytest
 
 from actors.reconciliation import Retry
-from protocols.messages.commands import Command, Create, Get, Update
+from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
     Done,
     NotFound,
     Outcome,
+    Refused,
+    Unknown,
 )
 from protocols.objects import Object, decode_object, encode_object, name_of
+from protocols.resources import PODS
 from tests.actors.controllers.workloads.job.scene import Scene, exited, job, pod
 from tests.support.refusals import OneWriteFails, with_each_failure
 
@@ -80,3 +83,19 @@ def test_a_name_that_is_taken_is_fetched_and_the_next_sync_takes_another() -> No
     assert driven.result is not None
     [created] = scene.sync().of(Create)
     assert name_of(decode_object(created.body)) not in taken
+
+
+@pytest.mark.parametrize("lost", [Patch, Delete])
+def test_a_pod_that_may_be_gone_is_removed_before_any_other(lost: type[Command]) -> None:
+    """The order has changed meanwhile: a second pod would be removed, and then one made anew."""
+    some = [pod("a", "Pending"), pod("b", "Running"), pod("c", "Running")]
+    scene = Scene(job(parallelism=2, completions=5), some)
+    driven = scene.sync(
+        lambda command: Unknown("cut") if isinstance(command, lost) else scene.accept(command), raises=CommandFailed
+    )
+    assert {one.key for one in driven.of(Patch, Delete)} == {"default/a"}
+    scene.bench.show(PODS, pod("a", "Running", tracked=lost is Patch, resourceVersion="900"))
+    scene.bench.show(PODS, pod("b", "Pending", resourceVersion="901"))
+    again = scene.sync(lambda command: Refused("away"), raises=CommandFailed)
+    assert {one.key for one in again.of(Patch, Delete)} == {"default/a"}
+    assert {one.key for one in scene.sync().of(Patch, Delete)} == {"default/a"}
