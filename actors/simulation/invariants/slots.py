@@ -40,6 +40,7 @@ class StartedOnce:
         self._cluster, self._client = cluster, client
         self._wanted: dict[str, list[_Wanted]] = {}  # by the CronJob's uid
         self._started: set[tuple[str, int]] = set()  # uid and slot
+        self._gone: set[str] = set()  # uids of CronJobs
         self._running: dict[Key, str] = {}  # Jobs that have not ended: their owners' uids
         jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
         self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
@@ -47,7 +48,9 @@ class StartedOnce:
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):
             for change in observation.changes:
-                if change.storage == CRONJOB_STORAGE:
+                if change.storage == CRONJOB_STORAGE and change.type == DELETED:
+                    self._gone.add(uid_of(decoded(change.raw)))
+                elif change.storage == CRONJOB_STORAGE:
                     self._note(decoded(change.raw))
                 elif change.storage == JOB_STORAGE and change.type != ADDED:
                     self._follow(change)
@@ -77,7 +80,8 @@ class StartedOnce:
         if slot is None:
             fail(f"Job {key_of(job)} does not say its slot")
             return
-        if (owner.uid, slot) in self._started:
+        # A creation that is repeated under way can come when the Job went with its CronJob. It goes as well.
+        if (owner.uid, slot) in self._started and owner.uid not in self._gone:
             fail(f"Job {key_of(job)} is started for the second time")
         self._started.add((owner.uid, slot))
         now = self._cluster.clock.monotonic()
