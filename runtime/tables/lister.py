@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic
 
 from protocols.models import as_object
@@ -133,6 +134,11 @@ class Lister(Generic[M]):
     def in_doubt(self, namespace: str, *, owner: str) -> Unreadable | None:
         """One of this namespace that may be the owner's (its uid), or adopted by it: how many it has is not known."""
         return next((one for one in self.unreadable(namespace) if one.may_be_of(owner)), None)
+
+    def age(self, now: float) -> float:
+        """Seconds since the server last gave a sign of life on the watch; infinite before the first."""
+        age = self._table.age(now)
+        return inf if age is None else age
 
     def require(self, key: Key) -> None:
         """Raises UnreadableError if the object of this key cannot be read."""

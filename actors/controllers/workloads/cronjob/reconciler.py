@@ -7,7 +7,8 @@ InvalidSchedule.
 
 A slot is started once. The Job's name says its slot, so that of two creations one is refused. Once the Job is gone,
 status.lastScheduleTime tells that the slot is done: so what the status does not say yet is written before any Job is
-cleared away, and the CronJob is read live before a Job is created, as a table may be late after a change of leaders.
+cleared away. Where the table may not show what is, the CronJob is read live before a Job is created: for slots that an
+earlier leader may have started, after a sync that did not come to its end, and where the watch is silent.
 
 Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go. Differences, beside those two:
 - A Job is a CronJob's by the owner's uid, there by its name.
@@ -76,6 +77,8 @@ from runtime.tables.overlay import Tables
 
 FORBID, REPLACE = "Forbid", "Replace"
 DOCUMENTED = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/"
+CLOCKS_DIFFER = 10.0  # seconds, at most, those of two managers
+SILENT = 2.0  # seconds without a sign of life on the watch, which may be a stalled one
 AT_ODDS = 1.0  # seconds until a CronJob is looked at again that the watch shows otherwise than the server
 
 
@@ -88,7 +91,9 @@ class CronJobReconciler:
         """
         self._cron_jobs, self._jobs = tables[CRONJOBS], tables[JOBS]
         self._clock, self._local, self._created = clock, local, created
+        self._began = clock.now()
         self._seen: dict[Key, tuple[object, ...]] = {}  # uid, schedule and zone as they were last
+        self._unfinished: set[Key] = set()  # whose last sync failed, or was ended: its writes may not be shown
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Raises ValueError on a malformed CronJob, CommandFailed on a write that did not succeed."""
@@ -96,24 +101,28 @@ class CronJobReconciler:
         cron_job = self._cron_jobs.get(key)
         if cron_job is None:
             self._seen.pop(key, None)
+            self._unfinished.discard(key)
             return None
         check_cron_job(cron_job)
         rescheduled = self._is_rescheduled(key, cron_job)
         jobs = sorted(owned(self._jobs, by=cron_job), key=name_of)
         for job in jobs:
             check_job(job)
+        unsure = key in self._unfinished
+        self._unfinished.add(key)
         cron_job = yield from self._take_up(cron_job, jobs)
         status, failure, again = RunStatus(cron_job), None, None
         try:
             yield from self._clear(cron_job, jobs, status)
             yield from self._follow(cron_job, jobs, status)
             if not is_deleting(cron_job):
-                again = yield from self._run(cron_job, status, rescheduled=rescheduled)
+                again = yield from self._run(cron_job, status, rescheduled=rescheduled, unsure=unsure)
         except CommandFailed as err:
             failure = err
         yield from _write(cron_job, status)
         if failure is not None:
             raise failure
+        self._unfinished.discard(key)
         return again
 
     def _is_rescheduled(self, key: Key, cron_job: Object) -> bool:
@@ -168,8 +177,10 @@ class CronJobReconciler:
                 message = f"Active job went missing: {reference['name']}"
                 yield record(CRONJOBS, cron_job, "Normal", "MissingJob", message)
 
-    def _run(self, cron_job: Object, status: RunStatus, *, rescheduled: bool) -> Reconciliation:
-        """Start what is due. rescheduled: slots that another schedule would have had are not made up for."""
+    def _run(self, cron_job: Object, status: RunStatus, *, rescheduled: bool, unsure: bool) -> Reconciliation:
+        """Start what is due. rescheduled: slots that another schedule would have had are not made up for. unsure: what
+        we wrote before may not be shown.
+        """
         schedule = yield from self._schedule(cron_job, rescheduled=rescheduled)
         if schedule is None:
             return None
@@ -185,11 +196,15 @@ class CronJobReconciler:
                 if due.missed > MANY:
                     yield _too_many_missed(cron_job)
                 if (yield from self._is_to_start(cron_job, due.slot, status)):
-                    if not (yield from _is_as_shown(cron_job)):
+                    unsure = unsure or self._may_be_late(due.slot)
+                    if unsure and not (yield from _is_as_shown(cron_job)):
                         return RequeueAfter(AT_ODDS)
                     yield from self._start(cron_job, due.slot, status)
         wait = seconds_to_next(schedule, since=earliest(cron_job), now=now)
         return None if wait is None else RequeueAfter(wait)
+
+    def _may_be_late(self, slot: int) -> bool:
+        return slot <= self._began + CLOCKS_DIFFER or self._cron_jobs.age(self._clock.monotonic()) > SILENT
 
     def _schedule(self, cron_job: Object, *, rescheduled: bool) -> Step[Schedule | None]:
         """None of one that is suspended, or cannot be read."""
@@ -231,7 +246,7 @@ class CronJobReconciler:
 
     def _start(self, cron_job: Object, slot: int, status: RunStatus) -> Step[None]:
         if cron_job["spec"].get("concurrencyPolicy") == REPLACE:
-            yield from _replace(cron_job, status)
+            yield from self._replace(cron_job, status)
         command = create(JOBS, job_of(cron_job, slot, zone_of(cron_job)))
         outcome = yield from perform(command)
         match outcome:
@@ -252,18 +267,21 @@ class CronJobReconciler:
             status.add(job)
         status.started(slot)
 
-
-def _replace(cron_job: Object, status: RunStatus) -> Step[None]:
-    """Delete what still runs. Raises CommandFailed where that cannot be done: then nothing is started."""
-    for reference in list(status.active):
-        command = get_live(JOBS, _key_of(reference))
-        found = yield from perform(command)
-        if not isinstance(found, Done):
-            yield record(CRONJOBS, cron_job, "Warning", "FailedGet", f"Get job: {found.message}")
-            raise CommandFailed(command, found)
-        failure = yield from _remove(cron_job, decode_object(found.body), status, rests_on_table=False)
-        if failure is not None:
-            raise failure
+    def _replace(self, cron_job: Object, status: RunStatus) -> Step[None]:
+        """Delete what still runs. Raises CommandFailed where that cannot be done: then nothing is started."""
+        for reference in list(status.active):
+            key = _key_of(reference)
+            job = self._jobs.get(key)
+            if job is None or uid_of(job) != reference.get("uid"):  # the watch may be late
+                command = get_live(JOBS, key)
+                found = yield from perform(command)
+                if not isinstance(found, Done):
+                    yield record(CRONJOBS, cron_job, "Warning", "FailedGet", f"Get job: {found.message}")
+                    raise CommandFailed(command, found)
+                job = decode_object(found.body)
+            failure = yield from _remove(cron_job, job, status, rests_on_table=False)
+            if failure is not None:
+                raise failure
 
 
 def _remove(cron_job: Object, job: Object, status: RunStatus, *, rests_on_table: bool) -> Step[CommandFailed | None]:

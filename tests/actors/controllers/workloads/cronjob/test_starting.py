@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
-from actors.simulation.driving import Answer
-from protocols.messages.commands import Command, Create, Delete, Get
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Forbidden, NotFound, Outcome, ServerFailure
-from protocols.objects import Object, encode_object
+from actors.simulation.driving import Answer, Driven
+from protocols.messages.commands import Command, Create, Delete, Get, Update
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    CommandFailed,
+    Done,
+    Forbidden,
+    NotFound,
+    Outcome,
+    ServerFailure,
+    Unknown,
+)
+from protocols.objects import Object, encode_object, name_of
 from protocols.resources import CRONJOBS, JOBS
 from tests.actors.controllers.workloads.cronjob.cron_jobs import (
     DAY,
@@ -130,13 +141,19 @@ def test_what_runs_is_joined_forbids_or_is_replaced() -> None:
 
 @pytest.mark.parametrize(("refused", "reason"), [(Get, "FailedGet"), (Delete, "FailedDelete")])
 def test_nothing_is_started_where_what_runs_cannot_be_replaced(refused: type[Command], reason: str) -> None:
-    name = name_at(DAY + "09:00:00Z")
-    given = cron_job(last=DAY + "09:00:00Z", active=(name,), concurrencyPolicy="Replace")
-    scene = Scene(given, job(name), now=DAY + "10:01:00Z")
+    """A Job that the watch does not show yet is looked for on the server: if it is there, and to be replaced."""
+    running = job(name_at(DAY + "09:00:00Z"))
+    given = cron_job(last=DAY + "09:00:00Z", active=(name_of(running),), concurrencyPolicy="Replace")
+    scene = Scene(given, *([] if refused is Get else [running]), now=DAY + "10:01:00Z")
+    meta = {**running["metadata"], "uid": f"uid-of-{name_of(running)}", "resourceVersion": "7"}
+    asked = count()
 
     def answer(command: Command) -> Outcome:
-        about_jobs = getattr(command, "resource", "") == JOBS.id
-        return ServerFailure("down") if isinstance(command, refused) and about_jobs else scene.bench.accept(command)
+        if getattr(command, "resource", "") != JOBS.id:
+            return scene.bench.accept(command)
+        if isinstance(command, Get) and next(asked) == 0:
+            return Done(encode_object({**running, "metadata": meta}))
+        return ServerFailure("down") if isinstance(command, refused) else scene.bench.accept(command)
 
     driven = scene.sync(answer, raises=CommandFailed)
     assert (reasons(driven), created(driven)) == ([reason], [])
@@ -211,6 +228,41 @@ def test_nothing_is_started_that_the_server_knows_better_of(live: Object | None)
 
     driven = scene.sync(answer)
     assert (driven.of(Create), after(driven)) == ([], 1.0)
+
+
+def looks(driven: Driven) -> int:
+    return sum(command.resource == CRONJOBS.id for command in driven.of(Get))
+
+
+def test_the_server_is_asked_about_slots_that_an_earlier_leader_may_have_started() -> None:
+    scene = Scene(cron_job("* * * * *"), now=DAY + "09:59:55Z")
+    scene.bench.clock.wall += 8
+    scene.bench.hear()
+    assert looks(scene.sync()) == 1
+    scene.bench.clock.wall += 60
+    driven = scene.sync()
+    assert (len(driven.of(Create)), looks(driven)) == (1, 0)
+
+
+def test_the_server_is_asked_while_the_watch_is_silent() -> None:
+    scene = Scene(cron_job("* * * * *"), now=DAY + "09:59:00Z")
+    scene.bench.hear()
+    scene.bench.clock.advance(61)
+    driven = scene.sync()
+    assert (len(driven.of(Create)), looks(driven)) == (1, 1)
+
+
+def test_the_server_is_asked_after_a_sync_that_did_not_come_to_its_end() -> None:
+    scene = Scene(cron_job("* * * * *"), now=DAY + "09:59:00Z")
+    scene.bench.clock.wall += 61
+    scene.bench.hear()
+    lost = Unknown("cut")
+    driven = scene.sync(lambda c: lost if isinstance(c, Update) else scene.bench.accept(c), raises=CommandFailed)
+    assert (len(driven.of(Create)), looks(driven)) == (1, 0)
+    scene.bench.hide(JOBS, f"default/{name_at(TEN)}")
+    assert looks(scene.sync()) == 1
+    scene.bench.clock.wall += 60
+    assert looks(scene.sync()) == 0
 
 
 @pytest.mark.parametrize(
