@@ -63,7 +63,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(project: Path, *command: str, succeeds: bool = True) -> str:
-    """What a module prints that is run in the copy."""
+    """What a module prints that is run in the copy. Fails the test if it ends otherwise than `succeeds` says."""
     environment = {**os.environ, "PYTHONPATH": str(project)}
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=project, env=environment, capture_output=True, text=True, check=False
