@@ -15,7 +15,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,7 @@ from runtime.signing.tokens import KeyUnusableError, read_signing_key
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+CERTIFICATES = "certificates"  # a directory in its own
 STDIN = 0  # file descriptor
 TICK = 1.0  # seconds between calls of ApiServer.tick
 DRAIN = 5.0  # seconds for open connections to finish
@@ -128,16 +129,8 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     """As run. Raises StoreUnusableError and OSError as well."""
     asyncio.get_running_loop().set_exception_handler(partial(_log_failure, log))
     directory = arguments.directory
-    try:
-        read_service_ranges(arguments.service_ranges)
-    except ValueError as err:
-        raise CannotServeError(f"--service-cluster-ip-range: {err}") from err
-    try:
-        plugins = enabled_plugins(enable=arguments.enable_plugins, disable=arguments.disable_plugins)
-    except ValueError as err:
-        raise CannotServeError(str(err)) from err
-    admission = _admission(arguments.access.admission_config_file)
-    certificates_in = directory / "certificates"
+    plugins, admission = _plugins(arguments), _admission(arguments.access.admission_config_file)
+    certificates_in = directory / CERTIFICATES
     certificates_in.mkdir(mode=0o700, exist_ok=True)
     certificates = ensure_certificates(certificates_in, now=clock.now())
     token = admin_token(directory / "token")
@@ -149,21 +142,8 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     room = Room(ending, clock=clock, log=log)
     store = MemoryStore() if arguments.in_memory else open_store(arguments, room, ending, lost)
     try:
-        api = ApiServer(
-            store=store,
-            clock=clock,
-            resources=(*BUILT_IN, *AGGREGATED),
-            collect_garbage=arguments.collect_garbage,
-            empty_namespaces=arguments.empty_namespaces,
-            tokens=AccountTokens(ensure_account_key(certificates_in / "service-accounts.key")),
-            legacy_tokens=_legacy_tokens(arguments.account_key_file, log),  # may be the key that was made just now
-            users={token: User(ADMIN, groups=(ADMIN_GROUP,)), **system_users(directory)},
-            node_key=node_key(directory),
-            role_based=arguments.access.authorization == RBAC,
-            service_ranges=arguments.service_ranges,
-            plugins=plugins,
-            admission=admission,
-        )
+        users = {token: User(ADMIN, groups=(ADMIN_GROUP,)), **system_users(directory)}
+        api = _api(arguments, store, users, plugins=plugins, admission=admission, clock=clock, log=log)
         take_snapshot = partial(snapshot, store, directory) if isinstance(store, SqliteStore) else None
         audit = audit_log(arguments.access, clock=clock, log=log)
         front = _front(api, clock=clock, log=log, snapshot=take_snapshot, audit=audit)
@@ -207,6 +187,48 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         store.close()
     log.info("stopped")
     return 0
+
+
+def _plugins(arguments: Arguments) -> frozenset[str]:
+    """The admission plugins that are on. Raises CannotServeError."""
+    try:
+        read_service_ranges(arguments.service_ranges)
+    except ValueError as err:
+        raise CannotServeError(f"--service-cluster-ip-range: {err}") from err
+    try:
+        return enabled_plugins(enable=arguments.enable_plugins, disable=arguments.disable_plugins)
+    except ValueError as err:
+        raise CannotServeError(str(err)) from err
+
+
+def _api(
+    arguments: Arguments,
+    store: Store,
+    users: Mapping[str, User],
+    *,
+    plugins: frozenset[str],
+    admission: AdmissionSettings,
+    clock: SystemClock,
+    log: FilteringBoundLogger,
+) -> ApiServer:
+    """users: by token."""
+    directory = arguments.directory
+    account_key = ensure_account_key(directory / CERTIFICATES / "service-accounts.key")
+    return ApiServer(
+        store=store,
+        clock=clock,
+        resources=(*BUILT_IN, *AGGREGATED),
+        collect_garbage=arguments.collect_garbage,
+        empty_namespaces=arguments.empty_namespaces,
+        tokens=AccountTokens(account_key),
+        legacy_tokens=_legacy_tokens(arguments.account_key_file, log),  # may be the key that was made just now
+        users=users,
+        node_key=node_key(directory),
+        role_based=arguments.access.authorization == RBAC,
+        service_ranges=arguments.service_ranges,
+        plugins=plugins,
+        admission=admission,
+    )
 
 
 def _admission(path: str) -> AdmissionSettings:
