@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ CREATORS, MOST, KILLS = 8, 10, 3
 HARD = {"count/secrets": str(MOST), "pods": str(MOST), "requests.cpu": "500m"}
 RESOURCES = ("secrets", "pods")
 CONTROLLER = "resourcequota-controller"
+NO_ANSWER = 0
 
 
 def body(resource: str, name: str) -> Object:
@@ -40,13 +42,15 @@ def body(resource: str, name: str) -> Object:
 class Crowd:
     """Who creates as much as goes, and deletes some of it again.
 
-    most: of each resource, how many there were at once. created, refused: how often.
+    most: of each resource, how many there were at once. created: of each, how often; refused: how often.
     """
 
     kubectl: Kubectl
     most: dict[str, int] = field(default_factory=dict)
-    created: int = 0
+    created: Counter[str] = field(default_factory=Counter)
     refused: int = 0
+    _turns: Iterator[int] = field(default_factory=count)
+    _kept: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))  # paths, by creator
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -64,21 +68,21 @@ class Crowd:
 
     def _create(self, ended: threading.Event, number: int) -> None:
         """Who is refused deletes one of his own."""
-        mine: list[str] = []
-        for turn in count():
+        mine = self._kept[number]
+        for turn in self._turns:
             if ended.is_set():
                 return
             resource = RESOURCES[turn % 2]
             name = f"{resource}-{number}-{turn}"
             status = self._done("POST", self.kubectl.path(resource), body(resource, name))
-            if status == 201:
-                self.created += 1
+            self.created[resource] += status == 201
+            if status in (201, NO_ANSWER):
                 mine.append(self.kubectl.path(resource, name))
-            elif status == 403 and mine:
-                self._done("DELETE", mine.pop(0))
+            elif status == 403 and mine and self._done("DELETE", mine[0]) != NO_ANSWER:
+                mine.pop(0)
 
     def _done(self, method: str, path: str, given: Object | None = None) -> int:
-        """HTTP's status, 0 if there was none."""
+        """HTTP's status, or NO_ANSWER."""
         try:
             self.kubectl.api.request(method, path, given)
         except HTTPError as err:
@@ -86,7 +90,7 @@ class Crowd:
                 self.refused += err.code == 403
             return err.code
         except (OSError, ValueError, http.client.HTTPException):
-            return 0
+            return NO_ANSWER
         return 201
 
     def _look(self, ended: threading.Event, _number: int) -> None:
@@ -100,9 +104,13 @@ class Crowd:
                 self.most[resource] = max(found, self.most.get(resource, 0))
 
     def until_some_more(self) -> None:
-        """Somebody got through, and somebody did not."""
-        created, refused = self.created, self.refused
-        until(lambda: self.created > created and self.refused > refused, "they get on", why=self._why)
+        """Somebody got through with each resource, and somebody did not."""
+        created, refused = self.created.copy(), self.refused
+
+        def get_on() -> bool:
+            return self.refused > refused and all(self.created[one] > created[one] for one in RESOURCES)
+
+        until(get_on, "they get on", why=self._why)
 
     def _why(self) -> str:
         return self.kubectl("get", "quota", "--output=yaml")
