@@ -90,8 +90,9 @@ def test_its_tests_pass(project: Path) -> None:
 
 
 def test_its_style_and_imports_are_those_of_the_project(project: Path) -> None:
-    run(project, "ruff", "check", "--no-cache", *new_files(), *added_lines())
-    run(project, "ruff", "format", "--no-cache", "--check", *new_files(), *added_lines())
+    assert "All checks passed" in run(project, "ruff", "check", "--no-cache", *new_files(), *added_lines())
+    said = run(project, "ruff", "format", "--no-cache", "--check", *new_files(), *added_lines())
+    assert "already formatted" in said
 
 
 def test_it_has_its_flags_and_its_name(project: Path) -> None:
@@ -104,7 +105,8 @@ def test_its_types_are_right(project: Path) -> None:
     if not (ROOT / ".mypy_cache").exists():
         pytest.skip("mypy would check everything anew; bin/run-tests has run it before")
     shutil.copytree(ROOT / ".mypy_cache", project / ".mypy_cache", dirs_exist_ok=True)
-    run(project, "mypy", "--follow-imports=silent", *[path for path in new_files() if path.startswith("actors/")])
+    files = [path for path in new_files() if path.startswith("actors/")]
+    assert "Success: no issues found" in run(project, "mypy", "--follow-imports=silent", *files)
 
 
 def test_its_trial_holds_whatever_goes_wrong(project: Path) -> None:

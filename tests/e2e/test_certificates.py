@@ -152,6 +152,7 @@ def test_what_is_denied_is_never_signed(kubectl: Kubectl) -> None:
     kubectl("certificate", "approve", "after")
     until_state(kubectl, "after", "Approved,Issued")  # and what was denied before is still not
     until_state(kubectl, "denied", "Denied")
+    assert kubectl("get", "csr", "denied", "--output=jsonpath={.status.certificate}") == ""
 
 
 def test_what_the_signer_refuses_has_failed(kubectl: Kubectl) -> None:

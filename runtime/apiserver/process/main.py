@@ -65,7 +65,7 @@ from runtime.signing.tokens import KeyUnusableError, read_signing_key
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-CERTIFICATES = "certificates"  # a directory in its own
+CERTIFICATES = "certificates"  # a directory in the server's
 STDIN = 0  # file descriptor
 TICK = 1.0  # seconds between calls of ApiServer.tick
 DRAIN = 5.0  # seconds for open connections to finish
@@ -129,6 +129,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     """As run. Raises StoreUnusableError and OSError as well."""
     asyncio.get_running_loop().set_exception_handler(partial(_log_failure, log))
     directory = arguments.directory
+    _check_service_ranges(arguments.service_ranges)
     plugins, admission = _plugins(arguments), _admission(arguments.access.admission_config_file)
     certificates_in = directory / CERTIFICATES
     certificates_in.mkdir(mode=0o700, exist_ok=True)
@@ -189,12 +190,16 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     return 0
 
 
-def _plugins(arguments: Arguments) -> frozenset[str]:
-    """The admission plugins that are on. Raises CannotServeError."""
+def _check_service_ranges(ranges: Sequence[str]) -> None:
+    """Raises CannotServeError."""
     try:
-        read_service_ranges(arguments.service_ranges)
+        read_service_ranges(ranges)
     except ValueError as err:
         raise CannotServeError(f"--service-cluster-ip-range: {err}") from err
+
+
+def _plugins(arguments: Arguments) -> frozenset[str]:
+    """The admission plugins that are on. Raises CannotServeError."""
     try:
         return enabled_plugins(enable=arguments.enable_plugins, disable=arguments.disable_plugins)
     except ValueError as err:
