@@ -100,19 +100,24 @@ class DaemonSetReconciler:
         return (yield from self._sync(daemon_set, spec, placement, history, pods))
 
     def node_changed(self, change: NodeChange) -> Reconciliation:
-        """Enqueue the DaemonSets whose pods belong on this node now and did not before, or the other way round.
+        """Enqueue the DaemonSets whose pods belong on this node now and did not before, or the other way round; and
+        those that have a pod from before on a node that is back, where it may not stay.
 
         One that was not synced yet has its own key to come.
         """
         entry = self._nodes.entry(change.node)
         after = b"" if entry is None else entry.facts.placement
+        is_new = entry is not None and not change.before
         differs: dict[Placement, bool] = {}
-        for key, (_, placement) in list(self._placements.items()):
+        for key, (uid, placement) in list(self._placements.items()):
             if placement not in differs:
                 differs[placement] = placement.verdict(change.before) != placement.verdict(after)
-            if differs[placement]:
+            if differs[placement] or (is_new and self._has_pod_on(change.node, uid)):
                 yield Enqueue(QUEUE, key)
         return None
+
+    def _has_pod_on(self, node: str, uid: str) -> bool:
+        return any(pod.facts.target == node for pod in self._pods.entries_owned_by(uid))
 
     def _claim(self, daemon_set: Object, spec: DaemonSpec) -> Step[list[Entry]]:
         namespace, uid = namespace_of(daemon_set), uid_of(daemon_set)

@@ -12,7 +12,7 @@ from actors.simulation.driving import drive_steps
 from protocols.messages.commands import Command, Get, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Outcome
 from protocols.nodes import node_facts
-from protocols.objects import Object
+from protocols.objects import Object, name_of
 from protocols.resources import NODES
 from tests.actors.controllers.workloads.daemonset.scene import KEY, Scene, daemon_set, node, nodes, owned
 
@@ -92,6 +92,21 @@ def test_a_node_concerns_the_daemon_sets_for_which_it_changes_something(
         one.bench.hide(NODES, "n0")
     change = NodeChange("n0", b"" if before is None else node_facts(before).placement)
     driven = drive_steps(one.reconciler.node_changed(change), one.bench.accept, tables=one.tables)
+    assert driven.enqueued == ([Enqueue("daemonset", KEY)] if concerned else [])
+
+
+@pytest.mark.parametrize(("back", "concerned"), [(SLOW, True), (node("n1"), False)])
+def test_a_node_that_is_back_concerns_the_daemon_set_that_has_a_pod_there_from_before(
+    scene: Build, back: Object, concerned: bool
+) -> None:
+    """The pod was bound there before the set was given a selector that the node does not match."""
+    obj = daemon_set(pod={"nodeSelector": {"disk": "fast"}}, updateStrategy={"type": "OnDelete"})
+    one = scene(obj, pods=[owned("z", "n0")])
+    one.sync()
+    one.bench.show(NODES, back)
+    driven = drive_steps(
+        one.reconciler.node_changed(NodeChange(name_of(back), b"")), one.bench.accept, tables=one.tables
+    )
     assert driven.enqueued == ([Enqueue("daemonset", KEY)] if concerned else [])
 
 
