@@ -1,7 +1,9 @@
 """The claims of a set's pods: their form, and by which owners they go when their retention policy wants that.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_utils.go (getPersistentVolumeClaims,
-isClaimOwnerUpToDate, updateClaimOwnerRefForSetAndPod, hasUnexpectedController, hasStaleOwnerRef).
+isClaimOwnerUpToDate, updateClaimOwnerRefForSetAndPod, hasUnexpectedController, hasStaleOwnerRef). Difference: a claim
+that goes with its set is owned by it from the first. Upstream writes that once the pod is there, and a claim whose set
+is deleted before stays for good.
 """
 
 from __future__ import annotations
@@ -24,8 +26,11 @@ class Member(NamedTuple):
 
 
 def claims_of(stateful_set: StatefulSet, ordinal: int) -> list[Object]:
-    """The claims that a pod needs, one for each template."""
-    return [_claim(stateful_set, template, ordinal) for template in stateful_set.claim_templates]
+    """The claims that a pod needs, one for each template, with the owner that they have while the pod is wanted."""
+    claims = [_claim(stateful_set, template, ordinal) for template in stateful_set.claim_templates]
+    if not stateful_set.retention.on_delete or ordinal not in stateful_set.ordinals:
+        return claims
+    return [with_its_owners(claim, stateful_set, Member("", "", ordinal)) for claim in claims]
 
 
 def _claim(stateful_set: StatefulSet, template: Object, ordinal: int) -> Object:

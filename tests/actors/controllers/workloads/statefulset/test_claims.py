@@ -52,6 +52,22 @@ def test_a_claim_is_named_after_template_set_and_ordinal_and_has_the_selectors_l
     assert claim["spec"] == {"s": 1}
 
 
+@pytest.mark.parametrize(
+    ("policies", "ordinal", "expected"),
+    [
+        (("Retain", "Delete"), 1, None),
+        (("Delete", "Retain"), 1, [SET]),
+        (("Delete", "Delete"), 1, [SET]),
+        (("Delete", "Delete"), 7, None),  # condemned: its pod is to own it, once it has a uid
+    ],
+)
+def test_a_new_claim_is_owned_by_the_set_that_it_goes_with(
+    policies: tuple[str, str], ordinal: int, expected: list[Object] | None
+) -> None:
+    (claim,) = claims_of(policy(*policies), ordinal)
+    assert claim["metadata"].get("ownerReferences") == expected
+
+
 @pytest.mark.parametrize("before", [[], [SET], [POD], [CONDEMNED], [SET, POD], [{**SET, "controller": False}]])
 @pytest.mark.parametrize(("deleted", "scaled"), POLICIES)
 @pytest.mark.parametrize("ordinal", [1, 7])

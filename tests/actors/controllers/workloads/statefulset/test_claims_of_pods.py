@@ -92,10 +92,19 @@ def test_a_pending_pod_gets_its_lost_claim_again() -> None:
     assert made(Scene(a_set(1, claims=["data"]), pod).sync()) == ["data-web-0"]
 
 
-def test_claims_get_their_owner_with_the_pod_though_that_is_refused() -> None:
+def test_a_claim_that_goes_with_its_set_is_owned_by_it_from_the_first() -> None:
+    """No moment is left in which the set is deleted and the claim stays; and no second write is needed."""
+    driven = Scene(a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)).sync()
+    claim, _pod = bodies(driven, Create)[-2:]
+    owners = [(each["kind"], each["uid"]) for each in claim["metadata"]["ownerReferences"]]
+    assert owners == [("StatefulSet", "uid-of-web")]
+    assert owned_claims(driven) == {}
+
+
+def test_claims_from_before_get_their_owner_with_the_pod_though_that_is_refused() -> None:
     obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
-    assert owned_claims(Scene(obj).sync()) == {"data-web-0": ["StatefulSet"]}
-    scene = Scene(obj)
+    assert owned_claims(Scene(obj, claims=[a_claim("data-web-0")]).sync()) == {"data-web-0": ["StatefulSet"]}
+    scene = Scene(obj, claims=[a_claim("data-web-0")])
     driven = scene.sync(refusing(scene, PODS), raises=CommandFailed)
     assert owned_claims(driven) == {"data-web-0": ["StatefulSet"]}
 
@@ -122,7 +131,7 @@ def test_a_claim_of_another_controller_is_told_and_left() -> None:
 
 def test_a_claim_that_cannot_be_owned_is_told() -> None:
     obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
-    scene = Scene(obj)
+    scene = Scene(obj, claims=[a_claim("data-web-0")])
     driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandFailed)
     why = "could not update claim data-web-0 for delete policy ownerRefs: no"
     assert ("Warning", "FailedUpdate", f"Update Pod web-0 in StatefulSet web failed error: {why}") in driven.events
