@@ -26,7 +26,7 @@ from actors.simulation.invariants.observing import (
 from protocols.messages.commands import Command, Create, Delete
 from protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, make_key, name_of, uid_of
 from protocols.pods import is_terminal, pod_facts
-from protocols.resources import PODS, STATEFULSETS
+from protocols.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS
 from runtime.apiserver.storage.store import DELETED, Change
 from runtime.faults.vocabulary import FaultKind
 from runtime.tables.table import Table
@@ -194,10 +194,14 @@ class OrderIsKept:
 
 
 def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | None, Key | None]:
-    """The set that a command is about, and the pod that it creates or deletes."""
-    if isinstance(command, Create) and command.resource == PODS.id:
-        pod = decode_object(command.body)
-        return controller_of(pod), make_key(command.namespace, name_of(pod))
+    """The set that a command is about, and the pod that it creates or deletes.
+
+    A reconciliation may begin with the creation of a revision.
+    """
+    if isinstance(command, Create) and command.resource in (PODS.id, CONTROLLER_REVISIONS.id):
+        obj = decode_object(command.body)
+        is_pod = command.resource == PODS.id
+        return controller_of(obj), make_key(command.namespace, name_of(obj)) if is_pod else None
     if isinstance(command, Delete) and command.resource == PODS.id:
         entry = shown(system, PODS.id, command.key)
         return (None if entry is None else entry.controller), command.key

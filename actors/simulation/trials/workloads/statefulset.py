@@ -93,19 +93,31 @@ def _ends_a_pod(one: Subject, at: float) -> Iterator[Action]:
 
 
 def _given_a_namesake(one: Subject, at: float) -> Iterator[Action]:
-    """A pod without an owner that is called as one of the set's, or nearly so."""
-    name = f"{one.name}-{one.chance.choice(('0', '1', '3', '01', '00', 'x'))}"
+    """A pod without an owner that is called as one of the set's, or nearly so.
+
+    It has no volumes, and the API server does not let a set add its claims to the pod that it adopted: with claims,
+    a set is held up by such a pod for good, as upstream's. So it is called as one of them only where there are none.
+    """
+    suffix = one.chance.choice(("0", "1", "3", "01", "00", "x"))
+    name = f"{one.name}-{suffix}"
     pod = {
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": one.name}},
         "spec": {"containers": [{"name": "c", "image": "v1"}]},
     }
 
     def do(cluster: SimulatedCluster) -> bool:
-        if cluster.get(PODS, make_key(NAMESPACE, name)) is None:
+        is_ordinal = suffix in ("0", "1", "3")
+        if cluster.get(PODS, make_key(NAMESPACE, name)) is None and not (is_ordinal and _has_claims(cluster)):
             cluster.create(PODS, pod)
         return True
 
     yield Action(at, f"create a pod {name} without an owner", do)
+
+
+def _has_claims(cluster: SimulatedCluster) -> bool:
+    """Whether the sets have claims; they may, where there is none to tell."""
+    sets = cluster.list(STATEFULSETS, NAMESPACE)
+    return not sets or any(one["spec"].get("volumeClaimTemplates") for one in sets)
 
 
 CHANGES = (

@@ -1,0 +1,66 @@
+"""Whether a pod of a StatefulSet comes in its turn."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.simulation.invariants.identities import OrderIsKept
+from actors.simulation.invariants.observing import Committed, ProcessStarted, Submitted
+from protocols.messages.commands import Create, Submit
+from protocols.objects import Object, encode_object
+from protocols.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS, Resource
+from runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from runtime.simulation.clock import VirtualClock
+from tests.support.objects import owned_by, pod
+
+SENDER = "controller:statefulset-controller"
+OWNER = owned_by("uid-of-db", kind="StatefulSet", name="db")
+NOTHING: Any = None
+
+
+def stateful_set(replicas: int) -> Object:
+    return {
+        "metadata": {"name": "db", "namespace": "default", "uid": "uid-of-db"},
+        "spec": {"replicas": replicas, "podManagementPolicy": "Parallel"},
+    }
+
+
+class Scene:
+    """shown: the version that the tables of the manager show. texts: what was found wrong."""
+
+    def __init__(self) -> None:
+        self.shown = SimpleNamespace(version=0)
+        cluster: Any = SimpleNamespace(clock=VirtualClock(), injector=SimpleNamespace(faults=()))
+        self.invariant = OrderIsKept(cluster, sender=SENDER)
+        self.system: Any = SimpleNamespace(tables={PODS.id: self.shown, STATEFULSETS.id: self.shown})
+        self.texts: list[str] = []
+        self.invariant.observe(ProcessStarted("manager", NOTHING), self.texts.append)
+
+    def write(self, version: int, obj: Object) -> None:
+        raw = encode_object(obj)
+        change = Change(ADDED if version == 1 else MODIFIED, "statefulsets.apps", "default/db", version, raw, b"")
+        self.invariant.observe(Committed([change]), self.texts.append)
+
+    def submit(self, resource: Resource, obj: Object) -> None:
+        command = Create(resource.id, "default", encode_object(obj))
+        submit = Submit(SENDER, 1, "kcm", 1, (command,), "statefulset", "default/db")
+        self.invariant.observe(Submitted("manager", self.system, submit), self.texts.append)
+
+
+@pytest.mark.parametrize("after_a_revision", [True, False])
+def test_pods_may_be_created_for_the_set_as_it_was_when_the_sync_began(after_a_revision: bool) -> None:
+    """The set was scaled down while its revision was created: the sync goes on with the replicas that it began with."""
+    scene = Scene()
+    scene.write(1, stateful_set(3))
+    scene.shown.version = 1
+    if after_a_revision:
+        revision = {"metadata": {"name": "db-1", "namespace": "default", "ownerReferences": [OWNER]}, "revision": 1}
+        scene.submit(CONTROLLER_REVISIONS, revision)
+    scene.write(2, stateful_set(1))
+    scene.shown.version = 2
+    scene.submit(PODS, pod("db-2", version=8, owner=OWNER))
+    found = [] if after_a_revision else ["Create default/db-2 of db: its ordinals are range(0, 1)"]
+    assert scene.texts == found
