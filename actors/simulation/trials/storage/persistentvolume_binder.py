@@ -18,7 +18,7 @@ from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.silence import nodes_are_well
 from actors.simulation.trials.storage.actions import STATIC, life_of_claim, life_of_disk
 from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, annotations_of, is_deleting, make_key, name_of, uid_of
+from protocols.objects import Object, annotations_of, controller_of, is_deleting, make_key, name_of, uid_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STATEFULSETS
 from protocols.volumes import (
     PROVISIONED_BY,
@@ -97,9 +97,14 @@ def _phases(volume: Object, claims: Mapping[str, Object]) -> tuple[str, ...]:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """Claims whose volumes are made at once, and whom nobody has removed. Where nodes are silent, without those of
-    StatefulSets: how far one came is chance.
+    StatefulSets: how far one came is chance. So it is whether a pod of the next set of the name uses a claim that goes
+    with the former one, before it is gone: without those that go with a set.
     """
-    kept = (one for one in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE) if not is_deleting(one))
+    kept = (
+        one
+        for one in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)
+        if not is_deleting(one) and controller_of(one) is None
+    )
     sets = () if nodes_are_well(cluster) else map(name_of, cluster.shown(STATEFULSETS, NAMESPACE))
     left_out = tuple(f"-{name}-" for name in sets)
     return {

@@ -169,13 +169,13 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _unsettled_claims(cluster: SimulatedCluster, obj: Object, pod: Object) -> Iterable[str]:
-    """One that goes with a former set of the name may be missing for good: nobody protects it in use here."""
+    """One that goes with a former set of the name may be missing for good, or be about to go while a pod uses it."""
     retention = obj["spec"]["persistentVolumeClaimRetentionPolicy"]
     goes = retention["whenDeleted"] == "Delete"
     for template in obj["spec"].get("volumeClaimTemplates") or ():
         name = f"{name_of(template)}-{name_of(pod)}"
         claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, make_key(NAMESPACE, name))
-        if claim is None:
+        if claim is None or is_deleting(claim):
             if not goes:
                 yield f"pod {name_of(pod)} has no claim {name}"
             continue
