@@ -23,13 +23,12 @@ from actors.simulation.invariants.observing import (
     decoded,
     shown,
 )
-from protocols.messages.commands import Command, Create, Delete
+from protocols.messages.commands import Command, Create, Delete, Submit
 from protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, make_key, name_of, uid_of
 from protocols.pods import is_terminal, pod_facts
-from protocols.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS
+from protocols.resources import PODS, STATEFULSETS
 from runtime.apiserver.storage.store import DELETED, Change
 from runtime.faults.vocabulary import FaultKind
-from runtime.tables.table import Table
 
 
 class EachIdentityOnce:
@@ -111,8 +110,7 @@ class OrderIsKept:
             case ProcessStarted(process, _):
                 self._streaks.started(process)
             case Submitted(process, system, submit) if submit.sender == self._sender:
-                for command in submit.commands:
-                    self._submitted(process, system, command, fail)
+                self._submitted(process, system, submit, fail)
             case OutcomeReceived(_, _, sender, command, _) if sender == self._sender:
                 if command is not None:
                     self._streaks.settled(command)
@@ -139,18 +137,21 @@ class OrderIsKept:
             since = facts.ready_since if ready and facts.ready_since is not None else math.inf
             self._ready.note(change.key, change.revision, since)
 
-    def _submitted(self, process: str, system: ControllerSystem, command: Command, fail: Fail) -> None:
-        owner, key = _concerned(system, command)
-        if owner is None:
-            return
+    def _submitted(self, process: str, system: ControllerSystem, submit: Submit, fail: Fail) -> None:
+        """The reconciliation may have begun with the writes of revisions or claims: its streak is that of its key."""
         pods, sets = system.tables[PODS.id], system.tables[STATEFULSETS.id]
 
-        def now(pods: Table = pods, sets: Table = sets) -> _Begun:
+        def now() -> _Begun:
             return _Begun(pods.version, sets.version)
 
-        begun = self._streaks.submitted(process, self._sender, owner.uid, (command,), now)
-        sizes = self._sets.between(owner.uid, begun.sets, self._newest)
-        if key is None or not sizes:
+        begun = self._streaks.submitted(process, self._sender, submit.key, submit.commands, now)
+        for command in submit.commands:
+            self._decided(system, command, begun, fail)
+
+    def _decided(self, system: ControllerSystem, command: Command, begun: _Begun, fail: Fail) -> None:
+        owner, key = _concerned(system, command)
+        sizes = [] if owner is None else self._sets.between(owner.uid, begun.sets, self._newest)
+        if owner is None or key is None or not sizes:
             return
         if isinstance(command, Create):
             objections = [self._against_creation(key, size, begun) for size in sizes]
@@ -194,14 +195,10 @@ class OrderIsKept:
 
 
 def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | None, Key | None]:
-    """The set that a command is about, and the pod that it creates or deletes.
-
-    A reconciliation may begin with the creation of a revision.
-    """
-    if isinstance(command, Create) and command.resource in (PODS.id, CONTROLLER_REVISIONS.id):
-        obj = decode_object(command.body)
-        is_pod = command.resource == PODS.id
-        return controller_of(obj), make_key(command.namespace, name_of(obj)) if is_pod else None
+    """The set that a command is about, and the pod that it creates or deletes."""
+    if isinstance(command, Create) and command.resource == PODS.id:
+        pod = decode_object(command.body)
+        return controller_of(pod), make_key(command.namespace, name_of(pod))
     if isinstance(command, Delete) and command.resource == PODS.id:
         entry = shown(system, PODS.id, command.key)
         return (None if entry is None else entry.controller), command.key
