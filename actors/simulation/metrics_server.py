@@ -1,5 +1,5 @@
-"""A stand-in for what serves custom and external metrics, in a simulated cluster; those of resources the server
-has, where it is told to serve them: cluster.serve(*AGGREGATED).
+"""A stand-in for what serves custom and external metrics, in a simulated cluster, and those of resources where it is
+told what they are. Else the server has them, where it is told to serve them: cluster.serve(*AGGREGATED).
 
 metrics = metrics_server(cluster)
 metrics.external["queue"] = ["30"]
@@ -24,6 +24,8 @@ GROUPS = (RESOURCES, CUSTOM, EXTERNAL)
 WINDOW = 30  # seconds, of every sample
 ALL_OBJECTS = "*"
 
+ValueOf = Callable[[Object], str | None]  # of a pod: a quantity; None where there is none
+
 
 def metrics_server(cluster: SimulatedCluster) -> MetricsServer:
     """That of this cluster; made when it is asked for."""
@@ -34,14 +36,16 @@ def metrics_server(cluster: SimulatedCluster) -> MetricsServer:
 
 class MetricsServer:
     """of_pods: by metric, the value of each running pod. of_objects: by metric, and by resource and name ("services
-    web"). external: by metric, the values of its series. down: groups whose backend is down. absent: groups not served.
+    web"). external: by metric, the values of its series. cpu: what each container of a running pod uses; with it the
+    metrics of resources are served here. down: groups whose backend is down. absent: groups not served.
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self.of_pods: dict[str, Callable[[Object], str | None]] = {}
+        self.of_pods: dict[str, ValueOf] = {}
         self.of_objects: dict[str, dict[str, str]] = {}
         self.external: dict[str, list[str]] = {}
+        self.cpu: ValueOf | None = None
         self.down: set[str] = set()
         self.absent: set[str] = set()
         cluster.network.aggregated.update(dict.fromkeys(GROUPS, self.answer))
@@ -53,7 +57,7 @@ class MetricsServer:
         if group in self.down:
             return Response(status=503, body=b"service unavailable\n")
         if group == RESOURCES:
-            return self._cluster.server.handle(request)
+            return self._cluster.server.handle(request) if self.cpu is None else self._of_containers(request, self.cpu)
         if not parts:
             versions = [{"groupVersion": f"{group}/v1beta2", "version": "v1beta2"}]
             return _ok({"kind": "APIGroup", "name": group, "versions": versions, "preferredVersion": versions[0]})
@@ -66,6 +70,16 @@ class MetricsServer:
         selector = parse_label_selector(query.get("labelSelector", ""))
         pods = self._cluster.shown(PODS, namespace)
         return [pod for pod in pods if _runs(pod) and selector.matches(labels_of(pod))]
+
+    def _of_containers(self, request: Request, cpu: ValueOf) -> Response:
+        """Of "/apis/metrics.k8s.io/v1beta1/namespaces/NAMESPACE/pods"."""
+        namespace, items = request.path.split("/")[5], []
+        for pod in self._pods(namespace, request.query):
+            value = cpu(pod)
+            if value is not None:
+                used = [{"name": one["name"], "usage": {"cpu": value}} for one in pod["spec"]["containers"]]
+                items.append({"metadata": _reference(pod), "window": f"{WINDOW}s", "containers": used, **self._at})
+        return _ok({"kind": "PodMetricsList", "items": items})
 
     def _external(self, metric: str) -> Response:
         values = self.external.get(metric, [])

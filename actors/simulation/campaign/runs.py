@@ -33,7 +33,10 @@ from runtime.simulation.world import HotLoopError
 
 LOOK = 5.0  # seconds between two looks at whether it is
 LATE = 70.0  # seconds after the faults: an actor that hung last comes to 50 s later, and has a request on its way
-STALLED = 130.0  # … where these are planned: a silent watch is renewed 120 s after its last byte, as a call is given up
+STALLED = 170.0
+"""… where these are planned: a silent watch is renewed 120 s after its last byte, as a call is given up. An autoscaler
+that sees pods by it then looks at them some times, 15 s apart, before its status is what it stays.
+"""
 SILENT = {FaultKind.WATCH_STALLED, FaultKind.CALL_LOST, FaultKind.ANSWER_LOST}
 QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
 CONVERGES = "converges once faults have stopped"

@@ -68,13 +68,17 @@ class KeepsToItsBounds:
         self._clock, self._window = cluster.clock, window
         self._known: dict[str, dict[str, _Known]] = {}  # by process, and by the autoscaler's uid
         self._looking: dict[tuple[str, str, Key], str] = {}  # by process and target: uid of the autoscaler
+        self._incarnations: dict[str, int] = {}  # by process
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process):
                 self._known[process] = {}
-            case Admitted(process, name) if name == SENDER:
-                self._known[process] = {}
+                self._incarnations.pop(process, None)
+            case Admitted(process, name, incarnation) if name == SENDER:
+                if self._incarnations.get(process) != incarnation:  # else the dispatcher was restarted
+                    self._known[process] = {}
+                    self._incarnations[process] = incarnation
             case Submitted(process, system, submit) if submit.sender == SENDER:
                 self._submitted(process, system, submit, fail)
             case OutcomeReceived(process, _, sender, command, outcome) if sender == SENDER and command is not None:

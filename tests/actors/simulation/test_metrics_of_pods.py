@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from actors.simulation import SimulatedCluster
+from actors.simulation.metrics_server import metrics_server
+from protocols.objects import decode_object, name_of
 from protocols.resources import PODS
 from runtime.apiserver.kinds.aggregated import AGGREGATED
+from runtime.client.api import Request
 
 PAGE = Path(__file__).parents[3] / "docs" / "autoscaling.md"
 PODS_OF_ALL = "/apis/metrics.k8s.io/v1beta1/pods"
+PODS_OF_DEFAULT = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
 
 
 def test_the_test_of_the_page_passes(cluster: SimulatedCluster) -> None:
@@ -28,3 +32,14 @@ def test_another_server_serves_them_too(cluster: SimulatedCluster) -> None:
     assert cluster.request("GET", PODS_OF_ALL).status == 200
     cluster.restart_server()
     assert cluster.request("GET", PODS_OF_ALL).status == 200
+
+
+def test_a_test_may_say_what_containers_use(cluster: SimulatedCluster) -> None:
+    cluster.create(PODS, {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    cluster.merge(PODS, "default/web", {"status": {"phase": "Running"}}, subresource="status")
+    metrics = metrics_server(cluster)
+    metrics.cpu = lambda pod: "250m" if name_of(pod) == "web" else None
+    said = decode_object(metrics.answer(Request(method="GET", path=PODS_OF_DEFAULT)).body)
+    assert [(one["metadata"]["name"], one["containers"]) for one in said["items"]] == [
+        ("web", [{"name": "c", "usage": {"cpu": "250m"}}])
+    ]

@@ -1,10 +1,15 @@
-"""The trial of the horizontal pod autoscaler: its load comes and goes, users change what it may do, and its target."""
+"""The trial of the horizontal pod autoscaler: its load comes and goes, users change what it may do, and its target.
+
+The load is that of the target as a whole. An autoscaler is told of it by a metric of any type: by the load itself, or
+by what each of the pods that run has of it.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from actors.controllers.workloads.horizontal_pod_autoscaler.options import HorizontalPodAutoscalerOptions
@@ -12,21 +17,24 @@ from actors.engine.vitals import ManagerVitals
 from actors.reconciliation.actor_names import MANAGER, controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.autoscaling import KeepsToItsBounds
-from actors.simulation.metrics_server import EXTERNAL, metrics_server
+from actors.simulation.metrics_server import GROUPS, WINDOW, metrics_server
 from actors.simulation.trials.actions import create, merge, replace
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.settings import options_of
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads.actions import scale, workload
-from protocols.objects import Object, make_key, name_of
+from protocols.objects import Object, is_deleting, labels_of, make_key, name_of
+from protocols.pods import pod_facts
 from protocols.quantities import format_quantity
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, REPLICASETS
+from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, REPLICASETS
 
 BASE = "elastic"
+CONTAINER = "c"
 SHARE = 10  # of the load, that one replica is to have
 LOADS = (0, 1, 2, 3, 4, 6)  # replicas' worth: so far from each other that none is within the tolerance of another
 BOUNDS = ((1, 5), (1, 8), (2, 6), (3, 3), (2, 4))
 SIZES = (0, 1, 2, 5, 7)
+OF_THE_WHOLE = ("External", "Object")  # types of metrics that tell the load, and not what each pod has of it
 SECONDS_DOWN = 4.0  # for which the metrics cannot be had
 SECONDS_TO_LIST = 5.0  # and to read the scale and the metrics: the most, once nothing is disturbed
 CONTROLLER = "horizontal-pod-autoscaler-controller"
@@ -50,14 +58,29 @@ def _behavior(chance: random.Random) -> Object | None:
     }
 
 
+def _metric(chance: random.Random, name: str, reference: Object) -> Object:
+    """One of each type. Its value is the load, or the share of each pod."""
+    target = {"type": "AverageValue", "averageValue": str(SHARE)}
+    custom = {"metric": {"name": name}, "target": target}
+    kinds: dict[str, Object] = {
+        "external": custom,
+        "object": {**custom, "describedObject": reference},
+        "pods": custom,
+        "resource": {"name": "cpu", "target": target},
+        "containerResource": {"name": "cpu", "container": CONTAINER, "target": target},
+    }
+    kind = chance.choice(list(kinds))
+    return {"type": kind[0].upper() + kind[1:], kind: kinds[kind]}
+
+
 def _autoscaler(chance: random.Random, name: str) -> Object:
     lowest, highest = chance.choice(BOUNDS)
-    target = {"type": "AverageValue", "averageValue": str(SHARE)}
+    reference = {"apiVersion": REPLICASETS.api_version, "kind": REPLICASETS.kind, "name": name}
     spec: Object = {
-        "scaleTargetRef": {"apiVersion": REPLICASETS.api_version, "kind": REPLICASETS.kind, "name": name},
+        "scaleTargetRef": reference,
         "minReplicas": lowest,
         "maxReplicas": highest,
-        "metrics": [{"type": "External", "external": {"metric": {"name": name}, "target": target}}],
+        "metrics": [_metric(chance, name, reference)],
     }
     behavior = _behavior(chance)
     if behavior is not None:
@@ -111,16 +134,37 @@ def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
 
 def _load(at: float, name: str, replicas: int) -> Action:
     def do(cluster: SimulatedCluster) -> bool:
-        metrics_server(cluster).external[name] = [str(replicas * SHARE)]
+        served, load = metrics_server(cluster), str(replicas * SHARE)
+        served.external[name] = [load]
+        served.of_objects[name] = {f"{REPLICASETS.name} {name}": load}
+        served.of_pods[name] = served.cpu = partial(_share, cluster)
         return True
 
     return Action(at, f"the load of {name} is that of {replicas}", do)
 
 
+def _share(cluster: SimulatedCluster, pod: Object) -> str | None:
+    """What this pod has of the load of its workload: the pods that run and are not being deleted share it."""
+    app = labels_of(pod).get("app")
+    load = metrics_server(cluster).external.get(app or "")
+    if load is None or not _serves(pod):
+        return None
+    serving = [one for one in cluster.shown(PODS, NAMESPACE) if labels_of(one).get("app") == app and _serves(one)]
+    return f"{_in_thousandths(load) // len(serving)}m"
+
+
+def _serves(pod: Object) -> bool:
+    return pod_facts(pod).phase == "Running" and not is_deleting(pod)
+
+
+def _in_thousandths(load: list[str]) -> int:
+    return int(load[0]) * 1000
+
+
 def _metrics(at: float, *, down: bool) -> Action:
     def do(cluster: SimulatedCluster) -> bool:
         served = metrics_server(cluster)
-        (served.down.add if down else served.down.discard)(EXTERNAL)
+        (served.down.update if down else served.down.difference_update)(GROUPS)
         return True
 
     return Action(at, f"metrics are {'down' if down else 'up'}", do)
@@ -166,10 +210,25 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         has, wanted = replicas
         if has != wanted:
             yield f"autoscaler {name}: its target has {has} replicas, it should have {wanted}"
-        said, should = _said(autoscaler), _to_be_said(cluster, name, wanted)
+        said, should = _said(autoscaler), _to_be_said(cluster, autoscaler, wanted)
+        if _has_young_pods(cluster, autoscaler):
+            yield f"autoscaler {name}: pods that have just become ready do not count yet, or change what it recommends"
         for field, value in should.items():
             if said[field] != value:
                 yield f"autoscaler {name}: {field} is {said[field]}, it should be {value}"
+
+
+def _has_young_pods(cluster: SimulatedCluster, autoscaler: Object) -> bool:
+    """Whether a pod was ready too late for what it uses to be known at two looks, after all lower recommendations."""
+    spec = autoscaler["spec"]
+    (metric,) = spec["metrics"]
+    if metric["type"] in OF_THE_WHOLE:
+        return False
+    up = ((spec.get("behavior") or {}).get("scaleUp") or {}).get("stabilizationWindowSeconds") or 0
+    period = options_of(cluster)[HorizontalPodAutoscalerOptions].sync_period
+    latest = cluster.clock.now() - (WINDOW + up + 2 * (period + SECONDS_TO_LIST))
+    pods = [one for one in cluster.shown(PODS, NAMESPACE) if labels_of(one).get("app") == name_of(autoscaler)]
+    return any((pod_facts(pod).ready_since or 0.0) > latest for pod in pods)
 
 
 def _said(autoscaler: Object) -> Mapping[str, Any]:
@@ -181,24 +240,39 @@ def _said(autoscaler: Object) -> Mapping[str, Any]:
         "averages": [_average_in(one) for one in status.get("currentMetrics") or ()],
         "AbleToScale": conditions.get("AbleToScale"),
         "ScalingActive": conditions.get("ScalingActive"),
+        "ScalingLimited": conditions.get("ScalingLimited"),
     }
 
 
 def _average_in(metric: Object) -> str | None:
     """None of one that could not be had."""
-    average: str | None = ((metric.get("external") or {}).get("current") or {}).get("averageValue")
+    type: str = metric["type"]
+    of_type: Object = metric.get(type[:1].lower() + type[1:]) or {}
+    average: str | None = (of_type.get("current") or {}).get("averageValue")
     return average
 
 
-def _to_be_said(cluster: SimulatedCluster, name: str, wanted: int) -> Mapping[str, Any]:
-    """After a look at which there was nothing to do, so that the next one writes nothing."""
+def _to_be_said(cluster: SimulatedCluster, autoscaler: Object, wanted: int) -> Mapping[str, Any]:
+    """After a look at which there was nothing to do, so that the next one writes nothing.
+
+    Upstream rounds an average up that it gets from the load, and down one of what its pods have.
+    """
     counts = {"currentReplicas": wanted, "desiredReplicas": wanted}
     if wanted == 0:
         return {**counts, "averages": [], "AbleToScale": "SucceededGetScale", "ScalingActive": "ScalingDisabled"}
-    (load,) = metrics_server(cluster).external[name]
-    average = format_quantity(Decimal(-(-int(load) * 1000 // wanted)).scaleb(-3))
+    spec = autoscaler["spec"]
+    load = _in_thousandths(metrics_server(cluster).external[name_of(autoscaler)])
+    (metric,) = spec["metrics"]
+    thousandths = -(-load // wanted) if metric["type"] in OF_THE_WHOLE else load // wanted
+    average = format_quantity(Decimal(thousandths).scaleb(-3))
     said = {"averages": [average], "AbleToScale": "ReadyForNewScale", "ScalingActive": "ValidMetricFound"}
-    return {**counts, **said}
+    return {**counts, **said, "ScalingLimited": _limit(load // SHARE // 1000, spec["minReplicas"], spec["maxReplicas"])}
+
+
+def _limit(asked: int, lowest: int, highest: int) -> str:
+    if asked > highest:
+        return "TooManyReplicas"
+    return "TooFewReplicas" if asked < lowest else "DesiredWithinRange"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
