@@ -13,4 +13,5 @@ AUTOSCALERS_TOO = Setting(
     name="autoscalers",
     controllers=(*WORKLOADS, horizontal_pod_autoscaler.SPEC),
     options=lambda _scenario: given("--horizontal-pod-autoscaler-downscale-stabilization=40s"),
+    settled=400.0,  # down from 7 replicas, one in 45 s
 )

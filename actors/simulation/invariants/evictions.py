@@ -117,6 +117,7 @@ class EvictionsHaveACause:
                     if change.storage == PODS.plural:
                         self._committed(change)
             case Submitted(process, _, submit) if submit.sender == EVICTION:
+                self._views.look()  # an eviction rests on what was known as its pod was read, some writes before
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
                         self._deleted(process, submit.sender, command, fail)
@@ -141,7 +142,6 @@ class EvictionsHaveACause:
         if not no_execute(node):
             fail(f"{command.key} is evicted from {name}, which is not tainted")
             return
-        self._views.look()
         tainted = view.tainted.get(name)
         if tainted is None:
             return  # only what was read live says that it is
