@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.workloads.job.fields import FINALIZER, INDEX
+from actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, INDEX
 from actors.controllers.workloads.job.metrics import JobMetrics
 from actors.controllers.workloads.job.pods import JobPod
 from actors.controllers.workloads.job.reconciler import JobReconciler
@@ -70,6 +70,35 @@ def exited(code: int, *, container: str = "main", at: float = NOW - 1) -> Object
     return {"containerStatuses": [{"name": container, "state": state}]}
 
 
+def described(text: str) -> list[Object]:
+    """Pods in a few words each: "a: Failed #0 exit=3, Running Ready x2". Without a name they are p0, p1, and so on.
+
+    A phase comes first. #0: an index. failures=1: how often its index failed before. exit=3: its container has ended
+    with this code, as those of pods do that have ended, all of them long ago. restarts=2: of its container. Ready, or
+    any other condition: is True. untracked: without the finalizer. going: being deleted. x2: so many of them.
+    """
+    made: list[Object] = []
+    for one in text.split(", ") if text else ():
+        name, _, words = one.rpartition(": ")
+        phase, *said = words.split()
+        count = next((int(word[1:]) for word in said if word[0] == "x"), 1)
+        made += [_described(name or f"p{len(made) + i}", phase, said) for i in range(count)]
+    return made
+
+
+def _described(name: str, phase: str, said: Sequence[str]) -> Object:
+    numbers = dict(word.split("=") for word in said if "=" in word)
+    status: Object = {"conditions": [{"type": word, "status": "True"} for word in said if word[0].isupper()]}
+    if "exit" in numbers or phase in ("Failed", "Succeeded"):
+        status |= exited(int(numbers.get("exit", phase == "Failed")), at=0.0)
+    if "restarts" in numbers:
+        status |= {"containerStatuses": [{"name": "main", "restartCount": int(numbers["restarts"])}]}
+    index = next((word[1:] for word in said if word[0] == "#"), None)
+    counts = {FAILURE_COUNT: numbers["failures"]} if "failures" in numbers else {}
+    made = pod(name, phase, index=index, tracked="untracked" not in said, status=status, annotations=counts)
+    return going(made) if "going" in said else made
+
+
 class Scene:
     def __init__(self, shown: Object, some: Iterable[Object] = (), *, forgets_start: bool = True) -> None:
         self.bench = Bench({JOBS: [shown], PODS: some}, facts=SPEC.facts)
@@ -97,15 +126,22 @@ class Scene:
         tables = self.bench.tables
         return drive(self.reconciler, KEY, answer or self.accept, tables=tables, raises=raises, stop_after=stop_after)
 
+    def let_pods_go(self) -> None:
+        """The kubelets have stopped what is being deleted, and the watch has shown it all."""
+        self.bench.catch_up()
+        for entry in list(self.bench.tables[PODS].entries()):
+            if entry.facts.deleting and not entry.facts.finalizers:
+                self.bench.hide(PODS, entry.key)
+
     def accept(self, command: Command) -> Outcome:
-        """A deleted pod with a finalizer stays for its grace period; a list has what the watch has shown."""
+        """A deleted pod that runs or has a finalizer stays a while. A list has what the watch has shown."""
         if isinstance(command, List):
             found = [decode_object(entry.raw) for entry in self.bench.tables[PODS].entries()]
             return Done(encode_object({"metadata": {"resourceVersion": "100000"}, "items": found}))
         if not isinstance(command, Delete):
             return self.bench.accept(command)
         known = self.bench.tables[PODS].get(command.key)
-        if known is None or not finalizers_of(known):
+        if known is None or not (finalizers_of(known) or known["status"].get("phase") == "Running"):
             return self.bench.accept(command)
         entry = self.bench.tables[PODS].entry(command.key)
         assert entry is not None
@@ -122,13 +158,33 @@ class Scene:
     @property
     def conditions(self) -> list[tuple[str, str, str]]:
         """Type, status and reason of each."""
-        return [(one["type"], one["status"], one.get("reason", "")) for one in self.status.get("conditions", ())]
+        return [(one["type"], one["status"], one.get("reason", "")) for one in self._conditions]
+
+    @property
+    def _conditions(self) -> list[Object]:
+        return list(self.status.get("conditions", ()))
+
+    @property
+    def messages(self) -> list[tuple[str, str, str, str]]:
+        """Type, status, reason and message of each condition."""
+        return [(*seen, one.get("message", "")) for seen, one in zip(self.conditions, self._conditions, strict=True)]
+
+    @property
+    def numbers(self) -> Object:
+        """Compare with `numbers`."""
+        return numbers(**{name: value for name, value in self.status.items() if name in numbers()})
 
     @property
     def counts(self) -> tuple[int, int, int]:
         """Active, succeeded, failed."""
         status = self.status
         return status.get("active", 0), status.get("succeeded", 0), status.get("failed", 0)
+
+
+def numbers(**said: Any) -> Object:
+    """What a status counts; what is not said is 0, or empty. failedIndexes: None where indexes have no limits."""
+    none: Object = {"active": 0, "ready": 0, "terminating": 0, "succeeded": 0, "failed": 0}
+    return none | {"completedIndexes": "", "failedIndexes": None} | said
 
 
 def acts(driven: Driven) -> tuple[int, int, int]:

@@ -82,20 +82,6 @@ def test_with_a_policy_a_terminating_pod_is_waited_for() -> None:
     assert scene.status["terminating"] == 1
 
 
-@pytest.mark.parametrize(
-    ("limit", "restarts", "ends"),
-    [(1, (1,), True), (2, (1, 1), True), (3, (1, 1), False), (0, (0,), False), (0, (1,), True)],
-)
-def test_restarts_in_place_count_towards_the_limit(limit: int, restarts: tuple[int, ...], ends: bool) -> None:
-    there = [
-        pod(f"p{i}", "Running", status={"containerStatuses": [{"name": "main", "restartCount": count}]})
-        for i, count in enumerate(restarts)
-    ]
-    scene = Scene(job(parallelism=2, completions=5, backoffLimit=limit, restartPolicy="OnFailure"), there)
-    scene.sync()
-    assert (("FailureTarget", "True", "BackoffLimitExceeded") in scene.conditions) is ends
-
-
 def test_a_deadline_ends_it_and_is_waited_for() -> None:
     started = {"startTime": format_time(NOW - 4)}
     scene = Scene(job(activeDeadlineSeconds=10, completions=1, status=started), pods(Running=1))
@@ -163,6 +149,15 @@ def test_a_resumed_job_begins_anew() -> None:
 def test_one_that_others_manage_is_left_alone_and_counted_once() -> None:
     scene = Scene(job(managedBy="example.com/other"), pods(Succeeded=1))
     assert scene.sync().commands == scene.sync().commands == []
+
+
+@pytest.mark.parametrize("manager", [None, "kubernetes.io/job-controller"])
+def test_one_that_is_ours_is_brought_up_to_date(manager: str | None) -> None:
+    started = {"startTime": format_time(NOW), "active": 1, "ready": 1}
+    scene = Scene(job(parallelism=2, completions=2, managedBy=manager, status=started))
+    scene.sync()
+    counts = {"active": 2, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
+    assert scene.status == {**counts, "startTime": format_time(NOW)}
 
 
 def test_a_pod_that_has_just_succeeded_is_not_let_go() -> None:

@@ -50,15 +50,6 @@ def created_indexes(scene: Scene) -> list[int]:
     return [int(annotations_of(one)[INDEX]) for one in bodies(scene.sync(), Create)]
 
 
-def test_the_first_pending_indexes_are_created() -> None:
-    phases = {0: "Running", 2: "Succeeded", 3: "Pending", 4: "Succeeded", 5: "Succeeded"}
-    phases |= {7: "Succeeded", 8: "Succeeded", 9: "Succeeded"}
-    there = [pod(f"p{i}", phase, index=i) for i, phase in phases.items()]
-    scene = Scene(indexed(parallelism=8, completions=20), there)
-    assert created_indexes(scene) == [1, 6, 10, 11, 12, 13]
-    assert scene.status["completedIndexes"] == "2,4,5,7-9"
-
-
 def test_a_created_pod_knows_its_index() -> None:
     scene = Scene(indexed(parallelism=1))
     driven = scene.sync()
@@ -127,12 +118,6 @@ def test_a_failed_pod_is_counted_once_its_replacement_has_its_failures() -> None
     assert scene.counts == (1, 0, 1)
 
 
-def test_an_index_fails_by_itself() -> None:
-    scene = Scene(indexed(parallelism=1, **PER_INDEX), [failing("a", 0, 1)])
-    assert created_indexes(scene) == [1]
-    assert scene.status["failedIndexes"] == "0"
-
-
 def test_an_index_waits_for_its_own_backoff() -> None:
     there = [failing("a", 0, 0, at=NOW - 4), failing("b", 1, 0)]
     scene = Scene(indexed(parallelism=2, completions=2, **PER_INDEX), there)
@@ -143,31 +128,8 @@ def test_an_index_waits_for_its_own_backoff() -> None:
     assert driven.result.seconds == pytest.approx(6.0)
 
 
-def test_a_job_with_failed_indexes_fails_once_all_are_decided() -> None:
-    there = [failing("a", 0, 1), *(pod(f"p{i}", "Succeeded", index=i) for i in (1, 2))]
-    scene = Scene(indexed(**PER_INDEX), there)
-    scene.sync()
-    assert scene.conditions == [("FailureTarget", "True", "FailedIndexes"), ("Failed", "True", "FailedIndexes")]
-    assert (scene.status["failedIndexes"], scene.status["completedIndexes"]) == ("0", "1,2")
-
-
-def test_too_many_failed_indexes_end_it() -> None:
-    there = [failing("a", 0, 1), failing("b", 1, 1), pod("c", "Running", index=2)]
-    scene = Scene(indexed(maxFailedIndexes=1, **PER_INDEX), there)
-    scene.sync()
-    assert scene.conditions == [("FailureTarget", "True", "MaxFailedIndexesExceeded")]
-    assert (scene.counts, scene.status["terminating"]) == ((0, 0, 3), 1)
-
-
 def rules(code: int, action: str) -> Object:
     return {"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [code]}}]}
-
-
-def test_a_policy_fails_an_index_at_once() -> None:
-    shown = indexed(parallelism=1, podFailurePolicy=rules(3, "FailIndex"), **PER_INDEX)
-    scene = Scene(shown, [failing("a", 0, 0, code=3)])
-    scene.sync()
-    assert scene.status["failedIndexes"] == "0"
 
 
 def test_an_ignored_failure_is_handed_on_as_one() -> None:

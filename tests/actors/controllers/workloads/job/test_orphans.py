@@ -19,7 +19,7 @@ from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden
 from protocols.messages.watching import EventType
 from protocols.objects import Object, controller_of, encode_object
 from protocols.resources import JOBS, PODS
-from tests.actors.controllers.workloads.job.scene import KEY, UID, going, job, pod
+from tests.actors.controllers.workloads.job.scene import KEY, UID, Scene, going, job, pod
 
 ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
 OURS = Orphan(KEY, UID)
@@ -124,3 +124,19 @@ def test_what_one_pod_keeps_is_tried_again_and_the_others_are_let_go(outcome: Ou
     driven = release(OURS, [], [pod(name, "Failed") for name in "abc"], answer, raises=CommandFailed)
     assert len(driven.of(Patch)) == 3
     assert "default/a" in str(driven.error)
+
+
+def test_a_pod_of_a_job_that_someone_else_ends_loses_the_finalizer() -> None:
+    scene = Scene(job())
+    scene.sync()
+    scene.bench.catch_up()
+    [made] = scene.bench.tables[PODS].entries()
+    assert made.facts.finalizers
+    ended = job(status=ENDED)
+    scene.bench.show(JOBS, ended)
+    reconciler = OrphanReconciler(tables=scene.bench.tables)
+    for orphan in left_behind(change_of(ended), scene.bench.tables):
+        drive(reconciler, orphan, scene.accept, tables=scene.bench.tables)
+    [let_go] = scene.bench.tables[PODS].entries()
+    assert let_go.uid == made.uid
+    assert not let_go.facts.finalizers

@@ -1,0 +1,41 @@
+"""How a Job's conditions change.
+
+Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestEnsureJobConditions).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controllers.workloads.job.conditions import condition, with_status
+from actors.simulation.driving import NOW
+from protocols.objects import Object
+
+
+def suspended(status: str, reason: str, ago: float = 0.0) -> Object:
+    return condition("Suspended", reason, "", status=status, now=NOW - ago)
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "left"),
+    [
+        ([], ("True", "a"), [("True", "a")]),
+        ([], ("False", "a"), None),
+        ([("True", "a")], ("True", "b"), [("True", "b")]),
+        ([("True", "a")], ("False", "a"), [("False", "a")]),
+        ([("False", "a")], ("True", "a"), [("True", "a")]),
+        ([("True", "a")], ("True", "a"), None),
+    ],
+)
+def test_a_condition_is_added_or_takes_the_place_of_the_one_before(
+    known: list[tuple[str, str]], new: tuple[str, str], left: list[tuple[str, str]] | None
+) -> None:
+    """left: None where nothing changes."""
+    other = condition("FailureTarget", "x", "", now=NOW)
+    before = [*(suspended(*one, ago=60) for one in known), other]
+    found = with_status(before, suspended(*new))
+    if left is None:
+        assert found is None
+    else:
+        expected = [suspended(*one) for one in left]
+        assert found == ([*expected, other] if known else [other, *expected])

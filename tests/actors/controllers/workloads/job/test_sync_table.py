@@ -1,0 +1,235 @@
+"""One sync of a Job without indexes: what it creates, deletes and counts.
+
+Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestControllerSyncJob), with the gates
+that are on by default. Those about expectations are left out: we have none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.simulation.driving import NOW, bodies
+from protocols.messages.commands import Command, Create, Patch
+from protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
+from protocols.objects import Object
+from protocols.resources import PODS
+from protocols.times import format_time
+from tests.actors.controllers.workloads.job.endings import (
+    RESUMED,
+    SUSPENDED,
+    Conditions,
+    complete,
+    failed,
+    will_fail,
+)
+from tests.actors.controllers.workloads.job.scene import Scene, acts, described, exited, job, numbers, pod
+
+Acts = tuple[int, int, int]  # pods created, pods deleted, finalizers removed
+
+
+def spec(parallelism: int, completions: int | None, **more: Any) -> Object:
+    """completions: None where any success is enough."""
+    return {"parallelism": parallelism, "completions": completions, **more}
+
+
+def check(scene: Scene, does: Acts, left: Object, conditions: Conditions) -> None:
+    driven = scene.sync()
+    assert acts(driven) == does
+    assert scene.numbers == left
+    assert scene.messages == conditions
+    assert all("hostname" not in made["spec"] for made in bodies(driven, Create))
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "does", "left"),
+    [
+        (spec(2, 5), "", (2, 0, 0), numbers(active=2)),
+        (spec(2, None), "", (2, 0, 0), numbers(active=2)),
+        (spec(0, 5), "", (0, 0, 0), numbers()),
+        (spec(2, 5), "Pending x2", (0, 0, 0), numbers(active=2)),
+        (spec(3, 5), "Running, Running Ready x2", (0, 0, 0), numbers(active=3, ready=2)),
+        (spec(2, None), "Running x2", (0, 0, 0), numbers(active=2)),
+        (spec(2, 5), "Running, Succeeded", (1, 0, 1), numbers(active=2, succeeded=1)),
+        (spec(2, None), "Running", (1, 0, 0), numbers(active=2)),
+        (spec(2, 5), "Running x2, Succeeded x2", (0, 0, 2), numbers(active=2, succeeded=2)),
+        (spec(2, None), "Running, Succeeded", (0, 0, 1), numbers(active=1, succeeded=1)),
+    ],
+)
+def test_pods_are_created_until_enough_run(asked: Object, there: str, does: Acts, left: Object) -> None:
+    check(Scene(job(**asked), described(there)), does, left, [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "does", "left"),
+    [
+        (spec(2, 5), "Running x3", (0, 1, 1), numbers(active=2, terminating=1)),
+        (spec(2, 5), "Running Ready x3", (0, 1, 1), numbers(active=2, ready=2, terminating=1)),
+        (spec(2, 5), "Running x10", (0, 8, 8), numbers(active=2, terminating=8)),
+        (spec(3, 4), "Running x3, Succeeded x2", (0, 1, 3), numbers(active=2, succeeded=2, terminating=1)),
+    ],
+)
+def test_pods_beyond_those_that_are_wanted_go(asked: Object, there: str, does: Acts, left: Object) -> None:
+    check(Scene(job(**asked), described(there)), does, left, [])
+
+
+WAITS = {"podReplacementPolicy": "Failed"}
+AT_ONCE = {"podReplacementPolicy": "TerminatingOrFailed"}
+NO_RULES: Object = {"podFailurePolicy": {"rules": []}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "does", "left"),
+    [
+        (spec(2, 5), "Running, Succeeded, Failed", (1, 0, 2), numbers(active=2, succeeded=1, failed=1)),
+        (spec(2, 5), "Running, Failed", (1, 0, 1), numbers(active=2, failed=1)),
+        (
+            spec(1, None, **WAITS),
+            "Running, Failed, Running going",
+            (0, 0, 1),
+            numbers(active=1, failed=1, terminating=1),
+        ),
+        (
+            spec(1, None, **AT_ONCE),
+            "Running, Failed, Running going",
+            (0, 0, 2),
+            numbers(active=1, failed=2, terminating=1),
+        ),
+        (spec(1, 1), "Running, Failed, Running going", (0, 0, 2), numbers(active=1, failed=2, terminating=1)),
+        (spec(1, 1, **WAITS), "Running x2, Running going x4", (0, 1, 1), numbers(active=1, terminating=5)),
+        (spec(1, 1, **NO_RULES), "Running x2, Running going x4", (0, 1, 1), numbers(active=1, terminating=5)),
+    ],
+)
+def test_failed_and_terminating_pods_are_replaced_as_the_policy_says(
+    asked: Object, there: str, does: Acts, left: Object
+) -> None:
+    check(Scene(job(**asked), described(there)), does, left, [])
+
+
+SUCCESS = pod("done", "Succeeded", status=exited(0, at=NOW))
+
+
+@pytest.mark.parametrize(
+    ("asked", "beside", "does", "left"),
+    [
+        (spec(1, 1), [], (0, 0, 1), numbers(failed=1)),
+        (spec(1, 2), [SUCCESS], (1, 0, 2), numbers(active=1, succeeded=1, failed=1)),
+        (spec(2, 5), described("Running"), (0, 0, 1), numbers(active=1, failed=1)),  # upstream says 0, though one runs
+    ],
+)
+def test_after_a_failure_pods_are_created_later(asked: Object, beside: list[Object], does: Acts, left: Object) -> None:
+    failure = pod("failed", "Failed", status=exited(1, at=NOW - 1))
+    check(Scene(job(**asked), [failure, *beside]), does, left, [])
+
+
+BY_HAND = [("FailureTarget", "False", "ByHand", "tried"), ("SuccessCriteriaMet", "False", "ByHand", "tried")]
+
+
+@pytest.mark.parametrize("by_hand", BY_HAND)
+def test_a_condition_that_is_false_ends_nothing(by_hand: tuple[str, str, str, str]) -> None:
+    said = dict(zip(("type", "status", "reason", "message"), by_hand, strict=True))
+    known = {"active": 1, "startTime": format_time(NOW), "conditions": [said]}
+    check(Scene(job(status=known), described("Running Ready")), (0, 0, 0), numbers(active=1, ready=1), [by_hand])
+
+
+def test_failures_that_are_counted_are_not_counted_again() -> None:
+    known = {"active": 1, "failed": 1, "startTime": format_time(NOW)}
+    scene = Scene(job(**spec(1, 1), status=known), described("Running"))
+    check(scene, (0, 0, 0), numbers(active=1, failed=1), [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "does", "left", "conditions"),
+    [
+        (spec(2, 5), "Succeeded x5", (0, 0, 5), numbers(succeeded=5), complete("CompletionsReached")),
+        (spec(2, 5), "Succeeded x7", (0, 0, 7), numbers(succeeded=7), complete("CompletionsReached")),
+        (spec(2, None), "Succeeded x2", (0, 0, 2), numbers(succeeded=2), complete("CompletionsReached")),
+        (
+            spec(2, None),
+            "Succeeded, Failed",
+            (0, 0, 2),
+            numbers(succeeded=1, failed=1),
+            complete("CompletionsReached"),
+        ),
+        (
+            spec(2, 3, backoffLimit=0),
+            "Running Ready x2, Failed",
+            (0, 2, 3),
+            numbers(failed=3, terminating=2),
+            will_fail("BackoffLimitExceeded"),
+        ),
+    ],
+)
+def test_enough_successes_or_too_many_failures_end_it(
+    asked: Object, there: str, does: Acts, left: Object, conditions: Conditions
+) -> None:
+    check(Scene(job(**asked), described(there)), does, left, conditions)
+
+
+DELETED = {"deletionTimestamp": format_time(NOW - 5)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "does", "left", "conditions"),
+    [
+        (spec(2, 5), "Pending, Running, Succeeded", (0, 0, 3), numbers(active=2, succeeded=1), []),
+        (spec(2, 5, backoffLimit=0), "Failed", (0, 0, 1), numbers(failed=1), failed("BackoffLimitExceeded")),
+        (spec(2, 4, suspend=True), "Running x2", (0, 0, 2), numbers(active=2), []),
+    ],
+)
+def test_a_job_that_is_being_deleted_only_counts(
+    asked: Object, there: str, does: Acts, left: Object, conditions: Conditions
+) -> None:
+    check(Scene(job(**asked, meta=DELETED), described(there)), does, left, conditions)
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_a_suspended_job_deletes_its_pods(ready: bool) -> None:
+    scene = Scene(job(**spec(2, 4, suspend=True)), described("Running Ready x2" if ready else "Running x2"))
+    check(scene, (0, 2, 2), numbers(terminating=2), SUSPENDED)
+    assert "startTime" not in scene.status
+
+
+def test_a_resumed_job_creates_its_pods() -> None:
+    asleep = dict(zip(("type", "status", "reason", "message"), SUSPENDED[0], strict=True))
+    scene = Scene(job(**spec(2, 4), status={"conditions": [asleep]}))
+    check(scene, (2, 0, 0), numbers(active=2), RESUMED)
+    assert scene.status["startTime"] == format_time(NOW)
+
+
+@pytest.mark.parametrize(
+    ("there", "does", "left", "uncounted"),
+    [
+        ("Running, done: Succeeded", (1, 0, 1), numbers(active=1), {"succeeded": ["uid-of-done"]}),
+        ("Running, bad: Failed", (1, 0, 1), numbers(active=1), {"failed": ["uid-of-bad"]}),
+        ("Running x3", (0, 0, 1), numbers(active=3), {}),
+    ],
+)
+def test_what_the_server_refuses_is_neither_done_nor_counted(
+    there: str, does: Acts, left: Object, uncounted: Object
+) -> None:
+    """All writes of pods."""
+    scene = Scene(job(**spec(2, 5)), described(there))
+
+    def answer(command: Command) -> Outcome:
+        is_of_a_pod = isinstance(command, Create | Patch) and command.resource == PODS.id
+        return Forbidden("not allowed") if is_of_a_pod else scene.accept(command)
+
+    assert acts(scene.sync(answer, raises=CommandFailed)) == does
+    assert scene.numbers == left
+    assert scene.status["uncountedTerminatedPods"] == uncounted
+
+
+def test_pods_that_a_quota_leaves_room_for_are_counted() -> None:
+    """They are created in batches of 1, 2, 4 and 8."""
+    scene = Scene(job(**spec(100, 200)))
+    room = iter(range(10))
+
+    def answer(command: Command) -> Outcome:
+        if isinstance(command, Create) and next(room, None) is None:
+            return Forbidden("exceeded quota")
+        return scene.accept(command)
+
+    assert acts(scene.sync(answer, raises=CommandFailed)) == (15, 0, 0)
+    assert scene.numbers == numbers(active=10)
