@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -22,13 +23,18 @@ from protocols.objects import Object
 from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from protocols.times import format_time
 from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Metrics
+from runtime.metrics.registry import Family, Histogram, Metrics, Series
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import PERIOD, external
 
 KEY = "default/web"
 LONG_AGO = format_time(NOW - 1000)
 SCALE = {"spec": {"replicas": 1}, "status": {"replicas": 1, "selector": "app=web"}}
 QUEUE = external({"averageValue": "10"})  # 30 wait in it
+TARGETS = (
+    ("apps", "deployments", "Deployment"),
+    ("apps", "replicasets", "ReplicaSet"),
+    ("", "replicationcontrollers", "ReplicationController"),
+)
 
 
 def autoscaler(*metrics: Object, **spec: Any) -> Object:
@@ -46,18 +52,35 @@ def pod(**container: Any) -> Object:
     return {"metadata": meta, "spec": {"containers": containers}, "status": status}
 
 
-class Scene:
-    """A Deployment `web`, whose pod uses 100m. refusals: outcomes of writes, by their subresource."""
+def usual(fetch: Fetch) -> Outcome:
+    """What the metrics APIs say of the one pod, and of the queue."""
+    used = {"metadata": {"name": "p"}, "timestamp": LONG_AGO, "containers": [{"name": "c", "usage": {"cpu": "100m"}}]}
+    return Done(orjson.dumps({"items": [{"value": "30"}] if "external" in fetch.path else [used]}))
 
-    def __init__(self, shown: Object, *pods: Object, scale: Object = SCALE) -> None:
+
+class Scene:
+    """A workload `web`, a Deployment whose pod uses 100m.
+
+    scale: as it is read, or why it cannot be. measured: what the metrics APIs say. refusals: outcomes of writes, by
+    their subresource; first: of the first ones only.
+    """
+
+    def __init__(
+        self,
+        shown: Object,
+        *pods: Object,
+        scale: Object | Outcome = SCALE,
+        measured: Callable[[Fetch], Outcome] = usual,
+        scales_to_zero: bool = False,
+        tolerates: bool = True,
+    ) -> None:
         self.bench = Bench({HORIZONTAL_POD_AUTOSCALERS: [shown], PODS: pods or [pod()]})
         self.registry = Metrics()
         self.refusals: dict[str, Outcome] = {}
-        self._scale = {"metadata": {"name": "web", "namespace": "default", "resourceVersion": "1"}, **scale}
+        self.first: dict[str, list[Outcome]] = {}
+        self.scale, self.measured = scale, measured
         served, clock = ServedKinds(), self.bench.clock
-        served.follow(
-            [ServedResource(group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True)]
-        )
+        served.follow([_served(*target) for target in TARGETS])
         sources = Sources(
             pods=self.bench.tables[PODS],
             apis=MetricsApis(served=served, clock=clock, period=PERIOD),
@@ -70,13 +93,13 @@ class Scene:
             clock=clock,
             log=quiet_log(),
             monitor=Monitor(self.registry),
-            settings=Settings(PERIOD, 300.0, 0.1, scales_to_zero=False, tolerates=True),
+            settings=Settings(PERIOD, 300.0, 0.1, scales_to_zero=scales_to_zero, tolerates=tolerates),
             served=served,
             sources=sources,
         )
 
-    def look(self, *, raises: type[Exception] | None = None) -> Driven:
-        return drive(self.autoscaling, KEY, self._answer, tables=self.bench.tables, raises=raises)
+    def look(self, key: str = KEY, *, raises: type[Exception] | None = None) -> Driven:
+        return drive(self.autoscaling, key, self._answer, tables=self.bench.tables, raises=raises)
 
     @property
     def status(self) -> Object:
@@ -87,15 +110,31 @@ class Scene:
         found = find_condition(self.status.get("conditions"), type_) or {}
         return found.get("status", ""), found.get("reason", ""), found.get("message", "")
 
+    def shown(self, family: Family) -> dict[tuple[str, ...], float]:
+        """The values of its series, by their labels; of a histogram: how many observations."""
+        found = next((series for one, series in self.registry.collect() if one == family), [])
+        return {labels: _value(series) for labels, series in found}
+
     def _answer(self, command: Command) -> Outcome:
         match command:
-            case Fetch(path=path):
-                usage = {"name": "c", "usage": {"cpu": "100m"}}
-                used = {"metadata": {"name": "p"}, "timestamp": LONG_AGO, "containers": [usage]}
-                return Done(orjson.dumps({"items": [{"value": "30"}] if "external" in path else [used]}))
+            case Fetch():
+                return self.measured(command)
+            case Update(subresource=subresource) if self.first.get(subresource):
+                return self.first[subresource].pop(0)
             case Update(subresource=subresource) if subresource in self.refusals:
                 return self.refusals[subresource]
             case Get(subresource="scale"):
-                return Done(orjson.dumps(self._scale))
+                if not isinstance(self.scale, dict):
+                    return self.scale
+                meta = {"name": "web", "namespace": "default", "resourceVersion": "1"}
+                return Done(orjson.dumps({"metadata": meta, **self.scale}))
             case _:
                 return self.bench.accept(command)
+
+
+def _served(group: str, plural: str, kind: str) -> ServedResource:
+    return ServedResource(group=group, version="v1", plural=plural, kind=kind, namespaced=True)
+
+
+def _value(series: Series) -> float:
+    return sum(series.counts) if isinstance(series, Histogram) else series.value

@@ -10,7 +10,6 @@ import pytest
 from actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
 from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Refused, ServerFailure
 from protocols.objects import Object
-from runtime.metrics.registry import Counter, Family, Gauge
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import external
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import QUEUE, Scene, autoscaler
 
@@ -18,19 +17,13 @@ WHY = "external metric queue(nil) above target"
 STATUS = b'{"kind": "Status"}'
 
 
-def shown(scene: Scene, family: Family) -> dict[tuple[str, ...], float]:
-    """The values of its series, by their labels."""
-    found = dict(next((series for one, series in scene.registry.collect() if one == family), ()))
-    return {labels: series.value for labels, series in found.items() if isinstance(series, Counter | Gauge)}
-
-
 def test_what_scales_up_is_counted() -> None:
     scene = Scene(autoscaler())
     assert scene.look().events == [("Normal", "SuccessfulRescale", f"New size: 3; reason: {WHY}")]
-    assert shown(scene, of.RECONCILIATIONS) == {("scale_up", "none"): 1}
-    assert shown(scene, of.COMPUTATIONS) == {("scale_up", "none", "External"): 1}
-    assert shown(scene, of.DESIRED_REPLICAS) == {("default", "web"): 3}
-    assert shown(scene, of.AUTOSCALERS) == {(): 1}
+    assert scene.shown(of.RECONCILIATIONS) == {("scale_up", "none"): 1}
+    assert scene.shown(of.COMPUTATIONS) == {("scale_up", "none", "External"): 1}
+    assert scene.shown(of.DESIRED_REPLICAS) == {("default", "web"): 3}
+    assert scene.shown(of.AUTOSCALERS) == {(): 1}
 
 
 @pytest.mark.parametrize(
@@ -48,8 +41,8 @@ def test_whose_fault_it_was_is_counted(
 ) -> None:
     scene = Scene(autoscaler(**spec))
     scene.look()
-    assert shown(scene, of.RECONCILIATIONS) == {reconciled: 1}
-    assert computed is None or shown(scene, of.COMPUTATIONS)[computed] == 1
+    assert scene.shown(of.RECONCILIATIONS) == {reconciled: 1}
+    assert computed is None or scene.shown(of.COMPUTATIONS)[computed] == 1
 
 
 def test_a_scale_that_may_not_be_written_is_said() -> None:
@@ -62,7 +55,7 @@ def test_a_scale_that_may_not_be_written_is_said() -> None:
     assert (scene.status["currentReplicas"], scene.status["desiredReplicas"]) == (1, 0)
     assert scene.status["currentMetrics"][0]["external"]["current"] == {"averageValue": "30"}
     assert "lastScaleTime" not in scene.status
-    assert shown(scene, of.RECONCILIATIONS) == {("none", "internal"): 1}
+    assert scene.shown(of.RECONCILIATIONS) == {("none", "internal"): 1}
 
 
 @pytest.mark.parametrize("outcome", [Conflict("changed", STATUS), ServerFailure("broken", STATUS)])
@@ -73,7 +66,7 @@ def test_a_status_that_cannot_be_written_is_an_event(outcome: Conflict | ServerF
     assert [reason for _, reason, _ in driven.events] == ["SuccessfulRescale", "FailedUpdateStatus"]
     assert driven.events[-1][2] == outcome.message
     assert driven.result is not None  # it is looked at again a period later
-    assert shown(scene, of.RECONCILIATIONS) == {("scale_up", "internal"): 1}
+    assert scene.shown(of.RECONCILIATIONS) == {("scale_up", "internal"): 1}
 
 
 def test_an_autoscaler_that_goes_while_it_is_looked_at_is_no_failure() -> None:
@@ -86,25 +79,3 @@ def test_what_was_never_sent_is_no_event() -> None:
     scene = Scene(autoscaler())
     scene.refusals["scale"] = Refused("fenced")
     assert scene.look(raises=CommandFailed).events == []
-
-
-@pytest.mark.parametrize(
-    ("selector", "event", "reason", "message"),
-    [
-        ("", "SelectorRequired", "InvalidSelector", "the HPA target's scale is missing a selector"),
-        (
-            "a in (",
-            "InvalidSelector",
-            "InvalidSelector",
-            "couldn't convert selector into a corresponding internal selector object: ",
-        ),
-    ],
-)
-def test_a_selector_that_is_none_is_said(selector: str, event: str, reason: str, message: str) -> None:
-    scene = Scene(autoscaler(), scale={"spec": {"replicas": 1}, "status": {"replicas": 1, "selector": selector}})
-    reasons = [one for _, one, _ in scene.look().events]
-    assert reasons == [event, "FailedComputeMetricsReplicas"]
-    said = scene.said("ScalingActive")
-    assert said[:2] == ("False", reason)
-    assert said[2].startswith(message)
-    assert scene.status["currentMetrics"] is None

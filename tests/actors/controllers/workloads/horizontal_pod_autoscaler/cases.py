@@ -1,0 +1,312 @@
+"""Scenes in few words: metrics, values, a letter for each pod; what one look is to do, and what it did.
+
+    Case("ready", cpu(30), (300, 500, 700), size=3, end=5, percent=50)
+
+is a target of three ready pods that each ask for a CPU, an autoscaler for 30 % of it, and a look that makes them five.
+
+Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
+from actors.simulation.driving import NOW
+from protocols.late_methods import dataclass
+from protocols.messages.commands import Fetch, Update
+from protocols.messages.outcomes import Done, Outcome, ServerFailure
+from protocols.objects import Object, decode_object
+from protocols.resources import HORIZONTAL_POD_AUTOSCALERS
+from protocols.times import format_time
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import KEY, LONG_AGO, Scene, autoscaler
+
+WENT_WRONG = ServerFailure("something went wrong", b'{"kind": "Status"}')
+DESCRIBED = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}
+READ = "the HPA controller was able to get the target's current scale"
+UNREAD = "the HPA controller was unable to get the target's current scale: {why}"
+UNKNOWN = "the HPA was unable to compute the replica count: {why}"
+REASONS = {  # of conditions: the type, the status, the message
+    "SucceededGetScale": ("AbleToScale", "True", READ),
+    "FailedGetScale": ("AbleToScale", "False", UNREAD),
+    "SucceededRescale": ("AbleToScale", "True", "the HPA controller was able to update the target scale to {end}"),
+    "FailedUpdateScale": ("AbleToScale", "False", "the HPA controller was unable to update the target scale: {why}"),
+    "ReadyForNewScale": ("AbleToScale", "True", "recommended size matches current size"),
+    "ScaleDownStabilized": (
+        "AbleToScale",
+        "True",
+        "recent recommendations were higher than current one, applying the highest recent recommendation",
+    ),
+    "ValidMetricFound": (
+        "ScalingActive",
+        "True",
+        "the HPA was able to successfully calculate a replica count from {metric}",
+    ),
+    "ScalingDisabled": (
+        "ScalingActive",
+        "False",
+        "scaling is disabled since the replica count of the target is zero",
+    ),
+    **{f"FailedGet{type_}Metric": ("ScalingActive", "False", UNKNOWN) for type_ in ("Resource", "Pods", "Object")},
+    "FailedGetExternalMetric": ("ScalingActive", "False", UNKNOWN),
+    "InvalidMetricSourceType": ("ScalingActive", "False", UNKNOWN),
+    "InvalidSelector": ("ScalingActive", "False", "{why}"),
+    "AmbiguousSelector": ("ScalingActive", "False", "{why}"),
+    "DesiredWithinRange": ("ScalingLimited", "False", "the desired count is within the acceptable range"),
+    "TooManyReplicas": (
+        "ScalingLimited",
+        "True",
+        "the desired replica count is more than the maximum replica count",
+    ),
+    "TooFewReplicas": ("ScalingLimited", "True", "the desired replica count is less than the minimum replica count"),
+    "ScaleUpLimit": (
+        "ScalingLimited",
+        "True",
+        "the desired replica count is increasing faster than the maximum scale rate",
+    ),
+    "ScaledToZero": ("ScaledToZero", "True", "the HPA controller scaled the workload to zero"),
+    "NotScaledToZero": ("ScaledToZero", "False", "the HPA controller did not scale the workload to zero"),
+}
+
+
+class Metric(NamedTuple):
+    """name: as messages have it."""
+
+    spec: Object
+    name: str
+
+
+def cpu(percent: int, container: str = "") -> Metric:
+    target = {"type": "Utilization", "averageUtilization": percent}
+    if not container:
+        spec = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+        return Metric(spec, "cpu resource utilization (percentage of request)")
+    source = {"name": "cpu", "container": container, "target": target}
+    spec = {"type": "ContainerResource", "containerResource": source}
+    return Metric(spec, "cpu container resource utilization (percentage of request)")
+
+
+def used(resource: str, value: str) -> Metric:
+    """An average of a resource."""
+    source = {"name": resource, "target": {"type": "AverageValue", "averageValue": value}}
+    return Metric({"type": "Resource", "resource": source}, f"{resource} resource")
+
+
+def each(value: str) -> Metric:
+    """An average of the pods."""
+    source = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": value}}
+    return Metric({"type": "Pods", "pods": source}, "pods metric qps")
+
+
+def about_other(value: str) -> Metric:
+    """A metric of another object, its value."""
+    source = {"describedObject": DESCRIBED, "metric": {"name": "qps"}, "target": {"type": "Value", "value": value}}
+    return Metric({"type": "Object", "object": source}, "Deployment metric qps")
+
+
+def about_other_each(value: str) -> Metric:
+    """As about_other, shared by the pods. Upstream calls it external."""
+    target = {"type": "AverageValue", "averageValue": value}
+    source = {"describedObject": DESCRIBED, "metric": {"name": "qps"}, "target": target}
+    return Metric({"type": "Object", "object": source}, "external metric qps(nil)")
+
+
+def outside(value: str) -> Metric:
+    return _external({"type": "Value", "value": value})
+
+
+def outside_each(value: str) -> Metric:
+    return _external({"type": "AverageValue", "averageValue": value})
+
+
+def _external(target: Object) -> Metric:
+    source = {"metric": {"name": "qps", "selector": {}}, "target": target}
+    all_of_it = "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{},}"
+    return Metric({"type": "External", "external": source}, f"external metric qps({all_of_it})")
+
+
+ODD = Metric({"type": "CheddarCheese"}, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What there is, and what is to become of it.
+
+    values: thousandths: of pods in turn, of series, or of the object. size, end: of the target, before and after.
+    pods: r: ready; u: not ready, as ever since it started; h: ready, started just now; H: neither ready nor old; f:
+    failed; d: being deleted; "": all ready, as many as size; "-": none. asks: thousandths of a CPU, of pods in turn;
+    the last goes for the rest. reported: status.replicas of the target, if they are not size. known: it was looked at
+    before, and nothing was recommended lately; else size was. broken: the APIs that fail. zeroes, tolerates: feature
+    gates. was: the reasons of the conditions before.
+
+    but: conditions that are not as usual; only: all that there are. percent: the utilization that is reported, if it
+    matters. warned: the reasons of warnings. fault: of the look. computed: (action, error, type), of each metric. why:
+    in messages.
+    """
+
+    about: str
+    metrics: Metric | tuple[Metric, ...]
+    values: tuple[int, ...] = ()
+    size: int = 3
+    end: int = 3
+    pods: str = ""
+    asks: tuple[int, ...] = (1000,)
+    bounds: tuple[int, int] = (2, 6)
+    reported: int | None = None
+    kind: str = "Deployment"
+    behavior: Object | None = None
+    known: bool = False
+    broken: tuple[str, ...] = ()
+    zeroes: bool = False
+    tolerates: bool = True
+    was: tuple[str, ...] = ()
+    but: str = ""
+    only: str | None = None
+    percent: int | None = None
+    warned: str = ""
+    fault: str = "none"
+    computed: tuple[tuple[str, str, str], ...] | None = None
+    why: str = ""
+
+    def __str__(self) -> str:
+        return self.about.replace(" ", "-")
+
+    @property
+    def listed(self) -> tuple[Metric, ...]:
+        return (self.metrics,) if isinstance(self.metrics, Metric) else self.metrics
+
+
+def expected(case: Case) -> Object:
+    change = case.end - case.size
+    action = str(of.action_of(change))
+    usual = f"{'SucceededRescale' if change else 'ReadyForNewScale'} ValidMetricFound DesiredWithinRange"
+    reasons = f"{usual} {case.but}" if case.only is None else case.only
+    facts = {"end": case.end, "why": case.why, "metric": case.listed[0].name}
+    said = {}
+    for reason in reasons.split():
+        type_, status, message = REASONS[reason]
+        said[type_] = (status, reason, message.format(**facts))
+    usually = [(action, "none", metric.spec["type"]) for metric in case.listed]
+    found: Object = {
+        "written": [case.end] if change else [],
+        "sizes": (case.size, case.end),
+        "said": said,
+        "rescaled": [f"New size: {case.end}; reason: {_reason(case)}"] if change else [],
+        "warned": case.warned.split(),
+        "reconciled": {(action, case.fault): 1},
+        "computed": dict.fromkeys(usually if case.computed is None else case.computed, 1),
+    }
+    return found if case.percent is None else {**found, "percent": case.percent}
+
+
+def _reason(case: Case) -> str:
+    if case.size > case.bounds[1]:
+        return "Current number of replicas above Spec.MaxReplicas"
+    if 0 < case.size < case.bounds[0]:
+        return "Current number of replicas below Spec.MinReplicas"
+    return f"{case.listed[0].name} above target" if case.end > case.size else "All metrics below target"
+
+
+def scene_of(case: Case) -> Scene:
+    rules = {} if case.behavior is None else {"behavior": case.behavior}
+    reference = {"apiVersion": "v1" if case.kind == "ReplicationController" else "apps/v1", "kind": case.kind}
+    specs = [metric.spec for metric in case.listed]
+    lowest, highest = case.bounds
+    spec = {"scaleTargetRef": {**reference, "name": "web"}, "minReplicas": lowest, "maxReplicas": highest, **rules}
+    shown = autoscaler(*specs, **spec)
+    before = [{"type": REASONS[one][0], "status": REASONS[one][1], "reason": one} for one in case.was]
+    sizes = {"currentReplicas": case.size, "desiredReplicas": case.size}
+    shown["status"] = {**sizes, "lastScaleTime": format_time(NOW), "conditions": before}  # no pause follows from that
+    letters = case.pods or "r" * case.size
+    pods = [_pod(number, letter, case.asks) for number, letter in enumerate(letters) if letter != "-"]
+    scale = {
+        "spec": {"replicas": case.size},
+        "status": {"replicas": case.size if case.reported is None else case.reported, "selector": "app=web"},
+    }
+    scene = Scene(
+        shown,
+        *pods or [_pod(0, "r", case.asks, app="other")],
+        scale=scale,
+        measured=lambda fetch: _measured(fetch, case),
+        scales_to_zero=case.zeroes,
+        tolerates=case.tolerates,
+    )
+    if case.known:
+        look_in_vain(scene, ago=400)
+    return scene
+
+
+def look_in_vain(scene: Scene, *, ago: float) -> None:
+    """A look so many seconds ago that measured nothing: all that is left of it is what was recommended then."""
+    shown = scene.bench.tables[HORIZONTAL_POD_AUTOSCALERS].get(KEY)
+    measured, scene.measured = scene.measured, lambda _: WENT_WRONG
+    scene.bench.clock.advance(-ago)
+    scene.look()
+    scene.bench.clock.advance(ago)
+    scene.bench.show(HORIZONTAL_POD_AUTOSCALERS, shown)
+    scene.measured = measured
+    scene.registry.clear()
+
+
+def looked(case: Case, scene: Scene | None = None) -> Object:
+    """What a look does."""
+    scene = scene or scene_of(case)
+    driven = scene.look()
+    scales = [decode_object(one.body) for one in driven.of(Update) if one.subresource == "scale"]
+    status = scene.status
+    found: Object = {
+        "written": [scale["spec"]["replicas"] for scale in scales],
+        "sizes": (status["currentReplicas"], status["desiredReplicas"]),
+        "said": {one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]},
+        "rescaled": [message for _, reason, message in driven.events if reason == "SuccessfulRescale"],
+        "warned": [reason for type_, reason, _ in driven.events if type_ == "Warning"],
+        "reconciled": scene.shown(of.RECONCILIATIONS),
+        "computed": scene.shown(of.COMPUTATIONS),
+    }
+    return found if case.percent is None else {**found, "percent": _percent(status)}
+
+
+def _percent(status: Object) -> Any:
+    current = status["currentMetrics"][0]
+    return next(each["current"]["averageUtilization"] for each in current.values() if isinstance(each, dict))
+
+
+def _pod(number: int, letter: str, asks: tuple[int, ...], app: str = "web") -> Object:
+    meta = {"name": f"p{number}", "namespace": "default", "labels": {"app": app}}
+    if letter == "d":
+        meta["deletionTimestamp"] = LONG_AGO
+    since = format_time(NOW) if letter in "hH" else LONG_AGO
+    condition = {"type": "Ready", "status": "True" if letter in "rh" else "False", "lastTransitionTime": since}
+    status = {"phase": "Failed" if letter == "f" else "Running", "startTime": since, "conditions": [condition]}
+    half = {"requests": {"cpu": f"{asks[min(number, len(asks) - 1)] // 2}m"}}
+    containers = [{"name": name, "resources": half} for name in "ab"]
+    return {"metadata": meta, "spec": {"containers": containers}, "status": status}
+
+
+def _measured(fetch: Fetch, case: Case) -> Outcome:
+    _, _, group, *rest = fetch.path.split("/")
+    if group in case.broken:
+        return WENT_WRONG
+    now = {"timestamp": format_time(NOW)}
+    named = list(enumerate(case.values))
+    if group == "metrics.k8s.io":
+        items = [{**now, "metadata": {"name": f"p{i}"}, "window": "60s", "containers": _usage(v)} for i, v in named]
+    elif group == "custom.metrics.k8s.io" and not rest:
+        return Done(orjson.dumps({"preferredVersion": {"version": "v1beta2"}}))
+    elif rest[-2] == "*":
+        items = [{**now, "describedObject": {"name": f"p{i}"}, "value": f"{value}m"} for i, value in named]
+    elif group == "custom.metrics.k8s.io":
+        assert rest[-3:] == ["deployments.apps", "other", "qps"]
+        items = [{**now, "value": f"{case.values[0]}m"}]
+    else:
+        items = [{**now, "value": f"{value}m"} for value in case.values]
+    return Done(orjson.dumps({"items": items}))
+
+
+def _usage(value: int) -> list[Object]:
+    """The same of each resource."""
+    halves = {"a": value // 2, "b": value - value // 2}
+    resources = ("cpu", "memory", "custom-resource")
+    return [{"name": name, "usage": dict.fromkeys(resources, f"{half}m")} for name, half in halves.items()]

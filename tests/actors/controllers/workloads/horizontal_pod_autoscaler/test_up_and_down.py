@@ -1,0 +1,184 @@
+"""One look at an autoscaler whose target is too small or too large, case by case.
+
+Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestScaleUp… and TestScaleDown…
+but for those about zero, TestNoBackoffUpscale…, TestUpscaleCap…, TestMinReplicas… and the like).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from protocols.objects import Object
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
+    ODD,
+    Case,
+    about_other,
+    about_other_each,
+    cpu,
+    each,
+    expected,
+    looked,
+    outside,
+    outside_each,
+)
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import AT_ONCE
+
+EXTERNAL = "external.metrics.k8s.io"
+
+
+def up_by(percent: int, window: int = 0, period: int = 60) -> Object:
+    """Down as the server has it where nothing is said."""
+    policies = [{"type": "Percent", "value": percent, "periodSeconds": period}]
+    up = {"stabilizationWindowSeconds": window, "policies": policies}
+    return {"scaleUp": up, "scaleDown": {"policies": AT_ONCE["policies"]}}
+
+
+UP = [
+    Case("a ReplicationController", cpu(30), (300, 500, 700), size=3, end=5, kind="ReplicationController"),
+    Case("a Deployment", cpu(30), (300, 500, 700), size=3, end=5, kind="Deployment", percent=50),
+    Case("a ReplicaSet", cpu(30), (300, 500, 700), size=3, end=5, kind="ReplicaSet", percent=50),
+    Case("one container", cpu(30, "a"), (300, 500, 700), size=3, end=5),
+    Case("one pod", cpu(50), (200,), asks=(200,), size=1, end=2, bounds=(1, 5), percent=100),
+    Case("one pod unready", cpu(30), (300, 500, 700), pods="urr", size=3, end=4, percent=60),
+    Case("one pod starts", cpu(30), (300, 500, 700), pods="hrr", size=3, end=4, percent=60),
+    Case("failed pods", cpu(30), (500, 700), pods="rrff", size=2, end=4, percent=60),
+    Case("deleted pods", cpu(30), (500, 700), pods="rrdd", size=2, end=4, percent=60),
+    Case("pods", each("15"), (20_000, 10_000, 30_000), size=3, end=4),
+    Case("pods, at most five", each("15"), (20_000, 10_000, 30_000), end=4, bounds=(1, 5)),
+    Case("pods, one starts", each("15"), (50_000, 10_000, 30_000), pods="rrH", size=3, end=6),
+    Case(
+        "pods, two start unready",
+        each("15"),
+        (50_000, 15_000, 30_000),
+        pods="HrH",
+        size=3,
+        end=6,
+        but="TooManyReplicas",
+    ),
+    Case("pods, two start", each("15"), (50_000, 15_000, 30_000), pods="hrh", size=3, end=6, but="TooManyReplicas"),
+    Case("an object", about_other("15"), (20_000,), size=3, end=4),
+    Case("an object, for each pod", about_other_each("10"), (40_000,), size=3, end=4),
+    Case("external", outside("6666m"), (8600,), size=3, end=4),
+    Case("external, for each pod", outside_each("2222m"), (8600,), size=3, end=4),
+    Case(
+        "of two metrics the larger",
+        (cpu(10), each("15")),
+        (20_000, 10_000, 30_000),
+        size=3,
+        end=5,
+        bounds=(1, 5),
+        but="TooManyReplicas",
+    ),
+    Case(
+        "one metric of no known type",
+        (cpu(30), ODD),
+        (300, 400, 500),
+        size=3,
+        end=4,
+        percent=40,
+        warned="InvalidMetricSourceType",
+        fault="internal",
+        computed=(("scale_up", "none", "Resource"), ("none", "spec", "CheddarCheese")),
+    ),
+    Case(
+        "one metric that fails",
+        (cpu(30), outside("100m")),
+        (300, 400, 500),
+        size=3,
+        end=4,
+        percent=40,
+        broken=(EXTERNAL,),
+        warned="FailedGetExternalMetric",
+        fault="internal",
+        computed=(("scale_up", "none", "Resource"), ("none", "internal", "External")),
+    ),
+    Case(
+        "the most",
+        cpu(90),
+        (8000, 9500, 1000),
+        asks=(900, 1000, 1100),
+        size=3,
+        end=5,
+        bounds=(2, 5),
+        but="TooManyReplicas",
+    ),
+    Case(
+        "samples of pods that are gone",
+        cpu(100),
+        (4000, 9500, 3000, 7000, 3200, 2000),
+        size=4,
+        end=6,
+        percent=587,
+        but="TooManyReplicas",
+    ),
+    Case(
+        "as fast as it may",
+        cpu(10),
+        (100, 200, 300),
+        asks=(100,),
+        size=3,
+        end=24,
+        bounds=(1, 100),
+        behavior=up_by(700),
+        but="ScaleUpLimit",
+    ),
+    Case(
+        "as fast as it may, and the most",
+        cpu(10),
+        (100, 200, 300),
+        asks=(100,),
+        size=3,
+        end=20,
+        bounds=(1, 20),
+        behavior=up_by(700),
+        but="TooManyReplicas",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", UP, ids=str)
+def test_up(case: Case) -> None:
+    assert looked(case) == expected(case)
+
+
+FIVE = (100, 300, 500, 250, 250)
+DOWN = [
+    Case("of a ReplicationController", cpu(50), FIVE, size=5, end=3, percent=28, kind="ReplicationController"),
+    Case("one container", cpu(50, "b"), FIVE, size=5, end=3),
+    Case("rules for up alone", cpu(50), FIVE, size=5, end=3, percent=28, behavior=up_by(100, 30, 15)),
+    Case("pods", each("20"), (12_000,) * 5, size=5, end=3),
+    Case("an object", about_other("20"), (12_000,), size=5, end=3),
+    Case("an object, for each pod", about_other_each("20"), (60_000,), size=5, end=3),
+    Case("external", outside("14400m"), (8600,), size=5, end=3),
+    Case("external, for each pod", outside_each("3"), (8600,), size=5, end=3),
+    Case("unready pods", cpu(50), FIVE, pods="rrruu", size=5, end=2, percent=30),
+    Case("pods that start", cpu(50), FIVE, pods="rrrhh", size=5, end=2, percent=30),
+    Case("failed pods", cpu(50), FIVE, pods="rrrrrff", size=5, end=3, percent=28),
+    Case("deleted pods", cpu(50), FIVE, pods="rrrrrdd", size=5, end=3, percent=28),
+    Case("no sample of two pods", cpu(100), (400, 95), size=4, end=3),
+    Case("three pods are not there", cpu(50), (200,), asks=(200,), pods="r", size=4, end=2, bounds=(1, 5)),
+    Case(
+        "the least", cpu(90), (10, 95, 10), asks=(900, 1000, 1100), size=3, end=2, bounds=(2, 5), but="TooFewReplicas"
+    ),
+    Case("idle", cpu(90), (0, 0, 0), asks=(900, 1000, 1100), size=3, end=2, bounds=(2, 5), but="TooFewReplicas"),
+    Case("idle, to zero", cpu(90), (0, 0, 0), asks=(900, 1000, 1100), size=3, end=0, bounds=(0, 5)),
+    Case(
+        "just beyond the tolerance",
+        cpu(56),
+        (150,) * 10,
+        asks=(400, 200, 310, 290, 302, 298, 301, 299, 300, 300),
+        size=10,
+        end=9,
+        bounds=(0, 1000),
+        percent=50,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", DOWN, ids=str)
+def test_down_once_nothing_else_was_recommended_for_a_while(case: Case) -> None:
+    """At most five minutes ago; what is above the most goes at once."""
+    case = replace(case, known=True)
+    assert looked(case) == expected(case)

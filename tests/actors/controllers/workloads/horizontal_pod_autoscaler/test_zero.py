@@ -1,0 +1,97 @@
+"""To zero and from there, with the feature gate HPAScaleToZero and without it, case by case.
+
+An autoscaler scales up from zero only what it scaled to zero, by metrics that say something where no pods are. Whoever
+else scales to zero switches the autoscaler off.
+
+Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (…Zero…).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
+    ODD,
+    Case,
+    about_other,
+    cpu,
+    expected,
+    looked,
+    outside,
+)
+
+OFF = "SucceededGetScale ScalingDisabled"
+BY_US = ("ScaledToZero",)
+FROM_ZERO = Case("", about_other("15"), (20_000,), size=0, end=0, bounds=(0, 6))
+
+WITH_THE_GATE = [
+    replace(FROM_ZERO, about="up", was=BY_US, end=2, but="NotScaledToZero"),
+    replace(
+        FROM_ZERO,
+        about="up for what would be within the tolerance",
+        metrics=about_other("1"),
+        values=(1000,),
+        was=BY_US,
+        end=1,
+        but="NotScaledToZero",
+    ),
+    replace(
+        FROM_ZERO,
+        about="up to a least that was raised",
+        values=(10_000,),
+        was=BY_US,
+        bounds=(2, 6),
+        end=2,
+        but="TooFewReplicas NotScaledToZero",
+    ),
+    replace(FROM_ZERO, about="not by us", only=OFF, computed=()),
+    Case(
+        "no metric that says something there",
+        (cpu(30), ODD),
+        (300, 400, 500),
+        size=0,
+        end=0,
+        bounds=(0, 6),
+        only=OFF,
+        computed=(),
+    ),
+    Case("by hand, where the least is one", cpu(50), size=0, end=0, bounds=(1, 6), only=OFF, computed=()),
+    Case("down by an object", about_other("20"), (0,), size=5, end=0, bounds=(0, 6), known=True, but="ScaledToZero"),
+    Case("down by an external", outside("14400m"), (0,), size=5, end=0, bounds=(0, 6), known=True, but="ScaledToZero"),
+    Case("elsewhere", cpu(30), (300, 500, 700), end=5, bounds=(1, 6), was=BY_US, but="NotScaledToZero"),
+]
+WITHOUT_IT = [
+    replace(FROM_ZERO, about="not up", was=BY_US, only=OFF, computed=()),
+    replace(FROM_ZERO, about="not up, for little", values=(1000,), was=BY_US, only=OFF, computed=()),
+    replace(FROM_ZERO, about="not up to a least that was raised", bounds=(2, 6), was=BY_US, only=OFF, computed=()),
+    replace(FROM_ZERO, about="not by us", only=OFF, computed=()),
+    Case(
+        "no metric that says something there",
+        (cpu(30), ODD),
+        (300, 400, 500),
+        size=0,
+        end=0,
+        bounds=(0, 6),
+        only=OFF,
+        computed=(),
+    ),
+    Case("by hand, where the least is one", cpu(50), size=0, end=0, bounds=(1, 6), only=OFF, computed=()),
+    Case("by hand, where the least is three", cpu(90), size=0, end=0, bounds=(3, 5), only=OFF, computed=()),
+    Case("down by an object", about_other("20"), (0,), size=5, end=0, bounds=(0, 6), known=True),
+    Case("down by an external", outside("14400m"), (0,), size=5, end=0, bounds=(0, 6), known=True),
+    Case("elsewhere", cpu(30), (300, 500, 700), end=5, bounds=(1, 6), was=BY_US),
+]
+
+
+@pytest.mark.parametrize("case", WITH_THE_GATE, ids=str)
+def test_with_the_gate(case: Case) -> None:
+    case = replace(case, zeroes=True)
+    assert looked(case) == expected(case)
+
+
+@pytest.mark.parametrize("case", WITHOUT_IT, ids=str)
+def test_without_it(case: Case) -> None:
+    """What is left of a condition ScaledToZero goes at the next chance."""
+    assert looked(case) == expected(case)
