@@ -42,6 +42,7 @@ def indexes(failed: str, completed: str = "", /, **more: Any) -> Object:
         (2, {}, "Failed #0 failures=1", indexes("0", active=1, failed=1)),
         (2, on_3("FailIndex"), "Failed #0 failures=0 exit=3", indexes("0", active=1, failed=1)),
         (2, on_3("Ignore"), "Failed #0 failures=0 exit=3", indexes("", active=2)),
+        (3, {"maxFailedIndexes": 1}, "Failed #0 failures=1", indexes("0", active=2, failed=1)),
         (
             3,
             {"status": {"failedIndexes": "0", "completedIndexes": "1"}},

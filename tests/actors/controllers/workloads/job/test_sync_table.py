@@ -191,9 +191,10 @@ def test_a_suspended_job_deletes_its_pods(ready: bool) -> None:
     assert "startTime" not in scene.status
 
 
-def test_a_resumed_job_creates_its_pods() -> None:
+@pytest.mark.parametrize("started", [{}, {"startTime": format_time(NOW - 60)}])
+def test_a_resumed_job_creates_its_pods_and_begins_anew(started: Object) -> None:
     asleep = dict(zip(("type", "status", "reason", "message"), SUSPENDED[0], strict=True))
-    scene = Scene(job(**spec(2, 4), status={"conditions": [asleep]}))
+    scene = Scene(job(**spec(2, 4), status={"conditions": [asleep], **started}))
     check(scene, (2, 0, 0), numbers(active=2), RESUMED)
     assert scene.status["startTime"] == format_time(NOW)
 

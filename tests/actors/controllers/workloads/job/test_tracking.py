@@ -6,99 +6,18 @@ TestGetNewFinshedPods), with the gates that are on by default.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from actors.controllers.workloads.job import metrics as of
-from actors.controllers.workloads.job.backoff import Failures
 from actors.controllers.workloads.job.conditions import condition
-from actors.controllers.workloads.job.counting import Counting, Ending
-from actors.controllers.workloads.job.fields import job_spec, job_status
-from actors.controllers.workloads.job.memory import Memory
-from actors.controllers.workloads.job.metrics import JobMetrics
-from actors.controllers.workloads.job.observing import Observed, observe
-from actors.controllers.workloads.job.pods import JobPod
-from actors.controllers.workloads.job.syncs import Sync
-from actors.controllers.workloads.job.writing import running_pods
-from actors.simulation.driving import NOW, Driven, drive_steps
+from actors.simulation.driving import NOW
 from protocols.messages.commands import Command, Patch, Update
-from protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
-from protocols.objects import Object, is_deleting
-from protocols.resources import JOBS, PODS
-from runtime.logs.standard_log import quiet_log
-from tests.actors.controllers.workloads.job.scene import KEY, UID, Scene, acts, described, job, written
+from protocols.objects import Object
+from tests.actors.controllers.workloads.job.scene import Scene, acts, described, job, written
+from tests.actors.controllers.workloads.job.steps import Track, finished_pods, said, uncounted
 
 SUCCEEDS = condition("SuccessCriteriaMet", "", "", now=NOW - 60)
 FAILS = condition("FailureTarget", "", "", now=NOW - 60)
 FAILED = condition("Failed", "", "", now=NOW)
-
-
-class Track:
-    """One step of a sync: the counting of what it has observed. end: the condition with which the Job ends."""
-
-    def __init__(
-        self, status: Object, pods: str, *, end: Object | None = None, going: bool = False, **spec: Any
-    ) -> None:
-        self.end = end
-        self.scene = Scene(job(), described(pods))
-        running = running_pods(self.scene.bench.tables[PODS], UID)
-        counts = {"active": running.active, "ready": running.ready, "terminating": running.terminating}
-        meta = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {}
-        self.scene.bench.show(JOBS, job(status=counts | status, meta=meta, **spec))
-
-    @property
-    def observed(self) -> Observed:
-        pods, shown = self.scene.bench.tables[PODS], self.scene.bench.tables[JOBS].get(KEY)
-        assert shown is not None
-        return observe(
-            uid=UID,
-            spec=job_spec(dict(shown)),
-            status=job_status(dict(shown["status"])),
-            pods=[JobPod(entry, pods.object_of) for entry in pods.entries()],
-            is_going=is_deleting(dict(shown)),
-        )
-
-    def run(self, refused: type[Command] | None = None) -> Driven:
-        """refused: what the server allows nobody."""
-        tables, clock, observed = self.scene.bench.tables, self.scene.bench.clock, self.observed
-        entry = tables[JOBS].entry(KEY)
-        assert entry is not None
-        sync = Sync(entry, dict(tables[JOBS].object_of(entry)), Memory(UID, Failures(of=UID)))
-        metrics = JobMetrics(self.scene.registry)
-        counting = Counting(pods=tables[PODS], clock=clock, metrics=metrics, log=quiet_log())
-        ending = Ending(observed, self.end, observed.status.conditions, None, ())
-
-        def answer(command: Command) -> Outcome:
-            is_refused = refused is not None and isinstance(command, refused)
-            return Forbidden("not allowed") if is_refused else self.scene.accept(command)
-
-        raises = None if refused is None else CommandFailed
-        running = counting.track(sync, ending, Failures(of=UID))
-        return drive_steps(running, answer, tables=tables, raises=raises)
-
-
-def said(status: Object) -> str:
-    """The counting part of a status in one line."""
-    uncounted = status["uncountedTerminatedPods"]
-    waiting = [
-        f"{name}: {'+'.join(map(_short, uncounted[name]))}" for name in ("succeeded", "failed") if name in uncounted
-    ]
-    indexes = [status[name] and f"indexes {status[name]}" for name in ("completedIndexes",) if name in status]
-    failed = [f"failed indexes '{status['failedIndexes']}'"] if "failedIndexes" in status else []
-    types = [one["type"] for one in status["conditions"]] if "conditions" in status else []
-    counts = f"{status.get('succeeded', 0)}/{status.get('failed', 0)}"
-    return "; ".join([counts, *waiting, *indexes, *failed, *types])
-
-
-def _short(uid: str) -> str:
-    return uid.removeprefix("uid-of-")
-
-
-def uncounted(succeeded: str = "", failed: str = "") -> Object:
-    """uncountedTerminatedPods with pods of these names, each a letter."""
-    uids = {"succeeded": succeeded, "failed": failed}
-    return {"uncountedTerminatedPods": {name: [f"uid-of-{one}" for one in names] for name, names in uids.items()}}
 
 
 def check(track: Track, released: int, writes: list[str], finished: tuple[int, int]) -> None:
@@ -106,10 +25,7 @@ def check(track: Track, released: int, writes: list[str], finished: tuple[int, i
     driven = track.run()
     assert acts(driven) == (0, 0, released)
     assert list(map(said, written(driven))) == writes
-    mode = "Indexed" if track.observed.spec.is_indexed else "NonIndexed"
-    series = dict(next((values for one, values in track.scene.registry.collect() if one == of.PODS_FINISHED), ()))
-    seen = {labels: value.value for labels, value in series.items()}
-    assert tuple(seen.get((mode, result), 0) for result in ("succeeded", "failed")) == finished
+    assert finished_pods(track) == finished
 
 
 @pytest.mark.parametrize(
@@ -287,6 +203,12 @@ def test_a_failure_waits_for_the_pod_that_takes_its_place(
     check(track, released, writes, finished)
 
 
+def test_what_is_not_refused_is_counted_all_the_same() -> None:
+    track = Track({}, "a: Succeeded, b: Succeeded, c: Failed")
+    driven = track.run(Patch, but={"default/b"})
+    assert list(map(said, written(driven))) == ["0/0; succeeded: a+b; failed: c", "1/0; succeeded: a; failed: c"]
+
+
 def test_no_more_than_500_pods_are_uncounted_at_once() -> None:
     track = Track(uncounted("", "ab"), "Succeeded x500, b: Failed")
     driven = track.run()
@@ -301,6 +223,15 @@ def test_no_more_than_500_pods_are_uncounted_at_once() -> None:
 def test_no_more_than_500_indexes_are_counted_at_once() -> None:
     there = ", ".join(f"Succeeded #{index}" for index in range(501))
     check(Track({}, there, completionMode="Indexed", completions=501), 500, ["500/0; indexes 0-499"], (500, 0))
+
+
+def test_a_job_does_not_end_before_the_last_is_counted() -> None:
+    scene = Scene(job(parallelism=2, completions=501), described("Succeeded x501"))
+    driven = scene.sync()
+    assert driven.result is not None
+    assert said(scene.status) == "500/0; SuccessCriteriaMet"
+    scene.sync()
+    assert said(scene.status) == "501/0; SuccessCriteriaMet; Complete"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""The part of a sync that writes what is counted, by itself: of a status and pods that are as a table has them."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from actors.controllers.workloads.job import metrics as of
+from actors.controllers.workloads.job.backoff import Failures
+from actors.controllers.workloads.job.counting import Counting, Ending
+from actors.controllers.workloads.job.fields import job_spec, job_status
+from actors.controllers.workloads.job.memory import Memory
+from actors.controllers.workloads.job.metrics import JobMetrics
+from actors.controllers.workloads.job.observing import Observed, observe
+from actors.controllers.workloads.job.pods import JobPod
+from actors.controllers.workloads.job.syncs import Sync
+from actors.controllers.workloads.job.writing import running_pods
+from actors.simulation.driving import Driven, drive_steps
+from protocols.messages.commands import Command
+from protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
+from protocols.objects import Key, Object, is_deleting
+from protocols.resources import JOBS, PODS
+from runtime.logs.standard_log import quiet_log
+from runtime.metrics.registry import Counter
+from tests.actors.controllers.workloads.job.scene import KEY, UID, Scene, described, job
+
+
+class Track:
+    """end: the condition with which the Job ends. going: it is being deleted."""
+
+    def __init__(
+        self, status: Object, pods: str, *, end: Object | None = None, going: bool = False, **spec: Any
+    ) -> None:
+        self.end = end
+        self.scene = Scene(job(), described(pods))
+        running = running_pods(self.scene.bench.tables[PODS], UID)
+        counts = {"active": running.active, "ready": running.ready, "terminating": running.terminating}
+        meta = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {}
+        self.scene.bench.show(JOBS, job(status=counts | status, meta=meta, **spec))
+
+    @property
+    def observed(self) -> Observed:
+        pods, shown = self.scene.bench.tables[PODS], self.scene.bench.tables[JOBS].get(KEY)
+        assert shown is not None
+        return observe(
+            uid=UID,
+            spec=job_spec(dict(shown)),
+            status=job_status(dict(shown["status"])),
+            pods=[JobPod(entry, pods.object_of) for entry in pods.entries()],
+            is_going=is_deleting(dict(shown)),
+        )
+
+    def run(self, refused: type[Command] | None = None, *, but: Container[Key] = ()) -> Driven:
+        """refused: what the server does not allow. but: keys of those that may be written."""
+        tables, clock, observed = self.scene.bench.tables, self.scene.bench.clock, self.observed
+        entry = tables[JOBS].entry(KEY)
+        assert entry is not None
+        sync = Sync(entry, dict(tables[JOBS].object_of(entry)), Memory(UID, Failures(of=UID)))
+        metrics = JobMetrics(self.scene.registry)
+        counting = Counting(pods=tables[PODS], clock=clock, metrics=metrics, log=quiet_log())
+        ending = Ending(observed, self.end, observed.status.conditions, None, ())
+
+        def answer(command: Command) -> Outcome:
+            is_refused = refused is not None and isinstance(command, refused) and getattr(command, "key", "") not in but
+            return Forbidden("not allowed") if is_refused else self.scene.accept(command)
+
+        raises = None if refused is None else CommandFailed
+        running = counting.track(sync, ending, Failures(of=UID))
+        return drive_steps(running, answer, tables=tables, raises=raises)
+
+
+def said(status: Object) -> str:
+    """The counting part of a status in one line."""
+    uncounted = status["uncountedTerminatedPods"]
+    waiting = [
+        f"{name}: {'+'.join(map(_short, uncounted[name]))}" for name in ("succeeded", "failed") if name in uncounted
+    ]
+    indexes = [f"indexes {status['completedIndexes']}"] if "completedIndexes" in status else []
+    failed = [f"failed indexes '{status['failedIndexes']}'"] if "failedIndexes" in status else []
+    types = [one["type"] for one in status.get("conditions", ())]
+    counts = f"{status.get('succeeded', 0)}/{status.get('failed', 0)}"
+    return "; ".join([counts, *waiting, *indexes, *failed, *types])
+
+
+def _short(uid: str) -> str:
+    return uid.removeprefix("uid-of-")
+
+
+def uncounted(succeeded: str = "", failed: str = "") -> Object:
+    """uncountedTerminatedPods with pods of these names, each a letter."""
+    uids = {"succeeded": succeeded, "failed": failed}
+    return {"uncountedTerminatedPods": {name: [f"uid-of-{one}" for one in names] for name, names in uids.items()}}
+
+
+def finished_pods(track: Track) -> tuple[float, float]:
+    """How many the metrics count as succeeded, as failed."""
+    series = dict(next((values for one, values in track.scene.registry.collect() if one == of.PODS_FINISHED), ()))
+    counts = {labels[1]: one.value for labels, one in series.items() if isinstance(one, Counter)}
+    return counts.get("succeeded", 0), counts.get("failed", 0)
