@@ -1,7 +1,8 @@
 """How fast an autoscaler scales, as tables.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestConvertDesiredReplicasWithRules,
-TestNormalizeDesiredReplicas, TestScalingWithRules, TestStoreScaleEvents, TestNormalizeDesiredReplicasWithBehavior).
+TestNormalizeDesiredReplicas, TestNormalizeDesiredReplicasWithBehavior, TestCalculateScaleUpLimit…,
+TestCalculateScaleDownLimit…); test_policies.py has the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     Behavior,
     Bounds,
     Policy,
-    Recommendation,
     Rules,
     ScaleEvent,
     behavior_of,
@@ -25,30 +25,17 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     stabilized_by,
     up_limit,
 )
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.histories import NOW, ago, percent, pods, said
 
-NOW = 10_000.0
 ALL_AT_ONCE = Rules(0, "Max", (Policy(True, 100, 15),))
-
-
-def pods(value: int, period: float = 60) -> Policy:
-    return Policy(False, value, period)
-
-
-def percent(value: int, period: float = 60) -> Policy:
-    return Policy(True, value, period)
-
-
-def ago(*changes: tuple[int, float]) -> tuple[ScaleEvent, ...]:
-    return tuple(ScaleEvent(by, NOW - seconds) for by, seconds in changes)
-
-
-def said(*recommendations: tuple[int, float]) -> tuple[Recommendation, ...]:
-    return tuple(Recommendation(replicas, NOW - seconds) for replicas, seconds in recommendations)
 
 
 @pytest.mark.parametrize(
     ("current", "desired", "bounds", "end", "reason"),
     [
+        (5, 7, (3, 8), 7, "DesiredWithinRange"),
+        (3, 1, (2, 8), 2, "TooFewReplicas"),
+        (20, 1000, (1, 10), 10, "TooManyReplicas"),
         (2, 0, (1, 10), 1, "TooFewReplicas"),
         (1, 0, (0, 10), 0, "DesiredWithinRange"),
         (20, 18, (1, 10), 10, "TooManyReplicas"),
@@ -71,6 +58,9 @@ def test_without_behavior_it_at_most_doubles(
         ((), 5, 5, [5]),
         (((4, 120), (5, 60)), 3, 5, [4, 5, 3]),
         (((4, 120), (5, 60)), 7, 7, [4, 5, 7]),
+        (((1, 120), (2, 60)), 3, 3, [1, 2, 3]),
+        (((10, 600), (9, 540)), 3, 3, [3]),  # upstream keeps the first, and does not ask for it
+        (((10, 600), (4, 60), (5, 120), (9, 540)), 3, 5, [4, 5, 3]),
         (((6, 301), (5, 60)), 3, 5, [5, 3]),
         (((6, 400), (9, 301)), 3, 3, [3]),
         (((6, 300),), 3, 6, [6, 3]),
@@ -85,26 +75,43 @@ def test_without_behavior_nothing_goes_below_what_was_recommended_lately(
     assert [one.replicas for one in remembers] == kept
 
 
+OLD = ((10, 600), (9, 540))
+
+
 @pytest.mark.parametrize(
-    ("up", "down", "before", "current", "proposal", "end", "reason"),
+    ("up", "down", "before", "current", "proposal", "end", "reason", "kept"),
     [
-        (0, 0, (), 5, 100, 100, "ReadyForNewScale"),
-        (0, 0, (), 100, 5, 5, "ReadyForNewScale"),
-        (300, 0, ((4, 120), (5, 60)), 1, 7, 4, "ScaleUpStabilized"),
-        (300, 0, ((4, 301), (9, 60)), 1, 7, 7, "ReadyForNewScale"),
-        (0, 300, ((4, 120), (5, 60)), 100, 3, 5, "ScaleDownStabilized"),
-        (0, 300, ((9, 301), (5, 60)), 100, 3, 5, "ScaleDownStabilized"),
-        (300, 300, ((3, 180),), 2, 1, 2, "ScaleDownStabilized"),
-        (300, 300, ((1, 180),), 2, 3, 2, "ScaleUpStabilized"),
-        (60, 300, ((4, 120),), 2, 5, 5, "ReadyForNewScale"),
+        (0, 0, (), 5, 100, 100, "ReadyForNewScale", [100]),
+        (0, 0, (), 100, 5, 5, "ReadyForNewScale", [5]),
+        (0, 180, ((4, 120), (5, 60)), 100, 3, 5, "ScaleDownStabilized", [4, 5, 3]),
+        (300, 0, ((4, 120), (5, 60)), 1, 7, 4, "ScaleUpStabilized", [4, 5, 7]),
+        (300, 0, ((1, 120), (2, 60)), 100, 3, 3, "ReadyForNewScale", [1, 2, 3]),
+        (0, 300, ((4, 120), (5, 60)), 1, 3, 3, "ReadyForNewScale", [4, 5, 3]),
+        (0, 0, OLD, 100, 3, 3, "ReadyForNewScale", [3]),  # upstream keeps the first, and does not ask for it
+        (0, 0, OLD, 1, 100, 100, "ReadyForNewScale", [100]),  # the same
+        (0, 180, (*OLD, (4, 60), (5, 120)), 100, 3, 5, "ScaleDownStabilized", [4, 5, 3]),  # the same
+        (300, 0, ((10, 6000), (6, 60), (5, 120), (9, 180)), 1, 100, 5, "ScaleUpStabilized", [6, 5, 9, 100]),
+        (300, 300, ((2, 6000), (3, 180)), 2, 1, 2, "ScaleDownStabilized", [3, 1]),
+        (300, 300, ((2, 6000), (1, 180)), 2, 3, 2, "ScaleUpStabilized", [1, 3]),
+        (300, 0, ((4, 301), (9, 60)), 1, 7, 7, "ReadyForNewScale", [9, 7]),
+        (0, 300, ((9, 301), (5, 60)), 100, 3, 5, "ScaleDownStabilized", [5, 3]),
+        (60, 300, ((4, 120),), 2, 5, 5, "ReadyForNewScale", [4, 5]),
     ],
 )
 def test_with_behavior_it_moves_only_where_both_windows_force_it_to(
-    up: float, down: float, before: tuple[tuple[int, float], ...], current: int, proposal: int, end: int, reason: str
+    up: float,
+    down: float,
+    before: tuple[tuple[int, float], ...],
+    current: int,
+    proposal: int,
+    end: int,
+    reason: str,
+    kept: list[int],
 ) -> None:
     behavior = Behavior(ALL_AT_ONCE._replace(window=up), ALL_AT_ONCE._replace(window=down))
-    found, _ = stabilized_by(behavior, proposal, said(*before), current=current, now=NOW)
+    found, remembers = stabilized_by(behavior, proposal, said(*before), current=current, now=NOW)
     assert (found.replicas, found.reason) == (end, reason)
+    assert [one.replicas for one in remembers] == kept
 
 
 MIXED = ago((1, 10), (5, 25), (9, 35))
