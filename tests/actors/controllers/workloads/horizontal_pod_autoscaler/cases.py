@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
-from actors.simulation.driving import NOW
+from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
+from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Target
+from actors.simulation.driving import NOW, drive_steps
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Fetch, Update
 from protocols.messages.outcomes import Done, Outcome, ServerFailure
 from protocols.objects import Object, decode_object
 from protocols.resources import HORIZONTAL_POD_AUTOSCALERS
+from protocols.selectors import parse_label_selector
 from protocols.times import format_time
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import KEY, LONG_AGO, Scene, autoscaler
 
@@ -134,12 +137,12 @@ ODD = Metric({"type": "CheddarCheese"}, "")
 class Case:
     """What there is, and what is to become of it.
 
-    values: thousandths: of pods in turn, of series, or of the object. size, end: of the target, before and after.
-    pods: r: ready; u: not ready, as ever since it started; h: ready, started just now; H: neither ready nor old; f:
-    failed; d: being deleted; "": all ready, as many as size; "-": none. asks: thousandths of a CPU, of pods in turn;
-    the last goes for the rest. reported: status.replicas of the target, if they are not size. known: it was looked at
-    before, and nothing was recommended lately; else size was. broken: the APIs that fail. zeroes, tolerates: feature
-    gates. was: the reasons of the conditions before.
+    values: thousandths: of pods in turn, or of their containers a and b; of series; or of the object. size, end: of
+    the target, before and after. pods: r: ready; u: not ready, as ever since it started; h: ready, started just now; H:
+    neither ready nor old; f: failed; d: being deleted; p: pending; "": all ready, as many as size; "-": none. asks:
+    thousandths of a CPU, of pods in turn; the last goes for the rest. reported: status.replicas of the target, if they
+    are not size. known: it was looked at before, and nothing was recommended lately; else size was. broken: the APIs
+    that fail. zeroes, tolerates: feature gates. was: the reasons of the conditions before.
 
     but: conditions that are not as usual; only: all that there are. percent: the utilization that is reported, if it
     matters. warned: the reasons of warnings. fault: of the look. computed: (action, error, type), of each metric. why:
@@ -148,7 +151,7 @@ class Case:
 
     about: str
     metrics: Metric | tuple[Metric, ...]
-    values: tuple[int, ...] = ()
+    values: tuple[int | tuple[int, ...], ...] = ()
     size: int = 3
     end: int = 3
     pods: str = ""
@@ -238,6 +241,16 @@ def scene_of(case: Case) -> Scene:
     return scene
 
 
+def proposed(case: Case, tolerances: Tolerances) -> tuple[int, Object]:
+    """What its first metric asks for alone, and what the status shows of it. Raises MetricError."""
+    scene = scene_of(case)
+    reported = case.size if case.reported is None else case.reported
+    target = Target("default", parse_label_selector("app=web"), case.size, reported, tolerances)
+    running: Any = scene.sources.evaluate(case.listed[0].spec, target)
+    found: Any = drive_steps(running, scene.answer, tables=scene.bench.tables).result
+    return found.replicas, next(each["current"] for each in found.status.values() if isinstance(each, dict))
+
+
 def look_in_vain(scene: Scene, *, ago: float) -> None:
     """A look so many seconds ago that measured nothing: all that is left of it is what was recommended then."""
     shown = scene.bench.tables[HORIZONTAL_POD_AUTOSCALERS].get(KEY)
@@ -279,8 +292,10 @@ def _pod(number: int, letter: str, asks: tuple[int, ...], app: str = "web") -> O
         meta["deletionTimestamp"] = LONG_AGO
     since = format_time(NOW) if letter in "hH" else LONG_AGO
     condition = {"type": "Ready", "status": "True" if letter in "rh" else "False", "lastTransitionTime": since}
-    status = {"phase": "Failed" if letter == "f" else "Running", "startTime": since, "conditions": [condition]}
-    half = {"requests": {"cpu": f"{asks[min(number, len(asks) - 1)] // 2}m"}}
+    phase = {"f": "Failed", "p": "Pending"}.get(letter, "Running")
+    status = {"phase": phase, "startTime": since, "conditions": [condition]}
+    asked = asks[min(number, len(asks) - 1)]
+    half = {"requests": {"cpu": f"{asked // 2}m"}} if asked else {}
     containers = [{"name": name, "resources": half} for name in "ab"]
     return {"metadata": meta, "spec": {"containers": containers}, "status": status}
 
@@ -305,8 +320,10 @@ def _measured(fetch: Fetch, case: Case) -> Outcome:
     return Done(orjson.dumps({"items": items}))
 
 
-def _usage(value: int) -> list[Object]:
+def _usage(value: int | tuple[int, ...]) -> list[Object]:
     """The same of each resource."""
-    halves = {"a": value // 2, "b": value - value // 2}
+    parts = (value // 2, value - value // 2) if isinstance(value, int) else value
     resources = ("cpu", "memory", "custom-resource")
-    return [{"name": name, "usage": dict.fromkeys(resources, f"{half}m")} for name, half in halves.items()]
+    return [
+        {"name": name, "usage": dict.fromkeys(resources, f"{part}m")} for name, part in zip("ab", parts, strict=False)
+    ]

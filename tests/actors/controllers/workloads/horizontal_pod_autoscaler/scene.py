@@ -81,7 +81,7 @@ class Scene:
         self.scale, self.measured = scale, measured
         served, clock = ServedKinds(), self.bench.clock
         served.follow([_served(*target) for target in TARGETS])
-        sources = Sources(
+        self.sources = Sources(
             pods=self.bench.tables[PODS],
             apis=MetricsApis(served=served, clock=clock, period=PERIOD),
             clock=clock,
@@ -95,11 +95,11 @@ class Scene:
             monitor=Monitor(self.registry),
             settings=Settings(PERIOD, 300.0, 0.1, scales_to_zero=scales_to_zero, tolerates=tolerates),
             served=served,
-            sources=sources,
+            sources=self.sources,
         )
 
     def look(self, key: str = KEY, *, raises: type[Exception] | None = None) -> Driven:
-        return drive(self.autoscaling, key, self._answer, tables=self.bench.tables, raises=raises)
+        return drive(self.autoscaling, key, self.answer, tables=self.bench.tables, raises=raises)
 
     @property
     def status(self) -> Object:
@@ -115,7 +115,7 @@ class Scene:
         found = next((series for one, series in self.registry.collect() if one == family), [])
         return {labels: _value(series) for labels, series in found}
 
-    def _answer(self, command: Command) -> Outcome:
+    def answer(self, command: Command) -> Outcome:
         match command:
             case Fetch():
                 return self.measured(command)

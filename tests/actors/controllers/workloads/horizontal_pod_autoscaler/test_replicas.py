@@ -1,6 +1,7 @@
 """How many replicas a metric asks for, as tables: CPU requests are 1 each, the tolerance is 0.1.
 
-Source: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator_test.go; metrics/utilization_test.go.
+Source: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator_test.go (TestGroupPods, TestCalculateRequests
+and more); metrics/utilization_test.go. test_calculator.py has what a metric asks for, from end to end.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ def test_samples_of_pods_that_are_not_there_do_not_count() -> None:
     ("values", "who", "target", "current", "end", "usage"),
     [
         ((20_000, 10_000, 30_000), {}, 15_000, 3, 4, 20_000),
+        ((5000, 10_000), {}, 10_000, 2, 2, 7500),
         ((50_000, 15_000, 30_000), {}, 15_000, 3, 7, 31_666),
         ((20_000, 10_000, 30_000), {"unready": "0"}, 15_000, 3, 3, 20_000),
         ((12_000, 12_000, 12_000, 12_000, 12_000), {}, 20_000, 5, 3, 12_000),
@@ -179,6 +181,8 @@ def test_nothing_is_computed_from_nothing() -> None:
         average_replicas(samples(5), groups(1, unready="0"), target=1, current=1, tolerances=TENTH)
     with pytest.raises(CannotComputeError, match="no metrics returned matched known pods"):
         utilization({"a": 1}, {"b": 1000}, 50)
+    with pytest.raises(CannotComputeError, match="no metrics returned matched known pods"):
+        utilization({"a": 50, "b": 76}, {}, 50)
 
 
 def test_a_sum_ends_at_what_64_bits_hold() -> None:
@@ -197,10 +201,20 @@ def test_a_sum_ends_at_what_64_bits_hold() -> None:
         ({"phase": "Running", "ready": "False", "started": 60, "changed": 30}, "cpu", Sample(1, NOW, 1), "unready"),
         ({"phase": "Running", "ready": "False", "started": 600, "changed": 594}, "cpu", Sample(1, NOW, 1), "unready"),
         ({"phase": "Running", "ready": "False", "started": 600, "changed": 540}, "cpu", Sample(1, NOW, 1), "ready"),
+        ({"phase": "Running", "ready": "False", "started": 600, "changed": 590}, "cpu", Sample(1, NOW, 1), "ready"),
         ({"phase": "Running", "ready": "False", "started": 600, "changed": 594}, "memory", Sample(1, NOW, 1), "ready"),
+        (
+            {"phase": "Running", "ready": "True", "started": 180, "changed": 180},
+            "cpu",
+            Sample(1, NOW - 120, 60),
+            "ready",
+        ),
+        ({"phase": "Succeeded", "started": 0}, "cpu", Sample(1, NOW, 60), "unready"),
         ({"phase": "Running", "ready": "True"}, "cpu", None, "missing"),
         ({"phase": "Pending"}, "cpu", Sample(1, NOW, 1), "unready"),
         ({"phase": "Pending"}, "", Sample(1, NOW, 1), "unready"),
+        ({"phase": "Pending"}, "cpu", None, "unready"),
+        ({"phase": "Pending", "deleting": True}, "cpu", Sample(1, NOW, 1), "ignored"),
         ({"phase": "Failed"}, "cpu", Sample(1, NOW, 1), "ignored"),
         ({"phase": "Running", "deleting": True}, "cpu", Sample(1, NOW, 1), "ignored"),
     ],
@@ -211,6 +225,28 @@ def test_which_pods_count(pod: dict[str, Any], resource: str, sample: Sample | N
     state = PodState(**{"name": "p", "deleting": False, **pod, **times})
     found = group_pods([state], {} if sample is None else {"p": sample}, resource, YOUTH, now=NOW)
     assert found == Groups(int(group == "ready"), *(frozenset({"p"} if group == one else ()) for one in OTHERS))
+
+
+def test_several_pods() -> None:
+    young = PodState("young", "Running", deleting=False, started=NOW)
+    ready = PodState("ready", "Running", deleting=False, ready="True", started=NOW - 180, changed=NOW - 180)
+    silent = PodState("silent", "Running", deleting=False, started=NOW - 180)
+    values = {"young": Sample(1, 0.0, 0.0), "ready": Sample(1, 0.0, 0.0)}
+    found = group_pods([young, ready, silent], values, "cpu", YOUTH, now=NOW)
+    assert found == Groups(1, frozenset({"young"}), frozenset({"silent"}), frozenset())
+    assert group_pods([], {}, "cpu", YOUTH, now=NOW) == Groups(0, frozenset(), frozenset(), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("values", "requests"),
+    [
+        ({"a": 50, "b": 76}, {"a": 100, "b": 100}),
+        ({"a": 50, "b": 76, "asks-nothing": 100}, {"a": 100, "b": 100}),
+        ({"a": 50, "b": 76}, {"a": 100, "b": 100, "silent": 500}),
+    ],
+)
+def test_a_ratio_is_of_the_pods_that_are_in_both(values: dict[str, int], requests: dict[str, int]) -> None:
+    assert utilization(values, requests, 50) == (1.26, 63, 63)
 
 
 def pod_of(*containers: Object, init: tuple[Object, ...] = (), whole: Object | None = None) -> Object:
@@ -235,11 +271,18 @@ SIDE = {**container("side", cpu="30m"), "restartPolicy": "Always"}
         (pod_of(container("a", cpu="100m"), container("b")), "a", 100),
         (pod_of(container("a"), init=(SIDE,)), "side", 30),
         (pod_of(container("a", cpu="100m"), whole={"cpu": "2"}), "", 2000),
+        (pod_of(container("a"), container("b", cpu="50m"), whole={"cpu": "800m"}), "", 800),
         (pod_of(container("a", cpu="100m"), whole={"cpu": "2"}), "a", 100),
     ],
 )
 def test_what_pods_ask_for(pod: Object, of: str, found: int) -> None:
     assert requests_of([pod], "cpu", of) == {"p": found}
+    assert requests_of([], "cpu", of) == {}
+
+
+def test_without_the_gate_their_containers_ask() -> None:
+    pod = pod_of(container("a", cpu="100m"), container("b", cpu="50m"), whole={"cpu": "2"})
+    assert requests_of([pod], "cpu", of_whole_pods=False) == {"p": 150}
 
 
 @pytest.mark.parametrize(
