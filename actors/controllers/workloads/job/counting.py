@@ -83,8 +83,12 @@ class Counting:
             if counted != tally:
                 return (yield from self._write(sync, ending, running, tally, counted))
             return True
-        final = _final(end, now=self._clock.now())
-        ending = ending._replace(conditions=with_status(conditions, final) or conditions, end=final)
+        now = self._clock.now()
+        final = _final(end, now=now)
+        started = ending.started
+        if started is None and job.spec.completions != 0:  # it is suspended, and the server wants to know
+            started = now
+        ending = ending._replace(conditions=with_status(conditions, final) or conditions, end=final, started=started)
         if not (yield from self._write(sync, ending, running, tally, counted, completed=final["type"] == COMPLETE)):
             return False
         yield from self._report(sync, job.spec, counted, final)

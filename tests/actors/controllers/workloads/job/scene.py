@@ -16,6 +16,7 @@ from protocols.messages.outcomes import Done, Outcome
 from protocols.objects import Object, decode_object, encode_object, finalizers_of
 from protocols.resources import JOBS, PODS
 from protocols.times import format_time
+from runtime.apiserver.kinds.shared.job_status import wrong_job_status
 from runtime.logs.standard_log import quiet_log
 from runtime.metrics.registry import Metrics
 
@@ -134,10 +135,17 @@ class Scene:
                 self.bench.hide(PODS, entry.key)
 
     def accept(self, command: Command) -> Outcome:
-        """A deleted pod that runs or has a finalizer stays a while. A list has what the watch has shown."""
+        """A deleted pod that runs or has a finalizer stays a while. A list has what the watch has shown.
+
+        Fails on a status that the server would refuse.
+        """
         if isinstance(command, List):
             found = [decode_object(entry.raw) for entry in self.bench.tables[PODS].entries()]
             return Done(encode_object({"metadata": {"resourceVersion": "100000"}, "items": found}))
+        if isinstance(command, Update):
+            new, old = decode_object(command.body), self.bench.tables[JOBS].get(KEY)
+            assert old is not None
+            assert list(wrong_job_status(new, dict(old))) == []
         if not isinstance(command, Delete):
             return self.bench.accept(command)
         known = self.bench.tables[PODS].get(command.key)

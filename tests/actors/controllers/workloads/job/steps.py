@@ -58,6 +58,8 @@ class Track:
         sync = Sync(entry, dict(tables[JOBS].object_of(entry)), Memory(UID, Failures(of=UID)))
         metrics = JobMetrics(self.scene.registry)
         counting = Counting(pods=tables[PODS], clock=clock, metrics=metrics, log=quiet_log())
+        for pod in observed.active if self.end is not None else ():
+            self.scene.bench.hide(PODS, pod.entry.key)  # a sync has deleted them before
         ending = Ending(observed, self.end, observed.status.conditions, None, ())
 
         def answer(command: Command) -> Outcome:

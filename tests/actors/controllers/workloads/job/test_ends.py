@@ -13,7 +13,7 @@ from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Unknow
 from protocols.objects import Object
 from protocols.resources import JOBS, PODS
 from protocols.times import format_time
-from tests.actors.controllers.workloads.job.scene import Scene, acts, exited, going, job, pod, pods
+from tests.actors.controllers.workloads.job.scene import AT, Scene, acts, exited, going, job, pod, pods
 
 
 def on_exit(action: str, operator: str, *values: int, **more: str) -> Object:
@@ -132,6 +132,28 @@ def test_without_the_gate_a_suspended_job_says_when_it_started() -> None:
     scene.sync()
     assert scene.conditions == [("Suspended", "True", "JobSuspended")]
     assert scene.status["startTime"] == started["startTime"]
+
+
+@pytest.mark.parametrize(("phase", "reason"), [("Succeeded", "CompletionsReached"), ("Failed", "BackoffLimitExceeded")])
+def test_a_pod_that_ends_while_its_job_is_suspended_ends_the_job(phase: str, reason: str) -> None:
+    """The server has a newer version of it than the watch, and refuses a finished Job that never started."""
+    scene = Scene(job(completions=1, backoffLimit=0, suspend=True, status={"startTime": AT}), [pod("p", "Running")])
+    scene.sync(lambda command: Conflict("changed") if isinstance(command, Patch) else scene.accept(command))
+    assert scene.conditions == [("Suspended", "True", "JobSuspended")]
+    assert "startTime" not in scene.status
+    scene.bench.catch_up()
+    scene.bench.show(PODS, pod("p", phase))
+    scene.sync()
+    assert scene.conditions[-1][2] == reason
+    assert scene.conditions[-1][0] in ("Complete", "Failed")
+    assert scene.status["startTime"] == format_time(NOW)
+
+
+def test_a_suspended_job_that_wants_nothing_is_complete_and_never_started() -> None:
+    scene = Scene(job(completions=0, suspend=True))
+    scene.sync()
+    assert scene.conditions[-1] == ("Complete", "True", "CompletionsReached")
+    assert "startTime" not in scene.status
 
 
 def test_a_resumed_job_begins_anew() -> None:

@@ -90,7 +90,7 @@ def test_of_pods_with_one_index_the_last_to_be_removed_stays() -> None:
 
 
 def test_indexes_beyond_a_lower_number_of_completions_count_no_more() -> None:
-    scene = Scene(indexed(completions=2, status={"completedIndexes": "3", "succeeded": 1}))
+    scene = Scene(indexed(parallelism=2, completions=2, status={"completedIndexes": "3", "succeeded": 1}))
     scene.sync()
     assert (scene.counts[1], scene.status.get("completedIndexes", "")) == (0, "")
 

@@ -119,6 +119,7 @@ def test_a_suspended_job_is_done_all_the_same_once_enough_have_succeeded(
     scene.sync()
     assert scene.numbers == left
     assert scene.messages == conditions
+    assert scene.status.get("startTime") == (format_time(NOW) if left["succeeded"] else None)
 
 
 @pytest.mark.parametrize(

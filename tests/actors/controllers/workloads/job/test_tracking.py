@@ -18,6 +18,7 @@ from tests.actors.controllers.workloads.job.steps import Track, finished_pods, s
 SUCCEEDS = condition("SuccessCriteriaMet", "", "", now=NOW - 60)
 FAILS = condition("FailureTarget", "", "", now=NOW - 60)
 FAILED = condition("Failed", "", "", now=NOW)
+FAILING = {"conditions": [FAILS]}
 
 
 def check(track: Track, released: int, writes: list[str], finished: tuple[int, int]) -> None:
@@ -80,18 +81,25 @@ def test_each_pod_that_ended_is_uncounted_first(
             (1, 1),
         ),
         (
-            FAILED,
+            FAILS,
             {},
             "a: Succeeded, b: Failed, c: Running",
             3,
-            ["0/0; succeeded: a; failed: b+c", "1/2; Failed"],
+            ["0/0; succeeded: a; failed: b+c; FailureTarget", "1/2; FailureTarget; Failed"],
             (1, 2),
         ),
-        (FAILED, uncounted("", "ab"), "a: Failed, b: Succeeded", 2, ["0/2; Failed"], (0, 2)),
-        (FAILED, uncounted("", "a"), "a: Failed", 1, ["0/1; Failed"], (0, 1)),
         (
             FAILED,
-            {"conditions": [FAILS], **uncounted("", "a")},
+            {**FAILING, **uncounted("", "ab")},
+            "a: Failed, b: Succeeded",
+            2,
+            ["0/2; FailureTarget; Failed"],
+            (0, 2),
+        ),
+        (FAILED, {**FAILING, **uncounted("", "a")}, "a: Failed", 1, ["0/1; FailureTarget; Failed"], (0, 1)),
+        (
+            FAILED,
+            {**FAILING, **uncounted("", "a")},
             "a: Running going untracked",
             0,
             ["0/1; FailureTarget"],
@@ -174,7 +182,7 @@ def test_what_is_refused_is_not_counted(
 def test_a_success_is_counted_by_its_index(
     completions: int, status: Object, pods: str, released: int, writes: list[str], finished: tuple[int, int]
 ) -> None:
-    track = Track(status, pods, completionMode="Indexed", completions=completions)
+    track = Track(status, pods, completionMode="Indexed", completions=completions, parallelism=completions)
     check(track, released, writes, finished)
 
 
