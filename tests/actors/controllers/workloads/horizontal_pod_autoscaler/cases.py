@@ -197,6 +197,7 @@ def expected(case: Case) -> Object:
         "sizes": (case.size, case.end),
         "said": said,
         "rescaled": [f"New size: {case.end}; reason: {_reason(case)}"] if change else [],
+        "scaled_at": format_time(NOW if change else NOW - 1),
         "warned": case.warned.split(),
         "reconciled": {(action, case.fault): 1},
         "computed": dict.fromkeys(usually if case.computed is None else case.computed, 1),
@@ -207,7 +208,8 @@ def expected(case: Case) -> Object:
 def _reason(case: Case) -> str:
     if case.size > case.bounds[1]:
         return "Current number of replicas above Spec.MaxReplicas"
-    if 0 < case.size < case.bounds[0]:
+    idle = not any(case.values)
+    if case.size < case.bounds[0] and (case.size > 0 or idle):  # at zero the metrics count first
         return "Current number of replicas below Spec.MinReplicas"
     return f"{case.listed[0].name} above target" if case.end > case.size else "All metrics below target"
 
@@ -219,9 +221,9 @@ def scene_of(case: Case) -> Scene:
     lowest, highest = case.bounds
     spec = {"scaleTargetRef": {**reference, "name": "web"}, "minReplicas": lowest, "maxReplicas": highest, **rules}
     shown = autoscaler(*specs, **spec)
-    before = [{"type": REASONS[one][0], "status": REASONS[one][1], "reason": one} for one in case.was]
+    before = [dict(zip(("type", "status", "message"), REASONS[one], strict=True)) | {"reason": one} for one in case.was]
     sizes = {"currentReplicas": case.size, "desiredReplicas": case.size}
-    shown["status"] = {**sizes, "lastScaleTime": format_time(NOW), "conditions": before}  # no pause follows from that
+    shown["status"] = {**sizes, "lastScaleTime": format_time(NOW - 1), "conditions": before}  # no pause follows
     letters = case.pods or "r" * case.size
     pods = [_pod(number, letter, case.asks) for number, letter in enumerate(letters) if letter != "-"]
     scale = {
@@ -274,6 +276,7 @@ def looked(case: Case, scene: Scene | None = None) -> Object:
         "sizes": (status["currentReplicas"], status["desiredReplicas"]),
         "said": {one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]},
         "rescaled": [message for _, reason, message in driven.events if reason == "SuccessfulRescale"],
+        "scaled_at": status["lastScaleTime"],
         "warned": [reason for type_, reason, _ in driven.events if type_ == "Warning"],
         "reconciled": scene.shown(of.RECONCILIATIONS),
         "computed": scene.shown(of.COMPUTATIONS),

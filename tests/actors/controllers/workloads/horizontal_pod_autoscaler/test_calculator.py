@@ -71,6 +71,7 @@ UP = [
     (Case("an object", about_other("15"), (20_000,), 3, 4), {"value": "20"}),
     (Case("an object, two unready", about_other("10"), (50_000,), 3, 5, "uru"), {"value": "50"}),
     (Case("an object, for each", about_other_each("5"), (20_000,), 3, 4), {"averageValue": "6667m"}),
+    (Case("an object, for each reported", about_other_each("2"), (8000,), 3, 4, reported=4), {"averageValue": "2"}),
     (Case("an object, no end", about_other("1m"), (MOST_USAGE,), 3, MOST_REPLICAS), {"value": f"{MOST_USAGE}m"}),
     (Case("external, two unready", outside("4400m"), (8600,), 3, 2, "uru"), {"value": "8600m"}),
     (Case("external, for each", outside_each("2150m"), (8600,), 3, 4), {"averageValue": "2867m"}),

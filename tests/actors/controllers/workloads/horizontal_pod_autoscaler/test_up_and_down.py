@@ -10,7 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from protocols.objects import Object
+from actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
+from protocols.messages.commands import Update
+from protocols.objects import Object, decode_object
+from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
     ODD,
     Case,
@@ -22,8 +25,10 @@ from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
     looked,
     outside,
     outside_each,
+    scene_of,
 )
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import AT_ONCE
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import KEY
 
 EXTERNAL = "external.metrics.k8s.io"
 
@@ -182,3 +187,20 @@ def test_down_once_nothing_else_was_recommended_for_a_while(case: Case) -> None:
     """At most five minutes ago; what is above the most goes at once."""
     case = replace(case, known=True)
     assert looked(case) == expected(case)
+
+
+def test_each_of_many_autoscalers_scales_its_own() -> None:
+    numbers = range(20)
+    scene = scene_of(Case("", cpu(10), (500,) * len(numbers), pods="r" * len(numbers), bounds=(1, 10)))
+    autoscalers, pods = scene.bench.tables[HORIZONTAL_POD_AUTOSCALERS], scene.bench.tables[PODS]
+    shown, listed = autoscalers.get(KEY), [pods.object_of(entry) for entry in pods.entries("default")]
+    assert shown is not None
+    for number, found in zip(numbers, listed, strict=True):
+        meta = {"name": f"web-{number}", "namespace": "default", "uid": str(number)}
+        scene.bench.show(HORIZONTAL_POD_AUTOSCALERS, {**shown, "metadata": meta})
+        scene.bench.show(PODS, {**found, "metadata": {**found["metadata"], "labels": {"app": f"web-{number}"}}})
+    for number in numbers:
+        scene.scale = {"spec": {"replicas": 1}, "status": {"replicas": 1, "selector": f"app=web-{number}"}}
+        (written,) = [one for one in scene.look(f"default/web-{number}").of(Update) if one.subresource == "scale"]
+        assert decode_object(written.body)["spec"]["replicas"] == 4  # at once; 5 are wanted
+    assert scene.shown(of.RECONCILIATIONS) == {("scale_up", "none"): len(numbers)}

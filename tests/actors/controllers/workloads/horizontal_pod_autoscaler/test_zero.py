@@ -21,6 +21,7 @@ from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
     looked,
     outside,
 )
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import AT_ONCE
 
 OFF = "SucceededGetScale ScalingDisabled"
 BY_US = ("ScaledToZero",)
@@ -61,6 +62,38 @@ WITH_THE_GATE = [
     Case("down by an object", about_other("20"), (0,), size=5, end=0, bounds=(0, 6), known=True, but="ScaledToZero"),
     Case("down by an external", outside("14400m"), (0,), size=5, end=0, bounds=(0, 6), known=True, but="ScaledToZero"),
     Case("elsewhere", cpu(30), (300, 500, 700), end=5, bounds=(1, 6), was=BY_US, but="NotScaledToZero"),
+    # Ours, what upstream's cases leave open.
+    Case(
+        "down by cpu, from where nothing leads up",
+        cpu(90),
+        (0, 0),
+        size=2,
+        end=0,
+        bounds=(0, 6),
+        known=True,
+        but="NotScaledToZero",
+    ),
+    Case(
+        "by us, and the metric was replaced",
+        cpu(30),
+        size=0,
+        end=0,
+        bounds=(0, 6),
+        was=BY_US,
+        only=f"{OFF} ScaledToZero",
+        computed=(),
+    ),
+    replace(
+        FROM_ZERO,
+        about="up to a least that was raised, idle, with behavior",
+        values=(0,),
+        was=BY_US,
+        bounds=(2, 6),
+        behavior={"scaleUp": AT_ONCE, "scaleDown": AT_ONCE},
+        end=2,
+        but="NotScaledToZero",
+        computed=(("none", "none", "Object"),),
+    ),
 ]
 WITHOUT_IT = [
     replace(FROM_ZERO, about="not up", was=BY_US, only=OFF, computed=()),
