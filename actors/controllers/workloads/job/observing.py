@@ -60,7 +60,7 @@ def observe(*, uid: str, spec: JobSpec, status: JobStatus, pods: Iterable[JobPod
         before, after = _succeeded_indexes(spec, status, pods)
         succeeded = after.total
         if spec.limit_per_index is not None:
-            failed_indexes = _failed_indexes(spec, status, pods)
+            failed_indexes = _failed_indexes(spec, status, pods, after)
             kept = _kept(spec, pods, active, after.merged(failed_indexes))
     return Observed(
         uid=uid,
@@ -105,16 +105,22 @@ def _counts(spec: JobSpec, failed: JobPod) -> bool:
 
 
 def _succeeded_indexes(spec: JobSpec, status: JobStatus, pods: Iterable[JobPod]) -> tuple[Indexes, Indexes]:
-    """Those that the status has, and with those that it is to have."""
+    """Those that the status has, and with those that it is to have. One that has failed for good stays so."""
     before = Indexes.parse(status.completed_indexes, completions=spec.completions or 0)
+    failed = Indexes() if spec.limit_per_index is None else _known_failed(spec, status)
     new = (pod.index for pod in pods if pod.is_tracked and pod.has_succeeded and spec.has_index(pod.index))
-    return before, before.merged(Indexes.of(index for index in new if index is not None))
+    return before, before.merged(Indexes.of(index for index in new if index is not None and not failed.has(index)))
 
 
-def _failed_indexes(spec: JobSpec, status: JobStatus, pods: Iterable[JobPod]) -> Indexes:
-    before = Indexes.parse(status.failed_indexes or "", completions=spec.completions or 0)
+def _failed_indexes(spec: JobSpec, status: JobStatus, pods: Iterable[JobPod], succeeded: Indexes) -> Indexes:
+    """But for those that have succeeded: the server refuses a status that has an index twice."""
     new = (pod.index for pod in pods if pod.is_tracked and spec.has_index(pod.index) and _fails_index(spec, pod))
-    return before.merged(Indexes.of(index for index in new if index is not None))
+    failed = Indexes.of(index for index in new if index is not None and not succeeded.has(index))
+    return _known_failed(spec, status).merged(failed)
+
+
+def _known_failed(spec: JobSpec, status: JobStatus) -> Indexes:
+    return Indexes.parse(status.failed_indexes or "", completions=spec.completions or 0)
 
 
 def _fails_index(spec: JobSpec, pod: JobPod) -> bool:

@@ -13,6 +13,8 @@ Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncJob). Differe
 - While failed pods are not replaced yet, the status says how many are active; upstream says 0.
 - A pod that ended with its Job and is gone from the listers is not waited for until the next sync.
 - Events of suspending and resuming are recorded once the status says so.
+- An index is never both among those that succeeded and those that failed: what the status says first stays, and else a
+  success. The server refuses such a status, and upstream's Job is stuck.
 - A suspended Job that ends says that it started then. The server wants to know, and so upstream's stays as it is until
   it is resumed.
 - completionTime is never before startTime, which a leader with a clock ahead may have written. Upstream's is the time

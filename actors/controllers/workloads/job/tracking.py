@@ -98,12 +98,12 @@ def plan_tracking(job: Observed, end: Object | None, *, most: int = MOST_UNCOUNT
         if not pod.is_tracked or not _may_go(job, pod, end):
             continue
         release.append(pod)
-        if pod.has_succeeded and pod.uid not in known_failed:
-            if job.spec.is_indexed:
-                index = pod.index
-                if index is not None and job.spec.has_index(index) and not job.succeeded_before.has(index):
-                    new_indexes.append(index)
-            elif pod.uid not in known_succeeded:
+        if pod.has_succeeded and job.spec.is_indexed:
+            index = pod.index
+            if index is not None and job.succeeded_indexes.has(index) and not job.succeeded_before.has(index):
+                new_indexes.append(index)
+        elif pod.has_succeeded and pod.uid not in known_failed:
+            if pod.uid not in known_succeeded:
                 succeeded.append(pod.uid)
         elif (pod.has_failed(job.spec) or all_fail) and pod.uid not in known_failed:
             if _counts_as_failed(job, pod, by_action):

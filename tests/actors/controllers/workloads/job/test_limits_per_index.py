@@ -55,6 +55,23 @@ def test_the_other_indexes_go_on(completions: int, more: Object, there: str, lef
     check(completions, more, there, left, [])
 
 
+@pytest.mark.parametrize(
+    ("status", "there", "left"),
+    [
+        ({}, "Failed #2 failures=1, Succeeded #2", indexes("", "2", active=2, succeeded=1, failed=1)),
+        (
+            {"completedIndexes": "2", "succeeded": 1},
+            "Failed #2 failures=1",
+            indexes("", "2", active=2, succeeded=1, failed=1),
+        ),
+        ({"failedIndexes": "2", "failed": 1}, "Succeeded #2", indexes("2", active=2, failed=1)),
+    ],
+)
+def test_no_index_has_both_succeeded_and_failed(status: Object, there: str, left: Object) -> None:
+    """The server refuses such a status, and what was said first stays. Upstream's Job is stuck."""
+    check(3, {"status": status}, there, left, [])
+
+
 TRIED = "Container main for pod default/p0 failed with exit code 3 matching FailJob rule at index 0"
 
 

@@ -169,6 +169,14 @@ def test_what_is_refused_is_not_counted(
             ["0/0; failed: a+b+c", "0/3"],
             (0, 3),
         ),
+        (  # counted as failed while it was terminating
+            6,
+            uncounted("", "a"),
+            "a: Succeeded #1",
+            1,
+            ["1/0; failed: a; indexes 1", "1/1; indexes 1"],
+            (1, 1),
+        ),
         (
             7,
             {"succeeded": 5, "failed": 2, "completedIndexes": "0-2,4,6,7"},
