@@ -256,11 +256,13 @@ def proposed(case: Case, tolerances: Tolerances) -> tuple[int, Object]:
 def look_in_vain(scene: Scene, *, ago: float) -> None:
     """A look so many seconds ago that measured nothing: all that is left of it is what was recommended then."""
     shown = scene.bench.tables[HORIZONTAL_POD_AUTOSCALERS].get(KEY)
+    assert shown is not None
     measured, scene.measured = scene.measured, lambda _: WENT_WRONG
     scene.bench.clock.advance(-ago)
     scene.look()
     scene.bench.clock.advance(ago)
-    scene.bench.show(HORIZONTAL_POD_AUTOSCALERS, shown)
+    meta = {name: value for name, value in shown["metadata"].items() if name != "resourceVersion"}
+    scene.bench.show(HORIZONTAL_POD_AUTOSCALERS, {**shown, "metadata": meta})
     scene.measured = measured
     scene.registry.clear()
 
