@@ -133,3 +133,11 @@ def test_what_it_remembers(
     behavior = None if policies is None else Behavior(rules, none) if sign > 0 else Behavior(none, rules)
     found = remembered(behavior, events, sign * 5, now=NOW)
     assert [sign * event.change for event in found] == list(kept)
+
+
+def test_what_was_added_counts_on_the_way_down_for_as_long_as_that_looks_back() -> None:
+    """Four pods five minutes ago, so two may stay; upstream has forgotten three that were added, and keeps five."""
+    behavior = Behavior(Rules(0, "Max", (pods(10),)), Rules(0, "Max", (pods(2, 300),)))
+    events = remembered(behavior, ago((3, 90)), 3, now=NOW)
+    found = limited_by(behavior, 1, events, current=10, bounds=Bounds(1, 10), now=NOW)
+    assert (found.replicas, found.reason) == (2, DOWN)
