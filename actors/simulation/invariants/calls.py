@@ -261,18 +261,21 @@ class CallsInProportion:
         if ours or (same and change.type not in (ADDED, DELETED)):
             return
         owns = self._owners[change.storage]
-        pods = _pods_to_change(before, after, owns)
+        pods = pods_to_change(before, after, owns)
         self._largest = max(self._largest, pods)
         rolls_out = owns.dependents != PODS
         self.granted["workloads"] += self.DEPLOYMENT + self.STEP * pods if rolls_out else self.SET
         self.granted["pods"] += pods
 
 
-def _pods_to_change(before: Object, after: Object, owns: Owns) -> int:
+RENEWED_BY = ("template", "ordinals")  # fields of a spec: after another value of one, each pod may be another
+
+
+def pods_to_change(before: Object, after: Object, owns: Owns) -> int:
     """How many writes of pods a change may be a reason for; of a workload that begins or ends, both are the same."""
     most = owns.most_pods
     assert most is not None
     old, new = most(before), most(after)
-    if before is after or before["spec"].get("template") != after["spec"].get("template"):
+    if before is after or any(before["spec"].get(field) != after["spec"].get(field) for field in RENEWED_BY):
         return old * owns.removal + new
     return new - old if new > old else (old - new) * owns.removal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.calls import NoLookWithoutReason, NothingWrittenTwice
+from actors.simulation.invariants.calls import NoLookWithoutReason, NothingWrittenTwice, pods_to_change
 from actors.simulation.invariants.observing import (
     Admitted,
     Committed,
@@ -16,11 +16,11 @@ from actors.simulation.invariants.observing import (
     ProcessStarted,
     Submitted,
 )
-from actors.simulation.invariants.ownership import Ownership, Owns, keeper
+from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
 from protocols.messages.commands import Command, Get, List, Submit
 from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.objects import encode_object
-from protocols.resources import CRONJOBS, JOBS, PODS
+from protocols.objects import Object, encode_object
+from protocols.resources import CRONJOBS, JOBS, PODS, STATEFULSETS
 from runtime.apiserver.storage.store import DELETED, MODIFIED, Change
 from runtime.client.api import Request, Response
 from runtime.tables.table import Table
@@ -141,3 +141,24 @@ def test_an_owner_that_dependents_name_is_looked_at_while_it_is_not_shown() -> N
     table = looks.tables[PODS.id]
     table.claim().put(table.make_entry(stray, encode_object(stray)))
     assert [looks.look(job) for _ in range(3)] == [False] * 3
+
+
+SETS = Owns(STATEFULSETS, PODS, pods=replicas_of)
+
+
+def a_set(replicas: int, **spec: Any) -> Object:
+    return {"spec": {"replicas": replicas, "template": {"spec": {}}, **spec}}
+
+
+@pytest.mark.parametrize(
+    ("after", "most"),
+    [
+        (a_set(3), 0),
+        (a_set(5), 2),
+        (a_set(1), 2 * SETS.removal),
+        (a_set(3, template={"spec": {"hostNetwork": True}}), 3 * SETS.removal + 3),
+        (a_set(3, ordinals={"start": 2}), 3 * SETS.removal + 3),  # other names, so other pods
+    ],
+)
+def test_how_many_writes_of_pods_a_change_is_a_reason_for(after: Object, most: int) -> None:
+    assert pods_to_change(a_set(3), after, SETS) == most
