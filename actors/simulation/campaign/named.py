@@ -24,6 +24,7 @@ from actors.simulation.campaign.role_setting import ROLES_TOO
 from actors.simulation.campaign.service_setting import SERVICES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 from actors.simulation.campaign.stateful_setting import STATEFUL_TOO
+from actors.simulation.campaign.swarm_setting import swarm
 from actors.simulation.campaign.volume_setting import VOLUMES_TOO
 
 PARTS = (
@@ -47,8 +48,9 @@ PARTS = (
     CRON_JOBS_TOO,
 )
 EVERYTHING = everything(PARTS)
+SWARM = swarm(EVERYTHING)
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
-    {setting.name: setting for setting in (*PARTS, POD_CERTIFICATES_TOO, CRON_JOBS_FOR_LONG, EVERYTHING)}
+    {setting.name: setting for setting in (*PARTS, POD_CERTIFICATES_TOO, CRON_JOBS_FOR_LONG, EVERYTHING, SWARM)}
 )
 
 

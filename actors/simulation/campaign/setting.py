@@ -55,6 +55,7 @@ class Setting:
     invariants. It outlives the managers of a run.
     controllers: of the managers; with an `outside` a function of that. trials: whose users act; None for those that kcm
     has of these controllers (and of the hollow nodes). Whatever acts, each controller that runs is held to its trial.
+    with_users: those of the trials whose users act in a scenario, in their order; all, unless it says which.
     actions: what users do instead of what the trials say. invariants, unsettled, end_state: beside what the trials say.
     prepare: done to the cluster before any manager starts: its CustomResourceDefinitions are created here.
     scenarios: how many there are, seed modulo this is a run's; None: each seed draws one of its own.
@@ -71,6 +72,7 @@ class Setting:
     controllers: tuple[ControllerSpec, ...] | Callable[[Any], Iterable[ControllerSpec]] = WORKLOADS
     outside: Callable[[Surroundings], Any] | None = None
     trials: tuple[Trial, ...] | None = None
+    with_users: Callable[[Scenario, Sequence[Trial]], Iterable[Trial]] = field(default=lambda _scenario, trials: trials)
     actions: Callable[[Scenario], Iterable[Action]] | None = None
     invariants: Callable[[SimulatedCluster, Scenario], Sequence[Invariant]] = field(default=lambda _c, _s: ())
     unsettled: Callable[[SimulatedCluster], Iterable[str]] = field(default=lambda _cluster: ())
@@ -212,7 +214,8 @@ class Composition:
         """What all users do, in order of time."""
         if self._setting.actions is not None:
             return list(self._setting.actions(scenario))
-        drawn = [action for trial in self.trials for action in trial.actions(scenario)]
+        trials = [trial for trial in self.trials if trial.actions is not no_actions]
+        drawn = [action for trial in self._setting.with_users(scenario, trials) for action in trial.actions(scenario)]
         return sorted(drawn, key=lambda action: action.at)
 
     def invariants(self, cluster: SimulatedCluster, scenario: Scenario) -> list[Invariant]:

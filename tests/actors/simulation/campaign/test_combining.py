@@ -13,10 +13,10 @@ from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOp
 from actors.reconciliation.specs import switched_on
 from actors.simulation.campaign.certificate_setting import POD_CERTIFICATES_TOO
 from actors.simulation.campaign.combining import combined, switched_on_by_name
-from actors.simulation.campaign.named import EVERYTHING, PARTS
+from actors.simulation.campaign.named import EVERYTHING, PARTS, SWARM
 from actors.simulation.campaign.setting import USUAL, Setting
 from actors.simulation.trials.catalogue import TRIALS
-from actors.simulation.trials.scenario import Fleet
+from actors.simulation.trials.scenario import Action, Fleet
 
 SCENARIOS = 12
 
@@ -42,13 +42,39 @@ def test_users_do_in_everything_what_they_do_in_each_of_its_parts() -> None:
     assert kinds == [set() for _ in PARTS]
 
 
+def test_in_a_swarm_users_of_some_trials_do_what_they_do_in_everything() -> None:
+    """What one of them does rests on nothing that another one does: their names are equal, and their times."""
+    for number in range(SCENARIOS):
+        there = {(action.at, action.text) for action in _actions(EVERYTHING, number)}
+        some = _actions(SWARM, number)
+        assert some
+        kept = [action for action in some if (action.at, action.text) in there]
+        assert len(kept) >= 0.8 * len(some), "other users leave other nodes free, and nothing else"
+
+
+def test_users_of_each_trial_act_in_some_seed_of_a_swarm() -> None:
+    trials = EVERYTHING.composed(0).trials
+    seen = [len([*SWARM.with_users(SWARM.scenario(number), trials)]) for number in range(60)]
+    assert {trial for number in range(60) for trial in SWARM.with_users(SWARM.scenario(number), trials)} == {*trials}
+    assert min(seen) < len(trials) / 5 < sum(seen) / 60 < len(trials) / 2
+    assert max(seen) == len(trials)
+
+
+def test_controllers_of_a_swarm_are_held_to_all_that_they_are_held_to_in_everything() -> None:
+    for number in range(SCENARIOS):
+        some, every = SWARM.composed(number), EVERYTHING.composed(number)
+        assert some.trials == every.trials
+        assert some.options == every.options
+        assert SWARM.plan(number) == EVERYTHING.plan(number)
+
+
+def _actions(setting: Setting, number: int) -> list[Action]:
+    return setting.composed(number).actions(setting.scenario(number))
+
+
 def _first_words(setting: Setting) -> set[str]:
     """Of what users do in some scenarios: how an action begins says what it is, or to which kind of object."""
-    return {
-        action.text.split()[0]
-        for number in range(SCENARIOS)
-        for action in setting.composed(number).actions(setting.scenario(number))
-    }
+    return {action.text.split()[0] for number in range(SCENARIOS) for action in _actions(setting, number)}
 
 
 def test_a_combination_is_held_to_what_each_part_is_held_to() -> None:
