@@ -110,7 +110,7 @@ def test_its_types_are_right(project: Path) -> None:
 
 
 def test_its_trial_holds_whatever_goes_wrong(project: Path) -> None:
-    assert ", 0 failed;" in run(project, "kcm.simulate", "--setting", "everything", "--seeds", "1")
+    assert ", 0 failed;" in run(project, "kcm.simulate", "--setting", "swarm", "--seeds", "1")
 
 
 def test_its_trial_fails_a_controller_that_is_spoilt(project: Path) -> None:
@@ -119,7 +119,7 @@ def test_its_trial_fails_a_controller_that_is_spoilt(project: Path) -> None:
     assert good.count("!= number:") == 1
     path.write_text(good.replace("!= number:", "is None:"), encoding="utf-8")  # writes the first number, and no other
     try:
-        report = run(project, "kcm.simulate", "--setting", "everything", "--seeds", "1", "--no-shrink", succeeds=False)
+        report = run(project, "kcm.simulate", "--setting", "swarm", "--seeds", "1", "--no-shrink", succeeds=False)
     finally:
         path.write_text(good, encoding="utf-8")
     assert "namespace default says 0, " in report
