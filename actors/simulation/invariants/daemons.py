@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from actors.app.system import ControllerSystem
 from actors.controllers.workloads.daemonset.fields import HASH_LABEL
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import Streaks
@@ -33,7 +34,7 @@ CLIENT, SENDER = "daemon-set-controller", "controller:daemonset-controller"
 class _Asked:
     """Who submitted a pod's creation last: a process, and which start of it.
 
-    seen: how many pods were created until its streak began (knowledge.py): a sync looks at the pods once.
+    seen: up to which version the table showed the pods as its streak began (knowledge.py): a sync looks at them once.
     """
 
     process: str
@@ -43,7 +44,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """created: how many pods were, with it, or 0 for one that was adopted. asked: None if a user made it."""
+    """created: at which version, or 0 for one that was adopted. asked: None if a user made it."""
 
     key: str
     owner: str  # uid
@@ -59,9 +60,8 @@ class OneDaemonPodOnANode:
     With a surge there may be one of another template. A DaemonSet that surged at any time may do so: its controller may
     not have seen the change yet. Pods that users made count once they are adopted.
 
-    Not counted is a pod that another process asked for, and that came after the pods were looked at to make this one: a
-    request may be under way when its process ends, and where the DaemonSet has changed since, the next process gives
-    another name.
+    Not counted is a pod that another process asked for, and that the table did not show yet to who made this one: a
+    request may be under way when its process ends, and the next one may list the pods from a server that is behind.
     """
 
     name = "a DaemonSet has one pod on a node"
@@ -73,7 +73,6 @@ class OneDaemonPodOnANode:
         self._surging: set[str] = set()  # uids of DaemonSets
         self._starts: Counter[str] = Counter()  # of processes
         self._asked: dict[Key, _Asked] = {}
-        self._created = 0  # pods
         self._streaks: Streaks[int] = Streaks(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -81,8 +80,8 @@ class OneDaemonPodOnANode:
             case ProcessStarted(process):
                 self._starts[process] += 1
                 self._streaks.started(process)
-            case Submitted(process, _, submit) if submit.sender == SENDER:
-                self._ask(process, submit)
+            case Submitted(process, system, submit) if submit.sender == SENDER:
+                self._ask(process, system, submit)
             case OutcomeReceived(sender=sender, command=command) if sender == SENDER and command is not None:
                 self._streaks.settled(command)
             case Admitted(name=name) if name == SENDER:
@@ -95,8 +94,9 @@ class OneDaemonPodOnANode:
                     if change.storage == "pods" and change.type == ADDED:
                         self._judge(uid_of(decoded(change.raw)), fail)
 
-    def _ask(self, process: str, submit: Submit) -> None:
-        seen = self._streaks.submitted(process, SENDER, submit.key, submit.commands, lambda: self._created)
+    def _ask(self, process: str, system: ControllerSystem, submit: Submit) -> None:
+        table = system.tables[PODS.id]
+        seen = self._streaks.submitted(process, SENDER, submit.key, submit.commands, lambda: table.version)
         asked = _Asked(process, self._starts[process], seen)
         for command in submit.commands:
             if isinstance(command, Create) and command.resource == PODS.id:
@@ -111,14 +111,13 @@ class OneDaemonPodOnANode:
         elif change.storage == "pods":
             pod = decoded(change.raw)
             owner, facts = controller_of(pod), pod_facts(pod)
-            self._created += change.type == ADDED
             if change.type == DELETED or owner is None or owner.kind != DAEMONSETS.kind or not is_active(facts):
                 self._pods.pop(uid_of(pod), None)
             else:
                 known, key = self._pods.get(uid_of(pod)), key_of(pod)
                 created, asked = (0, None) if known is None else (known.created, known.asked)
                 if change.type == ADDED:
-                    created, asked = self._created, self._asked.get(key)
+                    created, asked = change.revision, self._asked.get(key)
                 hash = facts.labels.get(HASH_LABEL) or ""
                 self._pods[uid_of(pod)] = _Pod(key, owner.uid, facts.target, hash, created, asked)
 

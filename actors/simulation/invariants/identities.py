@@ -97,8 +97,9 @@ class OrderIsKept:
     def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
         self._sender = sender
         self._sets: History[_Sized] = History()  # by uid
-        self._ready: History[float] = History()  # by the pod's key: since when it is ready, in Unix seconds; or never
-        self._there: History[bool] = History()  # by the pod's key
+        self._owners: dict[Key, str] = {}  # uids, by the pod's key
+        self._ready: History[float] = History()  # by owner and key: since when it is ready, in Unix seconds; or never
+        self._there: History[bool] = History()  # by owner and key
         self._streaks: Streaks[_Begun] = Streaks(cluster)
         self._newest = 0
         self._clock = cluster.clock
@@ -130,12 +131,25 @@ class OrderIsKept:
             size = _Sized(range(start, start + spec["replicas"]), ordered, spec.get("minReadySeconds") or 0)
             self._sets.note(uid_of(obj), change.revision, size)
         elif change.storage == "pods":
-            facts = pod_facts(decoded(change.raw))
-            there = change.type != DELETED
-            ready = there and facts.phase == "Running" and not facts.deleting
-            self._there.note(change.key, change.revision, there)
-            since = facts.ready_since if ready and facts.ready_since is not None else math.inf
-            self._ready.note(change.key, change.revision, since)
+            self._pod_committed(change)
+
+    def _pod_committed(self, change: Change) -> None:
+        """A pod of that name that another set has, or nobody, is none of the set's."""
+        pod = decoded(change.raw)
+        owner, facts = controller_of(pod), pod_facts(pod)
+        there = change.type != DELETED and owner is not None
+        ready = there and facts.phase == "Running" and not facts.deleting
+        since = facts.ready_since if ready and facts.ready_since is not None else math.inf
+        before, now = self._owners.get(change.key, ""), "" if owner is None else owner.uid
+        if before and before != now:
+            self._note(_of(before, change.key), change.revision, there=False, since=math.inf)
+        if now:
+            self._note(_of(now, change.key), change.revision, there=there, since=since)
+        self._owners[change.key] = now
+
+    def _note(self, known_as: str, version: int, *, there: bool, since: float) -> None:
+        self._there.note(known_as, version, there)
+        self._ready.note(known_as, version, since)
 
     def _submitted(self, process: str, system: ControllerSystem, submit: Submit, fail: Fail) -> None:
         """The reconciliation may have begun with the writes of revisions or claims: its streak is that of its key."""
@@ -154,42 +168,43 @@ class OrderIsKept:
         if owner is None or key is None or not sizes:
             return
         if isinstance(command, Create):
-            objections = [self._against_creation(key, size, begun) for size in sizes]
+            objections = [self._against_creation(owner.uid, key, size, begun) for size in sizes]
         else:
             entry = shown(system, PODS.id, key)
             if entry is None or is_terminal(entry.facts):
                 return
-            objections = [self._against_deletion(key, size, begun) for size in sizes]
+            objections = [self._against_deletion(owner.uid, key, size, begun) for size in sizes]
         if all(objections):
             fail(f"{type(command).__name__} {key} of {owner.name}: {objections[-1]}")
 
-    def _against_creation(self, key: Key, size: _Sized, begun: _Begun) -> str:
+    def _against_creation(self, owner: str, key: Key, size: _Sized, begun: _Begun) -> str:
         """What speaks against it, if the set is so; "" if nothing does."""
         ordinal = _ordinal(key)
         if ordinal not in size.ordinals:
             return f"its ordinals are {size.ordinals}"
         if not size.ordered:
             return ""
-        return self._not_available(key, range(size.ordinals.start, ordinal), size, begun)
+        return self._not_available(owner, key, range(size.ordinals.start, ordinal), size, begun)
 
-    def _against_deletion(self, key: Key, size: _Sized, begun: _Begun) -> str:
+    def _against_deletion(self, owner: str, key: Key, size: _Sized, begun: _Begun) -> str:
         ordinal = _ordinal(key)
         if ordinal in size.ordinals:
-            return self._not_available(key, range(ordinal + 1, size.ordinals.stop), size, begun)
+            return self._not_available(owner, key, range(ordinal + 1, size.ordinals.stop), size, begun)
         if not size.ordered:
             return ""
         later = [each for each in range(ordinal + 1, ordinal + 20) if each not in size.ordinals]
-        known = {each: self._there.between(_sibling(key, each), begun.pods, self._newest) for each in later}
+        known = {each: self._there.between(_of(owner, _sibling(key, each)), begun.pods, self._newest) for each in later}
         there = [each for each, values in known.items() if values and all(values)]
         return f"those with ordinals {there} are not gone" if there else ""
 
-    def _not_available(self, key: Key, ordinals: range, size: _Sized, begun: _Begun) -> str:
+    def _not_available(self, owner: str, key: Key, ordinals: range, size: _Sized, begun: _Begun) -> str:
         """Those that could at no version be known to be available."""
         latest = self._clock.now() + self._ahead - size.patience
         waiting = [
             each
             for each in ordinals
-            if min(self._ready.between(_sibling(key, each), begun.pods, self._newest), default=math.inf) > latest
+            if min(self._ready.between(_of(owner, _sibling(key, each)), begun.pods, self._newest), default=math.inf)
+            > latest
         ]
         return f"those with ordinals {waiting} are not available" if waiting else ""
 
@@ -203,6 +218,11 @@ def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | N
         entry = shown(system, PODS.id, command.key)
         return (None if entry is None else entry.controller), command.key
     return None, None
+
+
+def _of(owner: str, key: Key) -> str:
+    """How a pod of this owner is known."""
+    return f"{owner} {key}"
 
 
 def _ordinal(key: Key) -> int:
