@@ -30,8 +30,8 @@ from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Fetch, Get, List, in_words
 from protocols.objects import controller_of, decode_object, is_deleting, make_key, name_of, namespace_of, split_key
 from protocols.pods import pod_facts
-from protocols.resources import NODES, PODS, STATEFULSETS
-from runtime.apiserver.storage.store import MODIFIED, Change
+from protocols.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFULSETS, resource_path
+from runtime.apiserver.storage.store import DELETED, MODIFIED, Change
 from runtime.client.api import Request
 
 WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within them
@@ -128,8 +128,9 @@ class NoWriteByTheDeposed:
 class NoHotLoop:
     """No client writes, reads or creates the same object again and again, or calls the same function for one.
 
-    A budget is counted with each pod of its namespace that comes, goes, or counts otherwise than before: so many more
-    writes of its status have a reason.
+    A budget is counted with each pod of its namespace that comes, goes, or counts otherwise than before, and an owner
+    of pods with each of its own: so many more writes of its status have a reason. A pod that is made anew under the
+    name of one that is gone is another object.
     """
 
     name = "no hot loop"
@@ -152,6 +153,14 @@ class NoHotLoop:
                 self._pods.extend((now, change) for change in changes if change.storage == "pods")
                 while self._pods and self._pods[0][0] < now - WINDOW:
                     self._pods.popleft()
+                for change in changes:
+                    if change.storage == "pods" and change.type == DELETED:
+                        self._forget(resource_path(PODS.id, *split_key(change.key)))
+
+    def _forget(self, path: str) -> None:
+        self._times = {
+            asked: times for asked, times in self._times.items() if not f"{asked[2]}/".startswith(f"{path}/")
+        }
 
     def _count(self, asked: tuple[str, str, str, bytes], fail: Fail) -> None:
         times = self._times.setdefault(asked, deque())
@@ -164,14 +173,24 @@ class NoHotLoop:
 
     def _reasons(self, path: str, now: float) -> int:
         """How many changes of pods within the window had what is at this path written."""
-        written = _BUDGET_STATUS.fullmatch(path)
+        written = _STATUS.fullmatch(path)
         if written is None:
             return 0
         recent = (change for at, change in self._pods if at >= now - WINDOW)
-        return sum(split_key(change.key)[0] == written["namespace"] and _counts_otherwise(change) for change in recent)
+        return sum(_concerns(change, *written.groups()) and _counts_otherwise(change) for change in recent)
 
 
-_BUDGET_STATUS = re.compile(r"/apis/policy/v1/namespaces/(?P<namespace>[^/]+)/poddisruptionbudgets/[^/]+/status")
+_STATUS = re.compile(r"/apis/(?:policy|apps|batch)/v1/namespaces/([^/]+)/([^/]+)/([^/]+)/status")
+
+
+def _concerns(change: Change, namespace: str, plural: str, name: str) -> bool:
+    """Whether the status of this object may count the pod: a budget's, or its own owner's."""
+    if split_key(change.key)[0] != namespace:
+        return False
+    owner = controller_of(decoded(change.raw))
+    return plural == POD_DISRUPTION_BUDGETS.plural or (
+        owner is not None and (f"{owner.kind.lower()}s", owner.name) == (plural, name)
+    )
 
 
 def _counts_otherwise(change: Change) -> bool:
