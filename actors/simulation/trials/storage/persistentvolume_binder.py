@@ -18,10 +18,21 @@ from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.silence import nodes_are_well
 from actors.simulation.trials.storage.actions import STATIC, life_of_claim, life_of_disk
 from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, annotations_of, controller_of, is_deleting, make_key, name_of, uid_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STATEFULSETS
+from protocols.objects import (
+    Object,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    make_key,
+    name_of,
+    uid_of,
+)
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from protocols.volumes import (
     PROVISIONED_BY,
+    claim_keys,
     class_of,
     is_bound,
     is_of,
@@ -96,22 +107,28 @@ def _phases(volume: Object, claims: Mapping[str, Object]) -> tuple[str, ...]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Claims whose volumes are made at once, and whom nobody has removed. Where nodes are silent, without those of
-    StatefulSets: how far one came is chance. So it is whether a pod of the next set of the name uses a claim that goes
-    with the former one, before it is gone: without those that go with a set.
+    """Claims whose volumes are made at once, and whom nobody has removed. Of those of StatefulSets the ones that pods
+    use; none, where nodes are silent: how far one came before it was scaled down is chance. So it is whether a pod of
+    the next set of the name uses a claim that goes with the former one, before it is gone: without those that go with a
+    set.
     """
     kept = (
         one
         for one in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)
         if not is_deleting(one) and controller_of(one) is None
     )
-    sets = () if nodes_are_well(cluster) else map(name_of, cluster.shown(STATEFULSETS, NAMESPACE))
-    left_out = tuple(f"-{name}-" for name in sets)
+    pods = cluster.shown(PODS, NAMESPACE) if nodes_are_well(cluster) else ()
+    used = {key for pod in pods if not is_deleting(pod) for key in claim_keys(pod)}
     return {
         f"claim {name_of(one)}": phase_of(one)
         for one in kept
-        if class_of(one) == CLASS and not any(part in name_of(one) for part in left_out)
+        if class_of(one) == CLASS and (not _is_of_a_set(one) or key_of(one) in used)
     }
+
+
+def _is_of_a_set(claim: Object) -> bool:
+    """A StatefulSet gives a claim the labels of its selector; the users' have none."""
+    return bool(labels_of(claim))
 
 
 TRIAL = Trial(

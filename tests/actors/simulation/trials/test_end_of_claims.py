@@ -1,0 +1,40 @@
+"""Which claims two runs of a scenario are compared by."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.hollow.provisioner import CLASS
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.storage.persistentvolume_binder import TRIAL
+from protocols.objects import Object
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+
+
+def claim(name: str, *, of_a_set: bool) -> Object:
+    labels = {"labels": {"app": "db"}} if of_a_set else {}
+    request = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    return {
+        "metadata": {"name": name, "namespace": "default", **labels},
+        "spec": {"storageClassName": CLASS, **request},
+    }
+
+
+def user_of(name: str) -> Object:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+    spec = {"containers": [{"name": "c", "image": "v1"}], "volumes": [volume]}
+    return {"metadata": {"name": "user", "namespace": "default"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("of_a_set", "used", "counts"),
+    [(False, False, True), (False, True, True), (True, True, True), (True, False, False)],
+)
+def test_a_claim_that_a_set_left_behind_is_chance(
+    cluster: SimulatedCluster, *, of_a_set: bool, used: bool, counts: bool
+) -> None:
+    """A false alarm, seed 91003564 of swarm: a set was scaled up, and down again before it had got so far."""
+    cluster.create(PERSISTENT_VOLUME_CLAIMS, claim("data-0-db-3", of_a_set=of_a_set))
+    if used:
+        cluster.create(PODS, user_of("data-0-db-3"))
+    assert list(TRIAL.end_state(cluster)) == (["claim data-0-db-3"] if counts else [])
