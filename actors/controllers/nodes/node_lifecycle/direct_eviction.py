@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 MAXIMUM_GRACE_PERIOD = 300.0  # seconds that a pod may be terminating on an evicted node
 OLDEST_GRACEFUL_KUBELET = (1, 1, 0)
-GONE = (NotFound, Conflict)  # a conflict: it is another pod of that name by now
 _VERSION = re.compile(r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:[-+.].*)?")
 
 
@@ -110,7 +109,7 @@ class DirectEviction:
             message = f"Marking for deletion Pod {name_of(pod)} from Node {name}"
             yield record(PODS, pod, "Normal", "NodeControllerEviction", message)
         commands = [delete(PODS, pod, depends_on=grounds(pod)) for pod in doomed]
-        yield from must_all(commands, but=GONE)
+        yield from must_all(commands, but=(NotFound,))
         self._log.info("pods of node deleted", node=name, pods=len(doomed))
         if name not in self._since or self._since[name][0] != uid:
             self._since[name] = uid, self._clock.monotonic()
@@ -122,7 +121,7 @@ class DirectEviction:
             for pod in pods
             if (pod.get("status") or {}).get("reason") != "NodeLost"
         ]
-        yield from must_all(commands, but=GONE)
+        yield from must_all(commands, but=(NotFound, Conflict))  # a conflict: it has changed since, or is another one
 
     def terminate(self, name: str, facts: NodeFacts, pods: Callable[[], Sequence[Object]]) -> Step[float | None]:
         """Delete by force the pods that have been terminating for too long on an evicted node.
@@ -154,7 +153,7 @@ class DirectEviction:
         commands = [delete(PODS, pod, grace_seconds=0, depends_on=grounds(pod)) for pod in pods]
         for pod in pods:
             self._log.info("pod deleted by force", pod=key_of(pod))
-        yield from must_all(commands, but=GONE)
+        yield from must_all(commands, but=(NotFound,))
 
 
 def pods_of(node: str) -> Step[list[Object]]:

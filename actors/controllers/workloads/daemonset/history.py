@@ -40,7 +40,7 @@ from actors.reconciliation import (
     update,
 )
 from protocols.hashing import upstream_template_hash
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound
 from protocols.objects import (
     Object,
     annotations_of,
@@ -109,8 +109,8 @@ def surplus_revisions(old: Sequence[Object], pods: Iterable[Entry], *, limit: in
 
 
 def clean_up(revisions: Sequence[Object]) -> Step[None]:
-    """Delete these. What is gone, or has changed hands, is none of ours."""
-    yield from must_all([delete(CONTROLLER_REVISIONS, each) for each in revisions], but=(NotFound, Conflict))
+    """Delete these. One that is gone is no failure. Raises CommandFailed."""
+    yield from must_all([delete(CONTROLLER_REVISIONS, each) for each in revisions], but=(NotFound,))
 
 
 def _record(daemon_set: Object, spec: DaemonSpec, data: Object, number: int) -> Step[Object]:

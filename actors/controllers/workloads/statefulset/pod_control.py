@@ -121,11 +121,14 @@ class PodControl:
         yield from self._own_claims(self._member(pod, ordinal))
 
     def delete(self, pod: Entry) -> Step[None]:
-        """Delete the pod. One that is gone, or has been replaced, is no failure."""
+        """Delete the pod. One that is gone is no failure. Raises CommandFailed.
+
+        A Conflict has no event: another pod has its name by now, which the table shows soon, or it is refused for now.
+        """
         command = delete(PODS, pod, depends_on=(PODS, (STATEFULSETS, key_of(self._set.obj))))
         outcome = yield from perform(command)
         if isinstance(outcome, Conflict):
-            return
+            raise CommandFailed(command, outcome)
         failure = None if isinstance(outcome, Done | NotFound) else CommandFailed(command, outcome)
         yield from self._report("Delete", split_key(pod.key)[1], failure)
         if failure is not None:

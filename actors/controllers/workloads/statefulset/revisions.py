@@ -22,7 +22,7 @@ from actors.controllers.shared.controller_revisions import (
 from actors.controllers.shared.revision_history import create_unique, renumber
 from actors.controllers.workloads.statefulset.fields import StatefulSet
 from actors.reconciliation import Step, delete, must_all
-from protocols.messages.outcomes import Conflict, NotFound
+from protocols.messages.outcomes import NotFound
 from protocols.objects import Object, annotations_of, labels_of, metadata, name_of
 from protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
 
@@ -100,4 +100,4 @@ def truncate_history(stateful_set: StatefulSet, revisions: Revisions, of_pods: I
         return
     live = {revisions.current_name, revisions.update_name, *of_pods}
     old = surplus(revisions.all, limit=stateful_set.history_limit, live=live)
-    yield from must_all([delete(CONTROLLER_REVISIONS, each) for each in old], but=(NotFound, Conflict))
+    yield from must_all([delete(CONTROLLER_REVISIONS, each) for each in old], but=(NotFound,))

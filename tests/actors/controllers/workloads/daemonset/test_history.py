@@ -11,7 +11,7 @@ from actors.controllers.shared.controller_revisions import template_data
 from actors.controllers.workloads.daemonset.fields import HASH_LABEL
 from protocols.hashing import upstream_template_hash as template_hash
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Outcome
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound, Outcome
 from protocols.objects import Object, decode_object, encode_object, labels_of, owner_reference
 from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
 from tests.actors.controllers.workloads.daemonset.scene import LABELS, Scene, daemon_set, nodes, owned, template
@@ -89,6 +89,17 @@ def test_old_revisions_go_but_for_those_of_pods(scene: Build, limit: int, gone: 
         revisions=[*old, revision("now", 4)],
     )
     assert [command.key for command in one.sync().of(Delete)] == [f"default/{name}" for name in gone]
+
+
+@pytest.mark.parametrize(("outcome", "raises"), [(NotFound(), None), (Conflict(), CommandFailed)])
+def test_a_revision_that_is_not_deleted_is_tried_again(
+    scene: Build, outcome: Outcome, raises: type[Exception] | None
+) -> None:
+    one = scene(
+        daemon_set(revisionHistoryLimit=0), nodes=nodes(0), revisions=[revision("a", 1, "old"), revision("now", 2)]
+    )
+    driven = one.sync(lambda c: outcome if isinstance(c, Delete) else one.bench.accept(c), raises=raises)
+    assert [command.key for command in driven.of(Delete)] == ["default/a"]
 
 
 def answering(one: Scene, existing: Object, live: Object | None = None) -> Callable[[Command], Outcome]:

@@ -8,8 +8,8 @@ import pytest
 
 from actors.controllers.workloads.statefulset.metrics import MAX_UNAVAILABLE, UNAVAILABLE
 from actors.simulation.driving import bodies, deleted_keys
-from protocols.messages.commands import Create, Update
-from protocols.messages.outcomes import CommandFailed, Conflict
+from protocols.messages.commands import Create, Delete, Update
+from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome
 from protocols.objects import name_of
 from protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import (
@@ -75,6 +75,14 @@ def test_history_beyond_the_limit_goes_but_not_what_a_pod_has() -> None:
     obj = a_set(1, image="v5", revisionHistoryLimit=1, updateStrategy={"type": "OnDelete"})
     driven = Scene(obj, member(0, image="v1"), revisions=known).sync()
     assert deleted_keys(driven) == [f"default/{called(image)}" for image in ("v2", "v3")]
+
+
+@pytest.mark.parametrize(("outcome", "raises"), [(NotFound(), None), (Conflict(), CommandFailed)])
+def test_a_revision_that_is_not_deleted_is_tried_again(outcome: Outcome, raises: type[Exception] | None) -> None:
+    known = [revision(f"v{number}", number) for number in range(1, 4)]
+    scene = Scene(a_set(0, image="v3", revisionHistoryLimit=1), revisions=known)
+    driven = scene.sync(lambda c: outcome if isinstance(c, Delete) else scene.bench.accept(c), raises=raises)
+    assert deleted_keys(driven) == [f"default/{called('v1')}"]
 
 
 def test_without_a_limit_ten_stay() -> None:
