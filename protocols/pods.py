@@ -17,7 +17,7 @@ from protocols.blanks import blank_of
 from protocols.integers import INT32
 from protocols.late_methods import dataclass
 from protocols.node_affinity import NAME_FIELD, REQUIRED
-from protocols.objects import Object, finalizers_of, shared_json
+from protocols.objects import Object, shared_json
 from protocols.times import parse_time
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
@@ -31,8 +31,8 @@ class PodFacts:
 
     labels: one mapping is shared by all pods with equal labels, so that a result can be cached by its identity.
     node: "" while unassigned. deleting: deletionTimestamp is set. ready: its condition Ready is True.
-    ready_since: Ready's lastTransitionTime, None if it is not ready or the time is missing. Times are Unix seconds.
-    ready_changed: the same, whatever the status of that condition. ips: its addresses, joined by commas; mostly one.
+    ready_changed: Ready's lastTransitionTime, whatever its status; None if it is missing. Times are Unix seconds.
+    ips: its addresses, joined by commas; mostly one.
     restarts: the highest restart count among its containers; sidecar_restarts: among its restartable init containers.
     deletion_cost: the value of the annotation pod-deletion-cost; 0 if it is missing or invalid.
     tolerations: spec.tolerations as JSON, for comparison; equal ones are shared between pods.
@@ -44,16 +44,19 @@ class PodFacts:
     node: str
     deleting: bool
     ready: bool
-    ready_since: float | None
     created: float | None
     restarts: int
     sidecar_restarts: int
     deletion_cost: int
-    finalizers: tuple[str, ...]
     tolerations: bytes
     ready_changed: float | None = None
     ips: str = ""
     target: str = ""
+
+    @property
+    def ready_since(self) -> float | None:
+        """None if it is not ready, or the time is missing."""
+        return self.ready_changed if self.ready else None
 
 
 _BLANK = blank_of(PodFacts)
@@ -108,12 +111,10 @@ def pod_facts(pod: Object) -> PodFacts:
         _shared_text(node, "spec.nodeName") if node is not None else "",
         meta.get("deletionTimestamp") is not None,
         ready,
-        changed if ready else None,
         _time(meta.get("creationTimestamp"), "metadata.creationTimestamp"),
         _most_restarts(statuses, "status.containerStatuses", None) if statuses else 0,
         _sidecar_restarts(spec, status) if spec.get("initContainers") else 0,
         _deletion_cost(_map(annotations, "metadata.annotations")) if annotations is not None else 0,
-        finalizers_of(pod) if "finalizers" in meta else (),
         shared_json(spec.get("tolerations")),
         changed,
         _ips(status),

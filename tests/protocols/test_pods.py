@@ -57,12 +57,10 @@ def test_facts_come_from_metadata_spec_and_status() -> None:
         node="n1",
         deleting=False,
         ready=True,
-        ready_since=parse_time(READY),
         created=parse_time(CREATED),
         restarts=7,
         sidecar_restarts=3,
         deletion_cost=-5,
-        finalizers=("example.com/track",),
         tolerations=b'[{"key":"gpu","operator":"Exists"}]',
         ready_changed=parse_time(READY),
         ips="",
@@ -77,12 +75,10 @@ def test_what_is_missing_has_its_zero_value() -> None:
         node="",
         deleting=False,
         ready=False,
-        ready_since=None,
         created=None,
         restarts=0,
         sidecar_restarts=0,
         deletion_cost=0,
-        finalizers=(),
         tolerations=b"",
     )
 
@@ -149,8 +145,6 @@ MALFORMED = [
     ({"metadata": {"labels": {"app": 1}}}, "metadata.labels"),
     ({"metadata": {"labels": {"app": {}}}}, "metadata.labels"),
     ({"metadata": {"annotations": "none"}}, "metadata.annotations"),
-    ({"metadata": {"finalizers": {"a": "b"}}}, "metadata.finalizers"),
-    ({"metadata": {"finalizers": [1]}}, "metadata.finalizers"),
     ({"metadata": {"creationTimestamp": "yesterday"}}, "metadata.creationTimestamp"),
     ({"metadata": {"creationTimestamp": 17}}, "metadata.creationTimestamp"),
     ({"spec": {"nodeName": 3}}, "spec.nodeName"),
@@ -220,8 +214,7 @@ def test_facts_are_small_and_share_what_is_equal() -> None:
     one, other = pod_facts(changed()), pod_facts(changed(metadata={"name": "web-2", "labels": {"app": "web"}}))
     assert one.labels is other.labels
     assert one.created is other.created
-    assert one.finalizers is other.finalizers
-    assert sys.getsizeof(one) <= 160
+    assert sys.getsizeof(one) <= 144
 
 
 def test_shared_labels_cannot_be_changed() -> None:

@@ -93,6 +93,13 @@ def test_an_object_without_identity_is_no_entry(table: Table, meta: dict[str, An
         table.make_entry({"metadata": meta}, b"{}")
 
 
+@pytest.mark.parametrize("finalizers", [{"a": "b"}, [1], "example.com/track"])
+def test_finalizers_that_are_no_list_of_strings_are_named(table: Table, finalizers: Any) -> None:
+    obj = pod("a", version=1)
+    with pytest.raises(ValueError, match=r"metadata\.finalizers is a list of strings"):
+        entry(table, {**obj, "metadata": {**obj["metadata"], "finalizers": finalizers}})
+
+
 def test_the_pods_of_one_owner_share_its_reference(table: Table) -> None:
     one, other = (
         entry(table, pod("a", version=1, owner=owned_by("u"))),

@@ -41,7 +41,7 @@ def orphaned(change: Change, tables: Tables) -> Iterable[Orphan]:
     Every change of every Job's pods comes here, so it rests on what the table has derived, as of now.
     """
     pod = tables[PODS].entry(change.key)
-    if pod is None or FINALIZER not in pod.facts.finalizers:
+    if pod is None or FINALIZER not in pod.finalizers:
         return
     owner = pod.controller
     if owner is None:
@@ -71,7 +71,7 @@ class OrphanReconciler:
             yield from self._release_all(orphan)
         else:
             entry = self._pods.entry(orphan.key)
-            if entry is not None and entry.controller is None and FINALIZER in entry.facts.finalizers:
+            if entry is not None and entry.controller is None and FINALIZER in entry.finalizers:
                 yield from must(untrack(entry, unchanged=True), but=(NotFound,))
         return None
 
@@ -79,7 +79,7 @@ class OrphanReconciler:
         entries = [
             entry
             for entry in self._pods.entries_owned_by(orphan.owner)
-            if FINALIZER in entry.facts.finalizers
+            if FINALIZER in entry.finalizers
             and entry.controller is not None
             and _is_job(entry.controller)
             and split_key(entry.key)[0] == split_key(orphan.key)[0]

@@ -43,7 +43,7 @@ class JobPod:
     def __init__(self, entry: Entry, look: Callable[[Entry], Object]) -> None:
         self.entry, self._look = entry, look
         self.facts: PodFacts = entry.facts
-        self.is_tracked = FINALIZER in self.facts.finalizers
+        self.is_tracked = FINALIZER in entry.finalizers
         self._object: Object | None = None
         self._index: int | None = -1
 

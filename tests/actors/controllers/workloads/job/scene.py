@@ -131,7 +131,7 @@ class Scene:
         """The kubelets have stopped what is being deleted, and the watch has shown it all."""
         self.bench.catch_up()
         for entry in list(self.bench.tables[PODS].entries()):
-            if entry.facts.deleting and not entry.facts.finalizers:
+            if entry.facts.deleting and not entry.finalizers:
                 self.bench.hide(PODS, entry.key)
 
     def accept(self, command: Command) -> Outcome:

@@ -199,7 +199,7 @@ def test_an_active_pod_that_lost_its_finalizer_gets_it_back() -> None:
     scene.sync()
     entry = scene.bench.tables[PODS].entry("default/p")
     assert entry is not None
-    assert entry.facts.finalizers == ("batch.kubernetes.io/job-tracking",)
+    assert entry.finalizers == ("batch.kubernetes.io/job-tracking",)
 
 
 def test_a_creation_without_an_answer_is_tried_again_under_its_name() -> None:

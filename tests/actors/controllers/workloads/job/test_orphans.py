@@ -131,7 +131,7 @@ def test_a_pod_of_a_job_that_someone_else_ends_loses_the_finalizer() -> None:
     scene.sync()
     scene.bench.catch_up()
     [made] = scene.bench.tables[PODS].entries()
-    assert made.facts.finalizers
+    assert made.finalizers
     ended = job(status=ENDED)
     scene.bench.show(JOBS, ended)
     reconciler = OrphanReconciler(tables=scene.bench.tables)
@@ -139,4 +139,4 @@ def test_a_pod_of_a_job_that_someone_else_ends_loses_the_finalizer() -> None:
         drive(reconciler, orphan, scene.accept, tables=scene.bench.tables)
     [let_go] = scene.bench.tables[PODS].entries()
     assert let_go.uid == made.uid
-    assert not let_go.facts.finalizers
+    assert not let_go.finalizers
