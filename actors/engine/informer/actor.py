@@ -293,17 +293,18 @@ class Informer(Actor):
         elif end.status == 200 and reader is not None and not end.error:
             self._end_streamed_list(reader)
         elif end.status == 200:
-            now = self.clock.monotonic()
-            short = now - self._server.began < SHORT_WATCH and self._server.events == 0
             if not end.error:
-                self._writer.touch(now)  # it said goodbye
+                self._writer.touch(self.clock.monotonic())  # it said goodbye
             if self._state is State.STREAMING_LIST:
                 self._count_incomplete()
                 self._back_off(end.error or "the streaming list ended before it was complete")
-            elif short:
+            elif self._was_short():
                 self._back_off("very short watch: ended at once, without an event")
             else:
                 self._watch()
+        elif self._has_broken(end):
+            self.log.info("watch broke, opening it again", **self._about, error=end.error)
+            self._watch()
         elif self._state is State.STREAMING_LIST and end.status in (400, 405, 422):
             self.log.info("no streaming lists here, listing in pages", **self._about)
             self._streaming_lists = False
@@ -317,6 +318,19 @@ class Informer(Actor):
             self._back_off(
                 _refusal("watch" if reader is None else "list", end), end.retry_after, is_answered=is_answered
             )
+
+    def _was_short(self) -> bool:
+        return self.clock.monotonic() - self._server.began < SHORT_WATCH and self._server.events == 0
+
+    def _has_broken(self, end: StreamEnded) -> bool:
+        """The connection of a watch that worked is gone: a proxy between us and the server cuts it, say.
+
+        It is not held against the server: else a connection that lasts for half a minute at a time would leave the
+        table behind for longer than that. Whether the server is still there the next watch shows. Source: client-go
+        v1.36 tools/cache/reflector.go (handleAnyWatch), rest of apimachinery's watch/streamwatcher.go.
+        """
+        is_watch = self._state is State.WATCHING and not end.status
+        return is_watch and not self._server.silent and not self._was_short() and not self._retries.is_outage
 
     def _gone(self, why: str) -> None:
         self._consistent = True

@@ -59,6 +59,11 @@ class Retries:
             self._is_held_up = False
             self.due = now + SPREAD * self._chance.random()
 
+    @property
+    def is_outage(self) -> bool:
+        """The server has just answered nobody."""
+        return self._outage.is_on
+
     def turn(self, now: float) -> Turn:
         """It is due."""
         if not self._outage.is_on:

@@ -1,0 +1,72 @@
+"""A connection that breaks under a watch that worked leaves the table behind for no longer than a new watch takes."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from actors.engine.informer import InformerLimits
+from tests.actors.engine.informer.test_informer import InformerRig, bookmark, warnings, watched
+
+RESET = {"error": "connection reset by peer"}
+
+
+@pytest.fixture
+def rig(log: FilteringBoundLogger) -> InformerRig:
+    rig = InformerRig(log, InformerLimits(silence=90.0))
+    rig.sync(watched("a", 7))
+    return rig
+
+
+def test_it_is_opened_again_at_once_from_the_last_version(rig: InformerRig, logs: LogCapture) -> None:
+    rig.world.run_for(30.0)
+    rig.transport.stream.say(("ADDED", watched("b", 120)))
+    rig.transport.stream.end(0, **RESET)
+    rig.settle()
+    assert len(rig.transport.streams) == 2
+    assert rig.transport.stream.request.query["resourceVersion"] == "120"
+    assert warnings(logs) == []
+    assert any(entry["event"] == "watch broke, opening it again" for entry in logs.entries)
+
+
+def test_a_proxy_that_cuts_connections_every_half_minute_leaves_the_table_no_older(rig: InformerRig) -> None:
+    """As a failure each would wait for longer than the one before, up to a minute."""
+    for turn in range(20):
+        rig.world.run_for(30.0)
+        rig.transport.stream.say(bookmark(200 + turn))
+        rig.settle()
+        rig.transport.stream.end(0, **RESET)
+        rig.settle()
+        assert len(rig.transport.streams) == turn + 2
+
+
+def test_one_that_breaks_at_once_and_again_is_not_a_busy_loop(rig: InformerRig) -> None:
+    rig.world.run_for(30.0)
+    for _ in range(5):
+        rig.transport.stream.end(0, **RESET)
+        rig.settle()
+    rig.world.run_for(0.5)
+    assert len(rig.transport.streams) == 2
+
+
+def test_one_that_never_said_a_word_may_never_have_been_open(rig: InformerRig, logs: LogCapture) -> None:
+    """A server that lets connections time out is left in peace."""
+    rig.world.run_for(2.0)
+    rig.transport.stream.say(bookmark(200))
+    rig.transport.stream.end(0, **RESET)
+    rig.settle()
+    rig.world.run_for(20.0)
+    rig.transport.stream.end(0, error="connecting took longer than 10 s")
+    rig.settle()
+    assert warnings(logs) == ["watch failed, trying again"]
+    assert len(rig.transport.streams) == 2
+
+
+def test_a_refusal_is_no_break(rig: InformerRig, logs: LogCapture) -> None:
+    rig.world.run_for(30.0)
+    rig.transport.stream.say(bookmark(200))
+    rig.transport.stream.end(500)
+    rig.settle()
+    assert warnings(logs) == ["watch failed, trying again"]
+    assert len(rig.transport.streams) == 1
