@@ -1,8 +1,8 @@
 """Hints in topology mode "Auto": endpoints are dealt to zones in proportion to the CPUs of their nodes.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/topologycache/{topologycache,sliceinfo,utils,event}.go.
-Differences: where upstream takes the first of a Go map, here it is the first by name; and where hints cannot be given,
-upstream writes slices anew that have none.
+Differences: where upstream takes the first of a Go map, here it is the first by name; and upstream writes slices anew
+where hints cannot be given and there are none, or where they come out as they were.
 """
 
 from __future__ import annotations
@@ -210,6 +210,7 @@ class Topology:
                         return self._without(plan, service, address_type, NO_ZONE)
                     allocated[one["zone"]] = allocated.get(one["zone"], 0) + 1
         move_to_update(plan, lambda slice_: any(slice_ is one for one in wrong))
+        moved = plan.update[len(plan.update) - len(wrong) :]
         written = (*plan.create, *plan.update)
         given, received = exchanges(zones, allocated)
         for slice_ in written:
@@ -219,6 +220,7 @@ class Topology:
             ]
         if not allocated:
             return self._without(plan, service, address_type, NONE_ALLOCATED)
+        _leave_equal(plan, wrong, moved)
         self._allocated.setdefault(service, {})[address_type] = allocated
         if service in self._hinting:
             return []
@@ -237,6 +239,14 @@ class Topology:
         self.forget(service, address_type)
         remove_hints(plan)
         return [_notice("Warning", DISABLED, why, address_type)]
+
+
+def _leave_equal(plan: Plan, before: Sequence[Object], moved: Sequence[Object]) -> None:
+    """Of the updates that are made for their hints alone, those that change none are not written."""
+    for one, update in zip(before, moved, strict=True):
+        if update["endpoints"] == (one.get("endpoints") or []):
+            plan.update = [each for each in plan.update if each is not update]
+            plan.unchanged.append(one)
 
 
 def _notice(type: RecordType, reason: str, message: str, address_type: str) -> Notice:

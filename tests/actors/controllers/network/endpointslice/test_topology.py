@@ -108,6 +108,18 @@ def test_slices_whose_hints_are_right_are_not_written() -> None:
     assert "hints" not in wrong["endpoints"][0]
 
 
+def test_hints_that_come_out_as_they_were_are_not_written() -> None:
+    """Seed 91006750 of swarm: a zone whose nodes are not ready gives nothing to others; each look wrote all slices."""
+    topology = Topology(
+        Bench({NODES: [node("n1", "b"), node("n2", "c"), node("n3", "a", ready="Unknown")]}).tables[NODES]
+    )
+    right, bare = {"endpoints": [endpoint("a", hint="a")]}, {"endpoints": [endpoint("a")]}
+    plan = Plan(unchanged=[right, bare])
+    [notice] = topology.add_hints(plan, "default/web", "IPv4")
+    assert notice.reason == "TopologyAwareHintsEnabled"
+    assert (plan.unchanged, plan.update) == ([right], [{"endpoints": [endpoint("a", hint="a")]}])
+
+
 def test_where_an_endpoint_has_no_zone_slices_without_hints_are_not_written() -> None:
     topology = Topology(three_zones().tables[NODES])
     right = {"endpoints": [endpoint("a"), endpoint("b"), endpoint(None)]}
