@@ -145,10 +145,14 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnded:
-    """A watch or list is over. status: HTTP's where the server refused it, 200 after a clean end, 0 when it broke."""
+    """A watch or list is over. status: HTTP's where the server refused it, 200 after a clean end, 0 when it broke.
+
+    begun: it broke, and had been open.
+    """
 
     stream: int
     status: int
     error: str = ""
     body: bytes = b""
     retry_after: float = 0.0
+    begun: bool = False

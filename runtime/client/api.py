@@ -53,8 +53,9 @@ class Request:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
     """The response. status 0: there was none, and error says why; then the request may have been carried out all the
-    same, unless sent is False. retry_after: seconds, from the header; 0 where there was none. warnings, for
-    people, and annotations, for the audit log, are of the embedded server.
+    same, unless sent is False. begun: a watch was open, and its connection broke.
+    retry_after: seconds, from the header; 0 where there was none.
+    warnings, for people, and annotations, for the audit log, are of the embedded server.
     """
 
     status: int
@@ -63,6 +64,7 @@ class Response:
     retry_after: float = 0.0
     error: str = ""
     sent: bool = True
+    begun: bool = False
     warnings: tuple[str, ...] = ()
     annotations: Mapping[str, str] | None = None
 

@@ -368,7 +368,9 @@ class Exchange:
                 status=attempt.status,
             )
         if self._splitter is not None and attempt.status == 200:
-            return Response(status=0 if error else 200, error=with_cut(error, self._splitter.unfinished))
+            if not error:
+                return Response(status=200, error=with_cut("", self._splitter.unfinished))
+            return Response(status=0, error=with_cut(error, self._splitter.unfinished), begun=True)
         if error:
             return Response(status=0, error=error, sent=attempt.sent)
         return Response(

@@ -145,7 +145,7 @@ class FaultyStream:
         if self._strike(FaultKind.WATCH_DROPPED) is not None:
             if self.inner is not None:
                 self.inner.cancel()
-            self._finish(no_answer("unexpected EOF (injected)"))
+            self._finish(Response(status=0, error="unexpected EOF (injected)", begun=True))
             return
         cut_off = self._strike(FaultKind.PARTITION)
         if self._strike(FaultKind.WATCH_STALLED) is not None or (cut_off is not None and cut_off.until is None):

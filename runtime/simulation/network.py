@@ -444,8 +444,8 @@ class SimulatedStream:
     def break_off(self, error: str) -> None:
         """The connection breaks: what is on its way is lost."""
         if not self._over:
+            broken = Response(status=0, error=error, begun=self._watch is not None)
             self._forget()
-            broken = no_answer(error)
             self._network.clock.call_after(self._network.delay(), lambda: self._http.do(lambda: self._on_end(broken)))
 
     def cancel(self) -> None:

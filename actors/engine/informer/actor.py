@@ -314,7 +314,7 @@ class Informer(Actor):
                 self._count_incomplete()
             if b"Too large resource version" in end.body:  # a server that was set back, or lags behind another
                 self._consistent = True
-            is_answered = bool(end.status) or not self._server.silent
+            is_answered = bool(end.status) or end.begun or not self._server.silent
             self._back_off(
                 _refusal("watch" if reader is None else "list", end), end.retry_after, is_answered=is_answered
             )
@@ -329,8 +329,8 @@ class Informer(Actor):
         table behind for longer than that. Whether the server is still there the next watch shows. Source: client-go
         v1.36 tools/cache/reflector.go (handleAnyWatch), rest of apimachinery's watch/streamwatcher.go.
         """
-        is_watch = self._state is State.WATCHING and not end.status
-        return is_watch and not self._server.silent and not self._was_short() and not self._retries.is_outage
+        was_open = self._state is State.WATCHING and not end.status and (end.begun or not self._server.silent)
+        return was_open and not self._was_short() and not self._retries.is_outage
 
     def _gone(self, why: str) -> None:
         self._consistent = True

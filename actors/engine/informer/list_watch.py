@@ -149,7 +149,7 @@ class ListWatch:
 
     def _bring_end(self, number: int, response: Response) -> None:
         error, retry_after = response.error, response.retry_after
-        self._deliver(StreamEnded(number, response.status, error, response.body, retry_after))
+        self._deliver(StreamEnded(number, response.status, error, response.body, retry_after, response.begun))
 
     def _begin(self) -> int:
         """Whatever the requests before this one still bring is ignored."""

@@ -63,6 +63,16 @@ def test_one_that_never_said_a_word_may_never_have_been_open(rig: InformerRig, l
     assert len(rig.transport.streams) == 2
 
 
+def test_one_that_was_open_and_never_said_a_word_is_opened_again_at_once(rig: InformerRig, logs: LogCapture) -> None:
+    """A balancer that cuts idle connections does so before the first bookmark comes, which takes a minute."""
+    for _ in range(5):
+        rig.world.run_for(35.0)
+        rig.transport.stream.end(0, begun=True, **RESET)
+        rig.settle()
+    assert warnings(logs) == []
+    assert len(rig.transport.streams) == 6
+
+
 def test_a_refusal_is_no_break(rig: InformerRig, logs: LogCapture) -> None:
     rig.world.run_for(30.0)
     rig.transport.stream.say(bookmark(200))

@@ -47,6 +47,7 @@ def streaming(*chunks: bytes, end: bytes = b"0\r\n\r\n") -> Any:
         ([b'{"a":1}\n{"b'], b"0\r\n\r\n", b'{"a":1}\n', 200, "the last line was cut off after 3 bytes"),
         ([b'{"a":1}\n'], b"", b'{"a":1}\n', 0, "was cut off"),
         ([b'{"a":1}\n{"b'], b"", b'{"a":1}\n', 0, "was cut off; the last line was cut off after 3 bytes"),
+        ([], b"", b"", 0, "was cut off"),
         ([], b"zz\r\n", b"", 0, "does not speak HTTP"),
     ],
 )
@@ -56,7 +57,7 @@ def test_whole_lines_are_delivered_and_the_end_says_what_was_lost(
     watcher = watch(loopback.serve_raw(streaming(*chunks, end=end)))
     response = watcher.end()
     assert watcher.all_lines() == lines
-    assert response.status == status
+    assert (response.status, response.begun) == (status, status == 0), "it was open"
     assert says in response.error
     assert bool(response.error) == bool(says)
 
@@ -147,7 +148,7 @@ def test_a_refused_connection_ends_the_watch(watch: Watch) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         end = watch(f"http://127.0.0.1:{unused.getsockname()[1]}").end()
-    assert (end.status, end.sent) == (0, False)
+    assert (end.status, end.sent, end.begun) == (0, False, False)
     assert end.error.endswith(": connection refused")
 
 
