@@ -29,7 +29,8 @@ class Weather:
     """What happens to requests. A test changes it while the proxy runs.
 
     trouble: chance that a request meets one of the faults; odds of its own for each test: seed. watch_delay: seconds
-    that lines of a watch come late. cuts: how many more times a watch breaks in the middle of a line.
+    that lines of a watch come late. cuts: how many more times a watch breaks in the middle of a line. idle: seconds
+    without a line after which a watch is cut, as balancers do; None is never.
     mutate: from a line of a watch (its path, the line) the lines to pass on.
     """
 
@@ -37,6 +38,7 @@ class Weather:
     faults: tuple[str, ...] = FAULTS
     watch_delay: float = 0.0
     cuts: int = 0
+    idle: float | None = None
     mutate: Callable[[str, bytes], list[bytes]] = lambda _path, line: [line]
     seed: int = 1
     requests: Counter[str] = field(default_factory=Counter)  # by "METHOD resource", watches as "WATCH resource"
@@ -98,7 +100,12 @@ class FaultyProxy:
         reading = asyncio.create_task(read())
         try:
             while True:
-                due, line = await late.get()
+                try:
+                    due, line = await asyncio.wait_for(late.get(), self._weather.idle)
+                except TimeoutError:
+                    self._weather.hit["idle"] += 1
+                    _cut(request)
+                    return response
                 await asyncio.sleep(max(0.0, due - loop.time()))
                 if not line:
                     return response

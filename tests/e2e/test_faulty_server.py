@@ -76,6 +76,17 @@ def test_watches_that_are_cut_in_the_middle_of_a_line_are_taken_up_where_they_we
         assert history.images() == ["web:1"] * REPLICAS + ["web:2"] * REPLICAS
 
 
+def test_watches_that_a_balancer_cuts_when_idle_are_no_failures(server: Path, tmp_path: Path) -> None:
+    """They were: each break doubled the wait for the next watch, and tables were a minute old at last."""
+    with storm(server, tmp_path, "idle", Weather(idle=1.5)) as met:
+        until(lambda: met.weather.hit["idle"] > 200, "watches are cut again and again", why=met.manager.program.text)
+        met.kubectl.apply(workload("Deployment", "web", REPLICAS, "web:1"))
+        until_rolled_out(met.kubectl, "web", REPLICAS, "web:1")
+        said = met.manager.program.text()
+    assert "watch broke, opening it again" in said
+    assert "watch failed, trying again" not in said
+
+
 @pytest.mark.parametrize("delay", [1.0, pytest.param(10.0, marks=pytest.mark.slow)])
 def test_no_pod_is_made_too_many_while_the_watches_lag_behind(server: Path, tmp_path: Path, delay: float) -> None:
     with storm(server, tmp_path, f"late-{delay:.0f}", Weather()) as met:
