@@ -9,6 +9,7 @@ from actors.reconciliation.commands import check_key, create, get_live, patch
 from actors.reconciliation.differences import differences, without_none
 from actors.reconciliation.reconciler import Step, step
 from actors.reconciliation.steps import must, must_object
+from protocols.merge_patches import merge_patched
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
 from protocols.models import as_object
 from protocols.objects import (
@@ -34,9 +35,12 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     at as its precondition. An object that is being deleted is returned as it is: once it is gone, it is made again.
 
     Where `wanted` has a controller (see `own`) and the object another, or none, it is left alone, and CommandFailed is
-    raised with AlreadyExists, which says whose it is: the name is taken by a predecessor's or a stranger's. Also raises
-    CommandFailed for other outcomes, UnreadableError for an object that is there and cannot be read, and ValueError on
-    what cannot be wanted: no name, a status, labels or a namespace that the controller's own selection leaves out.
+    raised with AlreadyExists, which names its controller. Also raises CommandFailed for other outcomes, and
+    UnreadableError for an object that is there and cannot be read.
+
+    Raises ValueError if `wanted` has no name or has a status, and if the selection of the controller's watches
+    (labels, fields, namespaces) would not include the object after the write: the controller would never see it again.
+    An existing object is checked as it will be after the patch, so `wanted` need not repeat its labels.
     """
     resource, wanted = lister.resource, as_object(wanted)
     if lister.metadata_only:
@@ -44,12 +48,16 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     if "status" in wanted:
         raise ValueError(f"a {resource.kind} is wanted without its status: patch_status writes that")
     key = check_key(resource, key_of(wanted))
-    if not lister.selects(wanted):
-        raise ValueError(f"{resource} {key} is not among those that the controller selects, so it would never be seen")
-    making = create(resource, without_none(wanted))
+    new = without_none(wanted)
+    making = create(resource, new)
     lister.require(key)
     present = lister.maps.get(key)
     if present is None:
+        if not lister.selects(new):
+            raise ValueError(
+                f"{resource} {key} is not created: the controller selects only objects {lister.selection}, "
+                "and would never see it"
+            )
         outcome = yield making
         if isinstance(outcome, Done):
             return lister.returned(decode_object(outcome.body))
@@ -65,6 +73,11 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     if is_deleting(present):
         return lister.returned(present)
     changes = differences(_comparable(wanted, present), present)
+    if not lister.selects(merge_patched(present, changes)):
+        selected = f"the controller selects only objects {lister.selection}"
+        if not lister.selects(present):  # from the live read: it belongs to another shard, for example
+            raise CommandFailed(making, AlreadyExists(f"{resource} {key!r} exists already, and {selected}"))
+        raise ValueError(f"{resource} {key} is not patched: {selected}, and would never see it again")
     if not changes:
         return lister.returned(present)
     meta = {**changes.get("metadata", {}), "resourceVersion": resource_version_of(present)}

@@ -10,7 +10,7 @@ from protocols.models import as_object
 from protocols.objects import Key, Object, split_key
 from protocols.resources import Resource
 from runtime.tables.entry import Unreadable
-from runtime.tables.selection import WHOLE
+from runtime.tables.selection import WHOLE, Selection
 from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, UNBLOCKED_OWNER, Entry, owner_value
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ class Lister(Generic[M]):
     @property
     def metadata_only(self) -> bool:
         return self._table.metadata_only
+
+    @property
+    def selection(self) -> Selection:
+        """Which objects it shows; its str() is for messages: "in shop, with app=web"."""
+        return self._table.selection
 
     def selects(self, obj: Mapping[str, Any]) -> bool:
         """Whether this object, as a map, is among those that it shows, if it is there. See Watch."""

@@ -13,6 +13,7 @@ from typing import Any
 import jsonpatch
 import orjson
 
+from protocols.merge_patches import merge_patched
 from protocols.objects import Object
 
 MOST_OPERATIONS = 10_000  # of one JSON patch, as upstream; for callers to check
@@ -28,21 +29,7 @@ def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> Object:
     """
     if not isinstance(patch, dict):
         raise ValueError(f"a merge patch is a JSON object, got {type(patch).__name__}")
-    return _merged(obj, patch)
-
-
-def _merged(target: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
-    result = dict(target)
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            former = result.get(name)
-            # A map that is new is merged into {} as well, so that no null of the patch gets into the object.
-            result[name] = _merged(former if isinstance(former, dict) else {}, value)
-        else:
-            result[name] = value
-    return result
+    return merge_patched(obj, patch)
 
 
 def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:

@@ -106,7 +106,7 @@ def test_what_a_controller_would_never_see_it_does_not_ensure() -> None:
     drive_steps(ensure(pods, wanted), lambda _command: Done(encode_object(pod("a", version=1))), tables=Tables({}))
     for meta in ({"namespace": "default"}, {"labels": {"app": "db"}}):
         asked = {"metadata": {**wanted["metadata"], **meta}}
-        with pytest.raises(ValueError, match="is not among those that the controller selects"):
+        with pytest.raises(ValueError, match="selects only objects in shop, with app=web"):
             drive_steps(ensure(pods, asked), lambda _command: Done(b"{}"), tables=Tables({}))
 
 
