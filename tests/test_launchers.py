@@ -18,7 +18,9 @@ import yaml
 ROOT = Path(__file__).parents[1]
 SHELL = {
     "bin/run-kcm": "sh",
+    "bin/check": "sh",
     "bin/run-tests": "sh",
+    "bin/test": "sh",
     "bin/run-bench": "sh",
     "bin/run-conformance": "sh",
     "bin/lock-requirements": "sh",
@@ -453,7 +455,7 @@ def test_the_forge_and_the_hooks_run_launchers_with_options_that_they_have() -> 
     steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
     commands = [*steps, *(hook["entry"] for repo in hooks["repos"] for hook in repo["hooks"])]
     launchers = {command.split()[0] for command in commands}
-    assert launchers == {".ci/run", "bin/run-tests"}
+    assert launchers == {".ci/run", "bin/check", "bin/run-tests"}
     options = {word for command in commands for word in command.split() if word.startswith("--")} - {"--quiet"}
     usage = (ROOT / "bin/run-tests").read_text(encoding="utf-8")
     assert [option for option in options if f"    {option})" not in usage] == []
