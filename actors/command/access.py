@@ -11,6 +11,7 @@ from runtime.apiserver.process.access_settings import AccessSettings
 def access_of(server: EmbeddedServer) -> AccessSettings:
     return AccessSettings(
         authorization=server.authorization,
+        anonymous_auth=server.anonymous_auth,
         client_ca_file=_absolute(server.client_ca_file),
         audit_policy_file=_absolute(server.audit_policy_file),
         audit_log_path=_absolute(server.audit_log_path),

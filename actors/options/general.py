@@ -392,6 +392,12 @@ class EmbeddedServer:
         "What users may do there: 'rbac', by roles and bindings, with upstream's from the start; or 'always-allow'.",
         name="embedded-authorization",
     )
+    anonymous_auth: bool = flag(
+        True,
+        "Authorize requests without credentials there as user system:anonymous, in the group system:unauthenticated. "
+        "If false, or with --embedded-authorization=always-allow, they get 401.",
+        name="embedded-anonymous-auth",
+    )
     client_ca_file: str = flag(
         "",
         "Further authorities of client certificates there: the common name is the user, organizations are the groups.",

@@ -14,7 +14,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from protocols.objects import Key, Object, make_key, name_of, namespace_of, uid_of
-from runtime.apiserver.registry.users import ACCOUNTS, AUTHENTICATED, Authenticated, Unauthenticated, User
+from runtime.apiserver.registry.users import (
+    ACCOUNTS,
+    AUTHENTICATED,
+    CREDENTIAL_ID,
+    Authenticated,
+    Unauthenticated,
+    User,
+)
 from runtime.apiserver.storage.state import State, to_read
 from runtime.signing.tokens import SigningKey
 
@@ -117,7 +124,7 @@ class AccountTokens:
             claims["sub"],
             uid=account["uid"],
             groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
-            extra={f"{EXTRA}credential-id": (f"JTI={claims['jti']}",), **_extra(said)},
+            extra={CREDENTIAL_ID: (f"JTI={claims['jti']}",), **_extra(said)},
         )
         own = (ACCOUNT, make_key(namespace, account["name"]), account["uid"])
         return _Issued(user, tuple(claims["aud"]), claims["nbf"], claims["exp"], (own, *_bindings(said)))

@@ -6,7 +6,7 @@ pkg/apis/audit/v1/types.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -22,6 +22,7 @@ from runtime.apiserver.access.audit_policy import (
     AuditPolicy,
     Extent,
 )
+from runtime.apiserver.http.authentication import NO_CERTIFICATE
 from runtime.apiserver.http.connection import HttpRequest
 from runtime.apiserver.kinds.shared.user_info import user_info
 from runtime.apiserver.registry.attributes import Attributes
@@ -57,7 +58,7 @@ class AuditLog:
         extent = self._policy.extent(None, asked)
         if extent.level != NONE:
             entry = Entry(self, request, extent, None, asked)
-            entry.refuse(attempted=bool(request.headers.get(b"authorization")))
+            entry.refuse(attempted=_attempted(request))
 
     def put(self, event: Mapping[str, Any]) -> None:
         self._write(orjson.dumps(event) + b"\n")
@@ -119,9 +120,9 @@ class Entry:
         if self._extent.level in (REQUEST, REQUEST_RESPONSE):
             self._more["requestObject"] = self._shown(found)
 
-    def refuse(self, *, attempted: bool) -> None:
-        """As nobody that is known. attempted: with credentials."""
-        credentials = "attempted: bearer" if attempted else "no credentials provided"
+    def refuse(self, *, attempted: Sequence[str]) -> None:
+        """Note a failed authentication. attempted: kinds of credentials."""
+        credentials = f"attempted: {', '.join(attempted)}" if attempted else "no credentials provided"
         status = {"metadata": {}, "status": "Failure", "message": f"Authentication failed, {credentials}"}
         self._more["responseStatus"] = {**status, "code": UNAUTHENTICATED}
         self._put(STARTED)
@@ -173,6 +174,16 @@ def _decoded(body: bytes) -> Any:
         return orjson.loads(body)
     except ValueError:
         return None
+
+
+def _attempted(request: HttpRequest) -> list[str]:
+    """Return the kinds of credentials that a request presented, in upstream's order."""
+    scheme, space, _ = request.headers.get(b"authorization", b"").strip().lower().partition(b" ")
+    found = [scheme.decode()] if space and scheme in (b"basic", b"bearer") else []
+    certificate = request.connection.certificate
+    if certificate is not None and certificate is not NO_CERTIFICATE:
+        found.append("x509")
+    return found
 
 
 def _sources(request: HttpRequest) -> list[str]:

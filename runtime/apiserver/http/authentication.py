@@ -1,36 +1,75 @@
-"""The user behind a request: by bearer token, or by a client certificate that our authority signed."""
+"""The user behind a request: by a client certificate, else by a bearer token, else anonymous.
+
+Source: apiserver pkg/authentication/request/{x509,bearertoken,anonymous,union}, kubernetes
+pkg/kubeapiserver/authenticator/config.go (v1.36). Differs: a certificate that no authority of ours has signed ends the
+handshake, because the ssl module verifies every certificate that it requests; upstream then goes by the token.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import hashlib
+import math
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from runtime.apiserver.registry.users import User, known
+from runtime.apiserver.registry.users import ANONYMOUS, CREDENTIAL_ID, User, known
+
+_UID = "1.3.6.1.4.1.57683.2"  # attribute of a subject: the user's UID
+
+
+class CertificateUser(NamedTuple):
+    """The user that a verified client certificate names, until it expires.
+
+    user: ANONYMOUS without a certificate or a common name, None if the certificate is refused. expires: Unix seconds.
+    """
+
+    user: User | None
+    expires: float = math.inf
+
+    def at(self, now: float) -> User | None:
+        """A connection may outlive its certificate."""
+        return self.user if now <= self.expires else None
+
+
+NO_CERTIFICATE = CertificateUser(ANONYMOUS)
 
 
 class Authenticator:
     def __init__(self, user_of: Callable[[str], User | None]) -> None:
-        """user_of: whom a token is of, now."""
+        """user_of: return the user of a token, as of now."""
         self._user_of = user_of
 
-    def user(self, authorization: str, peer_certificate: Mapping[str, Any] | None) -> User | None:
-        """authorization: the request's header, "" without one. peer_certificate: as ssl's getpeercert gives it, of a
-        connection that verified it.
-
-        Returns None for an unknown user. With a token, valid or not, the certificate is ignored.
-        """
-        if authorization:
-            scheme, _, token = authorization.partition(" ")
-            return self._user_of(token.strip()) if scheme.lower() == "bearer" else None
-        return _subject((peer_certificate or {}).get("subject", ()))
+    def by_token(self, authorization: bytes) -> User | None:
+        """Return the user of an Authorization header; ANONYMOUS without a bearer token, None for an invalid one."""
+        scheme, *rest = authorization.decode(errors="replace").strip().split(" ", 2)
+        if scheme.lower() != "bearer" or not rest or not rest[0]:
+            return ANONYMOUS
+        return self._user_of(rest[0])
 
 
-def _subject(subject: Iterable[Iterable[tuple[str, str]]]) -> User | None:
-    """Its common name is the user, its organizations are their groups. None without a common name.
+def by_certificate(tls: ssl.SSLObject | None) -> CertificateUser:
+    """tls: of a connection that verified its peer's certificate, if there is one."""
+    der = None if tls is None else tls.getpeercert(binary_form=True)
+    if tls is None or der is None:
+        return NO_CERTIFICATE
+    return certificate_user(tls.getpeercert() or {}, der)
 
-    Source: apiserver pkg/authentication/request/x509/x509.go, CommonNameUserConversion (v1.36).
-    """
-    parts = [part for several in subject for part in several]
-    names = [value for name, value in parts if name == "commonName"]
-    groups = tuple(value for name, value in parts if name == "organizationName")
-    return known(User(names[-1], groups=groups)) if names else None
+
+def certificate_user(fields: Mapping[str, Any], der: bytes) -> CertificateUser:
+    """The common name is the user, the organizations are their groups. fields: as ssl's getpeercert returns them."""
+    subject = [part for several in fields.get("subject", ()) for part in several]
+    names = [value for name, value in subject if name == "commonName"]
+    if not names or not names[-1]:
+        return NO_CERTIFICATE
+    uids = [value for name, value in subject if name == _UID]
+    expires = float(ssl.cert_time_to_seconds(fields["notAfter"])) if "notAfter" in fields else math.inf
+    if len(uids) > 1 or "" in uids:
+        return CertificateUser(None, expires)
+    user = User(
+        names[-1],
+        uid="".join(uids),
+        groups=tuple(value for name, value in subject if name == "organizationName"),
+        extra={CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(der).hexdigest()}",)},
+    )
+    return CertificateUser(known(user), expires)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from typing import Any, Protocol, cast
 import httptools
 
 from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.http.authentication import CertificateUser
 from runtime.apiserver.registry.users import User
 from runtime.client.api import Response
 from runtime.process.bounded_connections import BoundedConnections
@@ -230,7 +232,11 @@ class HttpServer:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection. authorization: what its last request had in this header; known_as: which user that is."""
+    """One connection.
+
+    authorization: the header of its last request with the token of a permanent user; known_as: that user.
+    certificate: the user that the client certificate names; None until the first request is authenticated.
+    """
 
     __slots__ = (
         "_body",
@@ -246,6 +252,7 @@ class HttpConnection(asyncio.Protocol):
         "_unanswered",
         "_waiting",
         "authorization",
+        "certificate",
         "is_full",
         "known_as",
     )
@@ -265,6 +272,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_closing = False  # nothing is read or written any more
         self.is_full = False
         self.authorization: bytes | None = None
+        self.certificate: CertificateUser | None = None
         self.known_as: User | None = None
 
     # What the transport calls.
@@ -475,9 +483,9 @@ class HttpConnection(asyncio.Protocol):
     # The end.
 
     @property
-    def peer_certificate(self) -> Any:
-        """As ssl's getpeercert gives it; None without one."""
-        return self._transport.get_extra_info("peercert")
+    def tls(self) -> ssl.SSLObject | None:
+        """None without TLS."""
+        return cast("ssl.SSLObject | None", self._transport.get_extra_info("ssl_object"))
 
     @property
     def peer(self) -> str:

@@ -25,7 +25,7 @@ from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.audit import AuditLog
-from runtime.apiserver.http.authentication import Authenticator
+from runtime.apiserver.http.authentication import Authenticator, by_certificate
 from runtime.apiserver.http.connection import HttpRequest, HttpServer
 from runtime.apiserver.http.encodings import Encodings
 from runtime.apiserver.http.forms import Forms
@@ -43,7 +43,7 @@ from runtime.apiserver.http.yaml_bodies import JsonBody
 from runtime.apiserver.registry.attributes import Attributes, forbidden
 from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
-from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, NOBODY
+from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, User
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.descriptions import installed_descriptions
 from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
@@ -95,8 +95,14 @@ class ApiHttp:
         log: FilteringBoundLogger,
         snapshot: TakeSnapshot | None = None,
         audit: AuditLog | None = None,
+        anonymous: bool = False,
     ) -> None:
-        """snapshot: None where nothing is stored. audit: None where nothing is noted."""
+        """snapshot: None where nothing is stored. audit: None where nothing is noted.
+
+        anonymous: authorize requests without credentials as system:anonymous; else only health checks and the version
+        are open to them.
+        """
+        self._anonymous = anonymous
         self._snapshot, self._audit = snapshot, audit
         self._api, self._authenticator, self._clock, self._log = api, authenticator, clock, log
         types = built_in_types()
@@ -167,25 +173,53 @@ class ApiHttp:
     # --- what a connection calls
 
     def admit(self, request: HttpRequest) -> Response | None:
-        connection, authorization = request.connection, request.headers.get(b"authorization")
+        user = self._user_of(request)
+        if user is None or (user is ANONYMOUS and not self._is_open_to_anonymous(request)):
+            if self._audit is not None:
+                self._audit.not_let_in(request, asked_for(request.method, request.target))
+            return self._forms.error(_accept(request), _UNAUTHORIZED)
+        if user is ANONYMOUS:
+            return self._refusal_of_anonymous(request)
+        request.user = user
+        if self._connections is not None:
+            self._connections.mark_known(request.connection)
+        return None
+
+    def _user_of(self, request: HttpRequest) -> User | None:
+        """Return ANONYMOUS for a request without credentials, None if all of its credentials are refused.
+
+        The certificate comes first, as upstream: a valid one makes the token irrelevant, an invalid one does not.
+        """
+        connection = request.connection
+        if connection.certificate is None:
+            connection.certificate = by_certificate(connection.tls)
+        certified = connection.certificate.at(self._clock.now())
+        if certified is not None and certified is not ANONYMOUS:
+            return certified
+        authorization = request.headers.get(b"authorization")
         if not authorization:
-            user = self._authenticator.user("", connection.peer_certificate)
-        elif authorization == connection.authorization:
-            user = connection.known_as
-        else:
-            user = self._authenticator.user(authorization.decode(errors="replace"), None)
-            if user is None or not user.name.startswith(ACCOUNTS):  # the token of an account is not good for ever
-                connection.authorization, connection.known_as = authorization, user
-        if user is None:
-            path = target_of(request.target).path.rstrip("/")
-            if authorization or path not in _WITHOUT_USER:
-                if self._audit is not None:
-                    self._audit.not_let_in(request, asked_for(request.method, request.target))
-                return _UNAUTHORIZED
-        else:
-            request.user = user
-            if self._connections is not None:
-                self._connections.mark_known(connection)
+            return certified
+        if authorization == connection.authorization:
+            return connection.known_as
+        user = self._authenticator.by_token(authorization)
+        if user is None:  # not remembered: the token may become valid
+            return None
+        if user is ANONYMOUS:
+            return certified
+        if not user.name.startswith(ACCOUNTS):  # the token of an account may expire
+            connection.authorization, connection.known_as = authorization, user
+        return user
+
+    def _is_open_to_anonymous(self, request: HttpRequest) -> bool:
+        return self._anonymous or target_of(request.target).path.rstrip("/") in _WITHOUT_USER
+
+    def _refusal_of_anonymous(self, request: HttpRequest) -> Response | None:
+        """Authorize an anonymous request by its head, so that no body is kept of one that is refused."""
+        request.began = self._clock.now()
+        try:
+            self._let_in(request, target_of(request.target))
+        except Exception as error:
+            return self._forms.error(_accept(request), self._refusal(request, error))
         return None
 
     def too_large(self) -> Response:
@@ -255,8 +289,9 @@ class ApiHttp:
     def _count(self, request: HttpRequest, status: int) -> None:
         target = target_of(request.target)
         asked = asked_for(request.method, request.target)
-        if status >= 400 and self._api.route(target.path) is None:
-            asked = Attributes(asked.verb, is_resource=False)  # there are any number of what there is not
+        # There are any number of paths that are not served, and a route that was looked up is kept.
+        if status >= 400 and (request.user is None or self._api.route(target.path) is None):
+            asked = Attributes(asked.verb, is_resource=False)
         self._metrics.responded(
             asked,
             dry_run="dryRun" in target.query,
@@ -265,13 +300,18 @@ class ApiHttp:
         )
 
     def _refuse(self, request: HttpRequest, error: Exception) -> None:
+        refusal = self._refusal(request, error)
+        request.respond(self._forms.error(_accept(request), refusal), whole=refusal)
+
+    def _refusal(self, request: HttpRequest, error: Exception) -> Response:
+        """Count and return the response to a request that failed."""
         if not isinstance(error, StatusError):
             path = request.target.decode(errors="replace")
             self._log.error("request failed", method=request.method, path=path, exc_info=error)
             error = status_errors.internal("see the server's log")
         refusal = error.response()
         self._count(request, refusal.status)
-        request.respond(self._forms.error(_accept(request), refusal), whole=refusal)
+        return refusal
 
     # --- resources
 
@@ -286,7 +326,7 @@ class ApiHttp:
         if is_watch(target.query):
             self._watch(request, asked, form)
             return
-        outcome = self._api.begin(asked, user=request.user or NOBODY)
+        outcome = self._api.begin(asked, user=request.user or ANONYMOUS)
         if isinstance(outcome, Suspended):
             self._outside.go_on(outcome, partial(self._respond_when_durable, request), partial(self._refuse, request))
         else:
@@ -332,7 +372,7 @@ class ApiHttp:
         is_asked = "fieldValidation" in query or method == "PATCH" or bool(read.repeated)
         warnings = self._stray_fields(asked, read) if is_asked else []
         before = self._shapes.strays
-        outcome = self._api.begin(asked, user=request.user or NOBODY)
+        outcome = self._api.begin(asked, user=request.user or ANONYMOUS)
         if not is_asked and self._shapes.strays != before:
             warnings = self._stray_fields(asked, read)
         if isinstance(outcome, Suspended):
@@ -435,7 +475,7 @@ class ApiHttp:
 
     def _take_snapshot(self, request: HttpRequest) -> None:
         """All secrets are in it: for administrators alone."""
-        user = request.user or NOBODY
+        user = request.user or ANONYMOUS
         if request.method != "POST":
             raise status_errors.method_not_allowed()
         if MASTERS not in user.groups:

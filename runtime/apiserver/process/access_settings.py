@@ -19,6 +19,9 @@ RBAC, ALWAYS_ALLOW = "rbac", "always-allow"
 class AccessSettings:
     """authorization: RBAC, by roles, bindings and for nodes by what they run; or ALWAYS_ALLOW.
 
+    anonymous_auth: whether requests without credentials are authorized as system:anonymous. With ALWAYS_ALLOW they
+    never are, as upstream.
+
     client_ca_file: authorities whose client certificates are taken beside those of the server's own; "" for none.
     audit_policy_file, audit_log_path: what is noted of requests, and where; nothing without both. audit_log_max_size:
     megabytes of one file. audit_log_max_age, audit_log_max_backup: days and number of those put aside; 0: no limit.
@@ -26,6 +29,7 @@ class AccessSettings:
     """
 
     authorization: str = RBAC
+    anonymous_auth: bool = True
     client_ca_file: str = ""
     audit_policy_file: str = ""
     audit_log_path: str = ""
@@ -34,9 +38,15 @@ class AccessSettings:
     audit_log_max_backup: int = 0
     admission_config_file: str = ""
 
+    @property
+    def allows_anonymous(self) -> bool:
+        return self.anonymous_auth and self.authorization != ALWAYS_ALLOW
+
     def arguments(self) -> Iterator[str]:
         """Command line of the server's process. Paths are absolute there: it may stand elsewhere."""
         yield f"--authorization={self.authorization}"
+        if not self.anonymous_auth:
+            yield "--no-anonymous-auth"
         if self.client_ca_file:
             yield f"--client-ca-file={self.client_ca_file}"
         if self.admission_config_file:
@@ -54,6 +64,7 @@ BY_ROLES = AccessSettings()
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--authorization", choices=(RBAC, ALWAYS_ALLOW), default=RBAC, help="of requests")
+    parser.add_argument("--no-anonymous-auth", action="store_true", help="refuse requests without credentials")
     parser.add_argument("--client-ca-file", default="", help="further authorities of client certificates")
     parser.add_argument("--admission-control-config-file", default="", help="what admission plugins are told")
     parser.add_argument("--audit-policy-file", default="", help="what is noted of requests")
@@ -66,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def access_settings(parsed: argparse.Namespace) -> AccessSettings:
     return AccessSettings(
         authorization=parsed.authorization,
+        anonymous_auth=not parsed.no_anonymous_auth,
         client_ca_file=parsed.client_ca_file,
         audit_policy_file=parsed.audit_policy_file,
         audit_log_path=parsed.audit_log_path,

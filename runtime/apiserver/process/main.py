@@ -147,7 +147,14 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         api = _api(arguments, store, users, plugins=plugins, admission=admission, clock=clock, log=log)
         take_snapshot = partial(snapshot, store, directory) if isinstance(store, SqliteStore) else None
         audit = audit_log(arguments.access, clock=clock, log=log)
-        front = _front(api, clock=clock, log=log, snapshot=take_snapshot, audit=audit)
+        front = _front(
+            api,
+            clock=clock,
+            log=log,
+            snapshot=take_snapshot,
+            audit=audit,
+            anonymous=arguments.access.allows_anonymous,
+        )
         connections = BoundedConnections(bounds_of(raise_limit()), log=log)
         server, tls = front.server(connections), tls_context(certificates, arguments.access.client_ca_file)
         renewing = asyncio.create_task(renew(tls, certificates_in, clock.now, log))
@@ -275,6 +282,7 @@ def _front(
     log: FilteringBoundLogger,
     snapshot: TakeSnapshot | None,
     audit: AuditLog | None,
+    anonymous: bool,
 ) -> ApiHttp:
     return ApiHttp(
         api,
@@ -284,6 +292,7 @@ def _front(
         log=log,
         snapshot=snapshot,
         audit=audit,
+        anonymous=anonymous,
     )
 
 

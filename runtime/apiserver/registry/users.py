@@ -16,6 +16,7 @@ AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated
 MASTERS, NODES = "system:masters", "system:nodes"
 ACCOUNTS = "system:serviceaccount:"  # begins the names of users that are accounts
 NODE = "system:node:"  # begins the names of users that are nodes
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"  # in a user's extra: token or certificate
 _NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
@@ -124,7 +125,10 @@ class StaticTokens:
 
 
 def known(user: User) -> User:
-    return user if AUTHENTICATED in user.groups else user._replace(groups=(*user.groups, AUTHENTICATED))
+    """Add the group of all authenticated users, as upstream: not to a user who is called anonymous."""
+    if user.name == ANONYMOUS.name or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
+        return user
+    return user._replace(groups=(*user.groups, AUTHENTICATED))
 
 
 def allow_all(_access: Access) -> Decision:

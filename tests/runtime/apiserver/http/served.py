@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -44,6 +45,12 @@ class SetClock:
 
     def now(self) -> float:
         return self.time
+
+
+@dataclass(frozen=True)
+class Tls:
+    server: ssl.SSLContext
+    client: ssl.SSLContext
 
 
 @dataclass(frozen=True)
@@ -89,11 +96,14 @@ async def serving(
     *,
     users: Mapping[str, User] = ADMIN_ALONE,
     audit: AuditLog | None = None,
+    role_based: bool = False,
+    anonymous: bool = True,
+    tls: Tls | None = None,
     **arguments: Any,
 ) -> AsyncIterator[Served]:
-    """arguments: of ApiServer."""
+    """anonymous: only with roles, as of the process. arguments: of ApiServer."""
     clock, logs = SetClock(), LogCapture()
-    api = ApiServer(store=store, clock=clock, resources=resources, users=users, **arguments)
+    api = ApiServer(store=store, clock=clock, resources=resources, users=users, role_based=role_based, **arguments)
     front = ApiHttp(
         api,
         authenticator=Authenticator(api.user_of),
@@ -101,14 +111,19 @@ async def serving(
         clock=clock,
         log=structlog.wrap_logger(None, processors=[logs]),
         audit=audit,
+        anonymous=anonymous and role_based,
     )
     server = front.server()
-    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    listening = await asyncio.get_running_loop().create_server(
+        server, "127.0.0.1", 0, ssl=None if tls is None else tls.server
+    )
     try:
-        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        scheme = "http" if tls is None else "https"
+        url = f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
         headers = {"Authorization": f"Bearer {TOKEN}"}
         timeout = aiohttp.ClientTimeout(total=20)
-        async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
+        connector = None if tls is None else aiohttp.TCPConnector(ssl=tls.client)
+        async with aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector) as session:
             yield Served(api, front, clock, logs, session, url)
     finally:
         front.end_watches()
@@ -125,10 +140,13 @@ def run(
     users: Mapping[str, User] = ADMIN_ALONE,
     role_based: bool = False,
     audit: AuditLog | None = None,
+    anonymous: bool = True,
+    tls: Tls | None = None,
 ) -> None:
     async def whole() -> None:
         kept = MemoryStore() if store is None else store
-        async with serving(kept, resources, users=users, role_based=role_based, audit=audit) as served:
+        arguments = {"users": users, "role_based": role_based, "audit": audit, "anonymous": anonymous, "tls": tls}
+        async with serving(kept, resources, **arguments) as served:
             await scenario(served)
 
     asyncio.run(whole())

@@ -5,6 +5,9 @@ Cases of kubernetes v1.36 apiserver pkg/endpoints/filters/{authorization,imperso
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,7 +15,8 @@ import pytest
 
 from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.registry.users import User
-from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, posted_pod, run
+from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, Tls, posted_pod, run
+from tests.support.certificates import Authority, Pair, client_context
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
@@ -22,6 +26,7 @@ USERS = {
     "jane": User("jane", groups=("dev",)),
     "pod": User("system:serviceaccount:default:agent", extra={"authentication.kubernetes.io/node-name": ("n1",)}),
 }
+FAR_AHEAD = 32_503_680_000.0  # the year 3000
 JANE, POD = ({"Authorization": f"Bearer {token}"} for token in ("jane", "pod"))
 
 
@@ -85,21 +90,138 @@ def test_a_role_allows_it_from_the_next_request_on() -> None:
     served_by_roles(scenario)
 
 
-def test_without_credentials_there_are_only_health_and_version() -> None:
+def anonymous_cannot(what: str) -> str:
+    return f'User "system:anonymous" cannot {what}'
+
+
+def test_request_without_credentials_is_authorized_as_anonymous() -> None:
     async def scenario(served: Served) -> None:
+        nobody = {"Authorization": ""}
+        for path in ("/healthz", "/livez", "/readyz", "/version", "/version/"):
+            assert (await served.get(path, headers=nobody)).status == 200
+        for path in ("/api", "/apis", "/metrics", "/healthz/ping", "/openapi/v2", "/nowhere"):
+            answer = await served.get(path, headers=nobody)
+            assert answer.status == 403
+            assert answer.json["message"] == "forbidden: " + anonymous_cannot(f'get path "{path}"')
+        in_default = 'resource "pods" in API group "" in the namespace "default"'
+        answer = await served.get(PODS, headers=nobody)
+        assert answer.json["message"] == f"pods is forbidden: {anonymous_cannot(f'list {in_default}')}"
+        answer = await served.get(PODS, headers={**nobody, "Impersonate-User": "root"})
+        assert answer.status == 403
+        await served.ask("DELETE", f"{RBAC}/clusterrolebindings/system:public-info-viewer")
+        assert (await served.get("/healthz", headers=nobody)).status == 200
+        assert (await served.get("/version", headers=nobody)).status == 403
+        await give(served, "open", rule("list create", "pods"), user="system:anonymous")
+        assert (await served.get(PODS, headers=nobody)).status == 200
+        assert (await served.ask("POST", PODS, headers=nobody, json=posted_pod("x"))).status == 201
+
+    served_by_roles(scenario)
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"),
+    [("Basic abc", 403), ("Bearer", 403), ("Bearer  jane", 403), ("Bearer wrong", 401), ("Bearer jane", 403)],
+)
+def test_header_that_is_no_bearer_token_leaves_a_request_anonymous(authorization: str, status: int) -> None:
+    async def scenario(served: Served) -> None:
+        answer = await served.get(PODS, headers={"Authorization": authorization})
+        assert answer.status == status
+        if authorization != "Bearer jane":
+            assert ("anonymous" in answer.json["message"]) == (status == 403)
+
+    served_by_roles(scenario)
+
+
+def test_anonymous_requests_are_refused_where_they_are_turned_off() -> None:
+    async def scenario(served: Served) -> None:
+        served.api.ensure_roles()
         nobody = {"Authorization": ""}
         for path in ("/healthz", "/livez", "/readyz", "/version"):
             assert (await served.get(path, headers=nobody)).status == 200
         for path in (PODS, "/api", "/metrics"):
             answer = await served.get(path, headers=nobody)
             assert (answer.status, answer.json["message"]) == (401, "Unauthorized")
-        await served.ask("DELETE", f"{RBAC}/clusterrolebindings/system:public-info-viewer")
-        assert (await served.get("/healthz", headers=nobody)).status == 200
-        assert (await served.get("/version", headers=nobody)).json["message"] == (
-            'forbidden: User "system:anonymous" cannot get path "/version"'
-        )
+
+    run(scenario, resources=BUILT_IN, users=USERS, role_based=True, anonymous=False)
+
+
+def test_body_of_a_forbidden_anonymous_request_is_not_awaited() -> None:
+    async def scenario(served: Served) -> None:
+        port = int(served.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = f"POST {PODS} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+        writer.write(head.encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 403")
+        writer.close()
 
     served_by_roles(scenario)
+
+
+@pytest.mark.parametrize(
+    ("common_name", "authorization", "user"),
+    [
+        ("joe", "", "joe"),
+        ("joe", f"Bearer {TOKEN}", "joe"),
+        ("joe", "Bearer wrong", "joe"),
+        ("", f"Bearer {TOKEN}", "root"),
+        ("", "Bearer wrong", None),
+        (None, f"Bearer {TOKEN}", "root"),
+    ],
+)
+def test_client_certificate_comes_before_a_token(
+    authority: Authority, common_name: str | None, authorization: str, user: str | None
+) -> None:
+    """common_name: None without a certificate."""
+    pair = None if common_name is None else authority.issue(common_name, groups=("ops",))
+
+    async def scenario(served: Served) -> None:
+        answer = await served.ask("POST", SELF, headers={"Authorization": authorization}, json={})
+        if user is None:
+            assert answer.status == 401
+            return
+        info = answer.json["status"]["userInfo"]
+        assert info["username"] == user
+        if user == "joe":
+            assert pair is not None
+            der = ssl.PEM_cert_to_DER_cert(pair.certificate.read_text())
+            identifier = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
+            assert info["extra"] == {"authentication.kubernetes.io/credential-id": [identifier]}
+            assert info["groups"] == ["ops", "system:authenticated"]
+
+    served_over_tls(scenario, authority, pair)
+
+
+def test_expired_certificate_is_refused_and_a_token_is_not(authority: Authority) -> None:
+    pair = authority.issue("joe")
+
+    async def scenario(served: Served) -> None:
+        assert (await served.ask("POST", SELF, json={})).json["status"]["userInfo"]["username"] == "joe"
+        served.clock.time = FAR_AHEAD
+        assert (await served.ask("POST", SELF, json={})).json["status"]["userInfo"]["username"] == "root"
+        assert (await served.get("/version", headers={"Authorization": ""})).status == 401
+
+    served_over_tls(scenario, authority, pair)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def served_over_tls(scenario: Callable[[Served], Awaitable[None]], authority: Authority, pair: Pair | None) -> None:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving = authority.issue("localhost", names=("localhost",))
+    server.load_cert_chain(serving.certificate, serving.key)
+    server.load_verify_locations(authority.file)
+    server.verify_mode = ssl.CERT_OPTIONAL
+    client = client_context(trusts=authority.file, pair=pair)
+    client.check_hostname = False
+
+    async def whole(served: Served) -> None:
+        served.api.ensure_roles()
+        await scenario(served)
+
+    run(whole, resources=BUILT_IN, users=USERS, role_based=True, tls=Tls(server, client))
 
 
 def test_masters_act_as_anybody() -> None:

@@ -34,13 +34,13 @@ class Noted:
         assert all(line.endswith(b"\n") for line in self.lines)
         return [orjson.loads(line) for line in self.lines]
 
-    def during(self, scenario: Callable[[Served], Awaitable[None]]) -> None:
+    def during(self, scenario: Callable[[Served], Awaitable[None]], *, anonymous: bool = True) -> None:
         async def whole(served: Served) -> None:
             await served.ask("POST", "/api/v1/namespaces", json={"metadata": {"name": "default"}})
             self.lines.clear()
             await scenario(served)
 
-        run(whole, resources=BUILT_IN, users=USERS, role_based=True, audit=self.log)
+        run(whole, resources=BUILT_IN, users=USERS, role_based=True, audit=self.log, anonymous=anonymous)
 
 
 def test_a_request_from_its_beginning_to_its_end() -> None:
@@ -166,18 +166,30 @@ def test_who_is_refused_and_who_acts_as_another() -> None:
     async def scenario(served: Served) -> None:
         await served.get(PODS, headers=JANE)
         await served.get(PODS, headers={"Impersonate-User": "joe", "Impersonate-Group": "dev"})
-        await served.get(PODS, headers={"Authorization": "Bearer wrong"})
         await served.get(PODS, headers={"Authorization": ""})
 
     noted.during(scenario)
-    forbidden, impersonated, wrong, nobody = noted.events
+    forbidden, impersonated, anonymous = noted.events
     assert forbidden["annotations"] == {"authorization.k8s.io/decision": "forbid", "authorization.k8s.io/reason": ""}
     assert (forbidden["user"]["username"], forbidden["responseStatus"]["code"]) == ("jane", 403)
     assert impersonated["user"]["username"] == "root"
     assert impersonated["impersonatedUser"] == {"username": "joe", "groups": ["dev", "system:authenticated"]}
     assert impersonated["authenticationMetadata"] == {"impersonationConstraint": "impersonate:user-info"}
     assert impersonated["responseStatus"]["code"] == 403
-    for event, why in ((wrong, "attempted: bearer"), (nobody, "no credentials provided")):
+    assert anonymous["user"] == {"username": "system:anonymous", "groups": ["system:unauthenticated"]}
+    assert (anonymous["stage"], anonymous["responseStatus"]["code"]) == ("ResponseComplete", 403)
+
+
+def test_failed_authentication_is_noted_with_the_kinds_of_credentials() -> None:
+    noted = Noted({"level": "Metadata"})
+
+    async def scenario(served: Served) -> None:
+        for authorization in ("Bearer wrong", "Basic eDp5", "", "Digest x"):
+            assert (await served.get(PODS, headers={"Authorization": authorization})).status == 401
+
+    noted.during(scenario, anonymous=False)
+    reasons = ("attempted: bearer", "attempted: basic", "no credentials provided", "no credentials provided")
+    for event, why in zip(noted.events, reasons, strict=True):
         assert (event["stage"], event["user"]) == ("ResponseStarted", {})
         assert event["responseStatus"] == {
             "metadata": {},

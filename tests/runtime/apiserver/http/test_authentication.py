@@ -1,40 +1,81 @@
+import hashlib
 from typing import Any
 
 import pytest
 
-from runtime.apiserver.http.authentication import Authenticator
-from runtime.apiserver.registry.users import StaticTokens, User
-
-CERTIFICATE = {"subject": ((("organizationName", "system:masters"),), (("commonName", "kubernetes-admin"),))}
-
+from runtime.apiserver.http.authentication import NO_CERTIFICATE, Authenticator, by_certificate, certificate_user
+from runtime.apiserver.registry.users import ANONYMOUS, StaticTokens, User
 
 KNOWN = "system:authenticated"
 ADMIN = User("admin", groups=("system:masters", KNOWN))
 ROBOT = User("robot", groups=(KNOWN,))
+UID = "1.3.6.1.4.1.57683.2"
 
 
 @pytest.mark.parametrize(
-    "authorization, certificate, user",
+    "authorization, user",
     [
-        ("Bearer secret", None, ADMIN),
-        ("bearer  secret ", None, ADMIN),
-        ("Bearer other", None, ROBOT),
-        ("Bearer wrong", None, None),
-        ("Bearer ", None, None),
-        ("Basic secret", None, None),
-        ("Bearer séc", None, None),
-        ("", CERTIFICATE, User("kubernetes-admin", groups=("system:masters", KNOWN))),
-        ("", {"subject": ((("commonName", "jane"),),)}, User("jane", groups=(KNOWN,))),
-        ("Bearer wrong", CERTIFICATE, None),
-        ("", None, None),
-        ("", {}, None),
-        ("", {"subject": ((("organizationName", "x"),),)}, None),
+        (b"Bearer secret", ADMIN),
+        (b" bearer secret ", ADMIN),
+        (b"BEARER other", ROBOT),
+        (b"Bearer secret and more", ADMIN),
+        (b"Bearer wrong", None),
+        ("Bearer séc".encode(), None),
+        (b"Bearer  secret", ANONYMOUS),  # an empty token, as upstream
+        (b"Bearer ", ANONYMOUS),
+        (b"Bearer", ANONYMOUS),
+        (b"Bearer\tsecret", ANONYMOUS),
+        (b"Basic secret", ANONYMOUS),
+        (b"secret", ANONYMOUS),
+        (b"", ANONYMOUS),
     ],
 )
-def test_the_user_of_a_request(authorization: str, certificate: dict[str, Any] | None, user: User | None) -> None:
+def test_authorization_header_names_a_user_or_is_no_bearer_token(authorization: bytes, user: User | None) -> None:
     authenticator = Authenticator(StaticTokens({"secret": ADMIN, "other": User("robot")}).user_of)
-    assert authenticator.user(authorization, certificate) == user
+    assert authenticator.by_token(authorization) == user
 
 
-def test_without_tokens_an_empty_one_is_no_user() -> None:
-    assert Authenticator(StaticTokens({}).user_of).user("Bearer ", None) is None
+def _fields(*subject: tuple[str, str], **fields: Any) -> dict[str, Any]:
+    return {"subject": tuple((part,) for part in subject), **fields}
+
+
+@pytest.mark.parametrize(
+    "fields, name, uid, groups",
+    [
+        (_fields(("commonName", "jane")), "jane", "", (KNOWN,)),
+        (
+            _fields(("organizationName", "system:masters"), ("organizationName", "dev"), ("commonName", "root")),
+            "root",
+            "",
+            ("system:masters", "dev", KNOWN),
+        ),
+        (_fields(("commonName", "first"), ("commonName", "last")), "last", "", (KNOWN,)),
+        (_fields(("commonName", "jane"), (UID, "7")), "jane", "7", (KNOWN,)),
+        (_fields(("commonName", "system:anonymous")), "system:anonymous", "", ()),
+    ],
+)
+def test_certificate_subject_is_the_user(fields: dict[str, Any], name: str, uid: str, groups: tuple[str, ...]) -> None:
+    identifier = f"X509SHA256={hashlib.sha256(b'der').hexdigest()}"
+    extra = {"authentication.kubernetes.io/credential-id": (identifier,)}
+    assert certificate_user(fields, b"der").at(0) == User(name, uid, groups, extra)
+
+
+@pytest.mark.parametrize("fields", [{}, _fields(("organizationName", "x")), _fields(("commonName", ""))])
+def test_certificate_without_common_name_is_no_credential(fields: dict[str, Any]) -> None:
+    assert certificate_user(fields, b"der") is NO_CERTIFICATE
+
+
+@pytest.mark.parametrize("uids", [("7", "8"), ("",)])
+def test_certificate_with_an_unclear_uid_is_refused(uids: tuple[str, ...]) -> None:
+    fields = _fields(("commonName", "jane"), *((UID, uid) for uid in uids))
+    assert certificate_user(fields, b"der").at(0) is None
+
+
+def test_certificate_is_refused_from_its_expiry_on() -> None:
+    jane = certificate_user(_fields(("commonName", "jane"), notAfter="Jan  2 03:00:00 2026 GMT"), b"der")
+    assert jane.at(1_767_322_800.0) is not None
+    assert jane.at(1_767_322_800.5) is None
+
+
+def test_connection_without_tls_has_no_certificate() -> None:
+    assert by_certificate(None) is NO_CERTIFICATE

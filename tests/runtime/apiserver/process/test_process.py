@@ -78,7 +78,7 @@ def test_the_kubeconfig_is_the_owners_and_leads_to_the_server(server: EmbeddedSe
 def test_the_admins_certificate_is_as_good_as_the_token(server: EmbeddedServer) -> None:
     certificates = server.kubeconfig.parent / "certificates"
     context = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
-    assert ask(server.kubeconfig, "GET", "/api/v1/pods", tls=context)[0] == 401
+    assert ask(server.kubeconfig, "GET", "/api/v1/pods", tls=context)[0] == 403
     context.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
     assert ask(server.kubeconfig, "GET", "/api/v1/pods", tls=context)[0] == 200
 
