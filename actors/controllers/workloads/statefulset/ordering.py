@@ -1,7 +1,10 @@
-"""Who is next: what is to be done about each pod of a set, and which one an update replaces.
+"""Decisions about the pods of a set: the step for each pod, and the pods that an update deletes next.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet, processReplica,
-processCondemned, updateStatefulSetAfterInvariantEstablished).
+processCondemned, updateStatefulSetAfterInvariantEstablished). Differences:
+- In order, a condemned pod that has ended is deleted without waiting for its predecessors. Upstream waits until it runs
+  again, which never happens if its Ready condition is still True or if a predecessor has ended as well.
+- A pod that does not run is unavailable, even if its Ready condition is True.
 """
 
 from __future__ import annotations
@@ -61,18 +64,21 @@ def step_for_replica(stateful_set: StatefulSet, pod: PodFacts | None, *, now: fl
 
 
 def step_for_condemned(stateful_set: StatefulSet, pod: PodFacts, *, is_first_unavailable: bool, now: float) -> PodStep:
-    """For a pod that the set does not want. In order, all others that have a lower ordinal are available, unless it is
-    this one that is not.
+    """Return the step for a pod outside of the set's ordinals.
+
+    In order, a pod that is not available is deleted only if it is the first unavailable one, or if it has ended.
     """
     if pod.deleting:
         return PodStep.WAIT
+    if is_terminal(pod):
+        return PodStep.DELETE
     if stateful_set.ordered and _is_unready(stateful_set, pod, now=now) and not is_first_unavailable:
         return PodStep.WAIT
     return PodStep.DELETE
 
 
 def first_unavailable(stateful_set: StatefulSet, members: Members, *, now: float) -> int | None:
-    """The lowest ordinal whose pod is missing or not available; those of replicas come before those of condemned."""
+    """Return the lowest ordinal whose pod is missing or unavailable, first of the replicas, then of condemned pods."""
     for ordinal in stateful_set.ordinals:
         if is_unavailable(stateful_set, members.replicas.get(ordinal), now=now):
             return ordinal
@@ -116,9 +122,9 @@ def _updated_from_the_top(stateful_set: StatefulSet) -> range:
 
 
 def is_unavailable(stateful_set: StatefulSet, pod: Entry | None, *, now: float) -> bool:
-    if pod is None or pod.facts.deleting:
-        return True
-    return not is_available(pod.facts, min_ready_seconds=stateful_set.min_ready_seconds, now=now)
+    # Shares _is_unready with step_for_condemned: a condemned pod that is waited for has to be one that can be found
+    # by first_unavailable, or it is never deleted.
+    return pod is None or pod.facts.deleting or _is_unready(stateful_set, pod.facts, now=now)
 
 
 def is_running_and_ready(pod: PodFacts) -> bool:
@@ -126,8 +132,9 @@ def is_running_and_ready(pod: PodFacts) -> bool:
 
 
 def _is_unready(stateful_set: StatefulSet, pod: PodFacts, *, now: float) -> bool:
-    available = is_available(pod, min_ready_seconds=stateful_set.min_ready_seconds, now=now)
-    return not (available and is_running_and_ready(pod))
+    if not is_running_and_ready(pod):
+        return True
+    return not is_available(pod, min_ready_seconds=stateful_set.min_ready_seconds, now=now)
 
 
 def revision_of(pod: Entry) -> str:

@@ -106,11 +106,13 @@ class StatefulSetReconciler:
         revisions = yield from settle_revisions(found, known)
         failure: Exception | None = None
         managed = _Managed(acted=True)
+        # One time for all decisions and for the status: a pod that becomes available while claims are written would
+        # else be counted as available, so that nothing syncs the set again, though its successors still wait for it.
+        now = self._clock.now()
         try:
-            managed = yield from self._manage(found, revisions, pods)
+            managed = yield from self._manage(found, revisions, pods, now)
         except FAILURES as err:
             failure = err
-        now = self._clock.now()
         if managed.acted:
             pods = self._pods_of(found)
         status = status_of(
@@ -152,28 +154,35 @@ class StatefulSetReconciler:
             if found.selector.matches(pod.facts.labels) and ordinal_of_key(pod.key, found.name) is not None
         ]
 
-    def _manage(self, found: StatefulSet, revisions: Revisions, pods: Sequence[Entry]) -> Step[_Managed]:
-        """Create missing pods, delete those that are not wanted, and then take an update further."""
+    def _manage(self, found: StatefulSet, revisions: Revisions, pods: Sequence[Entry], now: float) -> Step[_Managed]:
+        """Create missing pods, delete condemned pods, then continue a rolling update."""
         if self._several_unavailable:
             self._metrics.allowed(found, found.at_once())
         if is_deleting(found.obj):
             return _Managed()
         control = PodControl(found, pods=self._pods, claims=self._claims)
         members = members_of(found, pods)
-        sync = _Sync(found, revisions, members, control=control, patience=self._patience, clock=self._clock)
+        sync = _Sync(
+            found,
+            revisions,
+            members,
+            control=control,
+            patience=self._patience,
+            now=now,
+            uptime=self._clock.monotonic(),
+        )
         settled = yield from sync.in_order() if found.ordered else sync.in_parallel()
         acted = sync.acted
         if settled and found.rolling:
             members = members_of(found, self._pods_of(found)) if acted else members
-            if (yield from self._update(found, revisions, members, control)):
+            if (yield from self._update(found, revisions, members, control, now)):
                 acted = True
         return _Managed(acted, sync.wait)
 
-    def _update(self, found: StatefulSet, revisions: Revisions, members: Members, control: PodControl) -> Step[bool]:
-        """Delete pods that are of another revision than the set's, as many as may be gone at once. Returns whether
-        there were some.
-        """
-        now = self._clock.now()
+    def _update(
+        self, found: StatefulSet, revisions: Revisions, members: Members, control: PodControl, now: float
+    ) -> Step[bool]:
+        """Delete outdated pods, as many as may be unavailable at once. Returns whether there were any."""
         choose = next_for_update
         if self._several_unavailable:
             self._metrics.unavailable(found, unavailable_replicas(found, members, now=now))
@@ -186,9 +195,9 @@ class StatefulSetReconciler:
 
 
 class _Sync:
-    """The pods of one set as one sync found them, and what it does about them.
+    """The pods of one set as one sync found them, and the steps that the sync takes.
 
-    acted: it may have written something. wait: seconds after which a pod may be created that is held back now.
+    acted: the sync may have written something. wait: seconds until a pod may be created that is held back now.
     """
 
     def __init__(
@@ -199,11 +208,13 @@ class _Sync:
         *,
         control: PodControl,
         patience: Patience,
-        clock: Clock,
+        now: float,
+        uptime: float,
     ) -> None:
+        """now: Unix seconds. uptime: monotonic seconds."""
         self._set, self._revisions, self._members = found, revisions, members
         self._control, self._patience = control, patience
-        self._now, self._uptime, self._key = clock.now(), clock.monotonic(), key_of(found.obj)
+        self._now, self._uptime, self._key = now, uptime, key_of(found.obj)
         self.acted = False
         self.wait: float | None = None
 

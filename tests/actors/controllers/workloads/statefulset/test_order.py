@@ -16,6 +16,7 @@ from tests.actors.controllers.workloads.statefulset.scenes import (
     DELETING,
     KEY,
     Scene,
+    a_claim,
     a_set,
     called,
     made,
@@ -105,6 +106,63 @@ def test_in_parallel_a_batch_with_a_failure_is_the_last() -> None:
 )
 def test_in_order_the_last_goes_first_once_all_that_stay_are_ready(pods: list[Any], deleted: list[str]) -> None:
     assert deleted_keys(Scene(a_set(2), *pods).sync()) == deleted
+
+
+@pytest.mark.parametrize("ready", [True, False])  # True: its phase was not set by its kubelet
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+@pytest.mark.parametrize("running", [1, 2, 3])
+def test_condemned_pods_that_have_ended_are_deleted_one_by_one(running: int, phase: str, ready: bool) -> None:
+    pods = [member(i, **({} if i < running else {"phase": phase, "ready": ready})) for i in range(4)]
+    scene = Scene(a_set(1), *pods)
+    deleted = []
+    for _ in range(3):
+        deleted += deleted_keys(scene.sync())
+        scene.bench.catch_up()
+    assert deleted == ["default/web-3", "default/web-2", "default/web-1"]
+
+
+def test_condemned_pod_with_unknown_phase_is_deleted_though_its_ready_condition_is_true() -> None:
+    scene = Scene(a_set(2), member(0), member(1), member(2, phase="Unknown"))
+    assert deleted_keys(scene.sync()) == ["default/web-2"]
+
+
+def test_ended_condemned_pod_waits_for_replicas_that_are_not_ready() -> None:
+    scene = Scene(a_set(2), member(0), member(1, ready=False), member(2, phase="Failed"))
+    assert deleted_keys(scene.sync()) == []
+
+
+def test_set_is_synced_again_if_a_pod_becomes_available_while_claims_are_written() -> None:
+    """The status was written before, by a manager whose clock is ahead: no event of it wakes the set."""
+    retention = {"whenDeleted": "Delete"}
+    status = {
+        "observedGeneration": 1,
+        "replicas": 2,
+        "readyReplicas": 2,
+        "currentReplicas": 2,
+        "updatedReplicas": 2,
+        "availableReplicas": 2,
+        "currentRevision": called(),
+        "updateRevision": called(),
+        "collisionCount": 0,
+    }
+    obj = a_set(
+        2,
+        claims=["data"],
+        status=status,
+        minReadySeconds=30,
+        persistentVolumeClaimRetentionPolicy=retention,
+    )
+    pods = [member(0, claims=["data"]), young(1, 29.0, claims=["data"])]
+    scene = Scene(obj, *pods, claims=[a_claim("data-web-0"), a_claim("data-web-1")])
+
+    def answer(command: Any) -> Outcome:
+        scene.bench.clock.advance(2.0)
+        return scene.bench.accept(command)
+
+    driven = scene.sync(answer)
+    assert driven.result == RequeueAfter(0.0)
+    scene.bench.catch_up()
+    assert len(scene.sync().commands) > 0
 
 
 def test_in_parallel_all_that_are_not_wanted_go() -> None:
