@@ -136,10 +136,12 @@ class DaemonSetReconciler:
     ) -> Reconciliation:
         nodes = placement.verdicts(self._nodes.entries())
         placed = by_node(pods)
-        plan = self._plan(daemon_set, spec, nodes, placed, history.hash)
+        # One time for all decisions and for the status: a pod that becomes available while something is written would
+        # else be counted as available, so that nothing syncs the set again, though an update still waits for it.
+        now = self._clock.now()
+        plan = self._plan(daemon_set, spec, nodes, placed, history.hash, now)
         wait = plan.wait
         if plan.is_empty and spec.rolling is not None:
-            now = self._clock.now()
             plan = plan_update(nodes, placed, spec=spec, rolling=spec.rolling, hash=history.hash, now=now)
         acted = yield from self._act(daemon_set, spec, plan, history.hash)
         if acted.acted:
@@ -151,28 +153,25 @@ class DaemonSetReconciler:
                 yield from clean_up(surplus_revisions(history.old, pods, limit=spec.history_limit))
             except CommandFailed as err:
                 failure = err
-        counted = self._clock.now()
-        counts = count_nodes(nodes, placed, spec=spec, hash=history.hash, now=counted)
+        counts = count_nodes(nodes, placed, spec=spec, hash=history.hash, now=now)
         status = next_status(spec.status, counts, generation=metadata(daemon_set).get("generation") or 0)
         if status is not None:
             yield from write_status(DAEMONSETS, daemon_set, status)
         if failure is not None:
             raise failure
         waits = [wait, acted.wait, None if history.is_own else FOREIGN_WAIT]
-        waits.append(self._next_availability(spec, pods, counted))
+        waits.append(self._next_availability(spec, pods, counted=now))
         seconds = [one for one in waits if one is not None]
         return RequeueAfter(min(seconds)) if seconds else None
 
     def _plan(
-        self, daemon_set: Object, spec: DaemonSpec, nodes: Mapping[str, Verdict], pods: NodePods, hash: str
+        self, daemon_set: Object, spec: DaemonSpec, nodes: Mapping[str, Verdict], pods: NodePods, hash: str, now: float
     ) -> Plan:
         def seconds_left(node: str) -> float:
             return self._failed.seconds_left(_attempt(daemon_set, spec, node), self._clock.monotonic())
 
         unknown = {one.key for one in self._nodes.unreadable()}
-        return plan_pods(
-            nodes, pods, unknown=unknown, spec=spec, hash=hash, now=self._clock.now(), seconds_left=seconds_left
-        )
+        return plan_pods(nodes, pods, unknown=unknown, spec=spec, hash=hash, now=now, seconds_left=seconds_left)
 
     def _act(self, daemon_set: Object, spec: DaemonSpec, plan: Plan, hash: str) -> Step[_Acted]:
         """Create and delete what is planned, as much as one sync may. Source: syncNodes."""
@@ -211,8 +210,8 @@ class DaemonSetReconciler:
         names.settle(form.nodes, known=[*creations.created, *resolved], unanswered=creations.unanswered)
         return creations
 
-    def _next_availability(self, spec: DaemonSpec, pods: Sequence[Entry], counted: float) -> float | None:
-        """Seconds until time alone changes something: of any pod, also of one that surges and is not counted yet."""
+    def _next_availability(self, spec: DaemonSpec, pods: Sequence[Entry], *, counted: float) -> float | None:
+        """Return the seconds until the next ready pod is available, also one that surges and is not counted yet."""
         return seconds_to_next_availability(
             [pod.facts for pod in pods],
             min_ready_seconds=spec.min_ready_seconds,

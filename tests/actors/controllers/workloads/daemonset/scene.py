@@ -7,6 +7,7 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
+from actors.controllers.shared.controller_revisions import template_data
 from actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, HASH_LABEL
 from actors.controllers.workloads.daemonset.pods import bound_to
 from actors.controllers.workloads.daemonset.reconciler import DaemonSetReconciler
@@ -155,6 +156,17 @@ def owned(name: str, on: str, *, phase: str = "Running", bound: bool = True, **m
         "metadata": {"name": name, "namespace": "default", "labels": labels, "ownerReferences": [reference], **meta},
         "spec": {"nodeName": on} if bound else {"affinity": bound_to(None, on)},
         "status": {"phase": phase},
+    }
+
+
+def revision(name: str, number: int, image: str = "v1", *, hash: str | None = "", uid: str = "uid-of-agent") -> Object:
+    """A ControllerRevision of the DaemonSet. hash: of its label, by default its name; None for no label."""
+    owner = owner_reference({"metadata": {"name": "agent", "uid": uid}}, api_version="apps/v1", kind="DaemonSet")
+    labels = {**LABELS} if hash is None else {**LABELS, HASH_LABEL: hash or name}
+    return {
+        "metadata": {"name": name, "namespace": "default", "labels": labels, "ownerReferences": [owner]},
+        "data": template_data(daemon_set(image)),
+        "revision": number,
     }
 
 

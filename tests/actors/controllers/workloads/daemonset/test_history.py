@@ -7,27 +7,16 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.shared.controller_revisions import template_data
 from actors.controllers.workloads.daemonset.fields import HASH_LABEL
 from protocols.hashing import upstream_template_hash as template_hash
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound, Outcome
-from protocols.objects import Object, decode_object, encode_object, labels_of, owner_reference
+from protocols.objects import Object, decode_object, encode_object, labels_of
 from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
-from tests.actors.controllers.workloads.daemonset.scene import LABELS, Scene, daemon_set, nodes, owned, template
+from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, revision, template
 
 Build = Callable[..., Scene]
 NAME = f"agent-{template_hash(template(), None)}"
-
-
-def revision(name: str, number: int, image: str = "v1", *, hash: str | None = "", uid: str = "uid-of-agent") -> Object:
-    owner = owner_reference({"metadata": {"name": "agent", "uid": uid}}, api_version="apps/v1", kind="DaemonSet")
-    labels = {**LABELS} if hash is None else {**LABELS, HASH_LABEL: hash or name}
-    return {
-        "metadata": {"name": name, "namespace": "default", "labels": labels, "ownerReferences": [owner]},
-        "data": template_data(daemon_set(image)),
-        "revision": number,
-    }
 
 
 def test_the_template_is_recorded_under_its_hash(scene: Build) -> None:

@@ -9,10 +9,13 @@ import pytest
 
 from actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, Rolling, daemon_spec
 from actors.controllers.workloads.daemonset.rolling import Limits, limits_of
+from actors.reconciliation import RequeueAfter
+from protocols.messages.commands import Command, Delete
+from protocols.messages.outcomes import Outcome
 from protocols.objects import Object, labels_of, name_of
 from protocols.pods import pod_facts
-from protocols.resources import NODES, PODS
-from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, ready
+from protocols.resources import CONTROLLER_REVISIONS, NODES, PODS
+from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, ready, revision
 
 Build = Callable[..., Scene]
 
@@ -142,6 +145,24 @@ def test_a_surging_pod_that_is_ready_is_looked_at_when_it_is_available(scene: Bu
     driven = one.sync()
     assert driven.result is not None
     assert driven.result.seconds == pytest.approx(10.0)
+
+
+def test_set_is_synced_again_if_a_surging_pod_becomes_available_while_revisions_are_deleted(scene: Build) -> None:
+    """The status counts the old pod, so that no write of it wakes the set."""
+    strategy = {"unavailable": 0, "surge": 1, "minReadySeconds": 15, "revisionHistoryLimit": 0}
+    one = rolled_out(scene, 1, **strategy)
+    one.change(image="v2", generation=2, **strategy)
+    one.counted()
+    one.make_ready(seconds_ago=14.0)
+    one.bench.show(CONTROLLER_REVISIONS, revision("old", 0, "v0", hash="old"))
+
+    def answer(command: Command) -> Outcome:
+        one.clock.advance(2.0)
+        return one.bench.accept(command)
+
+    driven = one.sync(answer)
+    assert {command.resource for command in driven.of(Delete)} == {CONTROLLER_REVISIONS.id}
+    assert driven.result == RequeueAfter(0.0)
 
 
 def test_a_surge_leaves_nodes_that_pods_do_not_fit_when_there_are_enough_elsewhere(scene: Build) -> None:
