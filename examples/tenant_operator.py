@@ -60,7 +60,7 @@ class Tenants:
         """Returns the namespaces that it has, with all that is in them. Others' are left alone, and those that go."""
         users = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in tenant["spec"]["admins"]]
         role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"}
-        have = []
+        have: list[str] = []
         for name in wanted:
             there = self._namespaces.get(name)
             if there is not None and (kcm.is_deleting(there) or not kcm.controlled_by(there, tenant)):

@@ -4,6 +4,7 @@ messages/                    the messages, one file a conversation; codec.py enc
 resources.py, routes.py      API resources and their URLs
 objects.py                   keys, owners, metadata of objects
 models.py                    classes that objects are read as, and written from
+merge_patches.py             merge patches, applied to objects
 errors.py                    several errors as one text
 names.py, patterns.py        what names and labels may be; regular expressions as Go has them
 selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py,

@@ -20,10 +20,13 @@ from actors.reconciliation.reconciler import Step, Word, step
 from protocols.codec import pack, unpack
 from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
-from protocols.messages.outcomes import CommandFailed, Done, Outcome, Raised
+from protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome, Raised, Refused, Unknown
 from runtime.calls.calling import PreparedCall, carry_out, carry_out_async
 
 T = TypeVar("T")
+Unmade = TypeVar("Unmade", Unknown, Refused)
+Exceptions = type[Exception] | type[Raised]
+MATCHED = (Exception, *FAILURES)
 But = type[Exception] | type[Outcome]  # an exception that the function raises, or an outcome of the call
 
 
@@ -80,29 +83,113 @@ def outside(
     )
 
 
+# What `but` lets through is part of the type. The overloads with `but` come first: in the others it would be one more
+# keyword argument of the function.
 @overload
 def call(
-    function: Callable[..., Awaitable[T]], /, *args: Any, timeout: float = ..., key: str = ..., **kwargs: Any
-) -> Word[T]: ...
-@overload
-def call(function: Callable[..., T], /, *args: Any, timeout: float = ..., key: str = ..., **kwargs: Any) -> Word[T]: ...
+    function: Callable[..., Awaitable[T]],
+    /,
+    *args: Any,
+    but: tuple[Exceptions, ...],
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[T | Raised]: ...
 @overload
 def call(
-    function: Callable[..., Any],
+    function: Callable[..., T],
+    /,
+    *args: Any,
+    but: tuple[Exceptions, ...],
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[T | Raised]: ...
+@overload
+def call(
+    function: Callable[..., Awaitable[T]],
+    /,
+    *args: Any,
+    but: tuple[type[Unmade], ...],
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[T | Unmade]: ...
+@overload
+def call(
+    function: Callable[..., T],
+    /,
+    *args: Any,
+    but: tuple[type[Unmade], ...],
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[T | Unmade]: ...
+@overload
+def call(
+    function: Callable[..., Awaitable[T]],
+    /,
+    *args: Any,
+    but: tuple[Exceptions | type[Unmade], ...],
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[T | Raised | Unmade]: ...
+@overload
+def call(
+    function: Callable[..., T],
+    /,
+    *args: Any,
+    but: tuple[Exceptions | type[Unmade], ...],
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[T | Raised | Unmade]: ...
+@overload
+def call(
+    function: Callable[..., Awaitable[T]],
     /,
     *args: Any,
     but: tuple[But, ...],
     timeout: float = ...,
     key: str = ...,
     **kwargs: Any,
-) -> Word[Any]: ...
+) -> Word[T | Raised | Unknown | Refused]: ...
+@overload
+def call(
+    function: Callable[..., T],
+    /,
+    *args: Any,
+    but: tuple[But, ...],
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[T | Raised | Unknown | Refused]: ...
+@overload
+def call(
+    function: Callable[..., Awaitable[T]],
+    /,
+    *args: Any,
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[T]: ...
+@overload
+def call(
+    function: Callable[..., T],
+    /,
+    *args: Any,
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[T]: ...
 def call(
     function: Callable[..., Any],
     /,
     *args: Any,
     timeout: float = 30.0,
     key: str = "",
-    but: tuple[But, ...] = (),
+    but: Any = (),
     **kwargs: Any,
 ) -> Word[Any]:
     """What function(*args, **kwargs) returns, called outside of the actor.
@@ -119,6 +206,10 @@ def call(
     types of outcomes that are returned instead; `Raised.is_a(KeyError)` tells which it was.
     Raises TypeError and ValueError at once on what cannot be called or passed.
     """
+    if not (isinstance(but, tuple) and all(isinstance(one, type) and issubclass(one, MATCHED) for one in but)):
+        raise TypeError(
+            f"but is a tuple of exception types and outcome types, as in call(f, x, but=(KeyError,)), not {but!r:.80}"
+        )
     return _called(outside(function, *args, timeout=timeout, key=key, **kwargs), but)
 
 

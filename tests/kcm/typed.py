@@ -54,9 +54,64 @@ def asking(key: Key) -> kcm.Reconciliation:
     assert_type((yield from kcm.call(size, key, timeout=5)), int)
     assert_type((yield from kcm.call(size_later, key)), int)
     kcm.call("no function")  # type: ignore[call-overload]
+    # `but` adds what it returns instead of raising.
+    assert_type((yield from kcm.call(size, key, but=(KeyError,))), int | kcm.Raised)
+    assert_type((yield from kcm.call(size, key, but=(KeyError, OSError), timeout=5, key=key)), int | kcm.Raised)
+    assert_type((yield from kcm.call(size, key, but=(kcm.Raised,))), int | kcm.Raised)
+    assert_type((yield from kcm.call(size_later, key, but=(kcm.Unknown,))), int | kcm.Unknown)
+    assert_type((yield from kcm.call(size, key, but=(KeyError, kcm.Unknown))), int | kcm.Raised | kcm.Unknown)
+    return None
+
+
+def asking_whatever_is_given(key: Key, but: tuple[type[Exception] | type[Outcome], ...]) -> kcm.Reconciliation:
+    answer = yield from kcm.call(size, key, but=but)
+    assert_type(answer, int | kcm.Raised | kcm.Unknown | kcm.Refused)
     return None
 
 
 async def awaiting(key: Key) -> None:
     assert_type(await kcm.call(size, key), int)
     assert_type(await kcm.call(size_later, key), int)
+    assert_type(await kcm.call(size, key, but=(KeyError,)), int | kcm.Raised)
+    assert_type(await kcm.call(size_later, key, but=(KeyError, kcm.Refused)), int | kcm.Raised | kcm.Refused)
+
+
+# Steps: what they return, of maps and of models.
+
+
+class Website:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @classmethod
+    def from_dict(cls, obj: kcm.Object) -> "Website":
+        return cls(kcm.name_of(obj))
+
+    def to_dict(self) -> kcm.Object:
+        return {"metadata": {"name": self.name}}
+
+
+CONFIGMAPS = kcm.Resource(version="v1", plural="configmaps", kind="ConfigMap")
+WEBSITES = kcm.Resource(group="example.com", version="v1", plural="websites", kind="Website", model=Website)
+assert_type(CONFIGMAPS, kcm.Resource[kcm.Object])
+assert_type(WEBSITES, kcm.Resource[Website])
+
+
+def stepping(tables: kcm.Tables, key: Key) -> kcm.Reconciliation:
+    assert_type(tables[WEBSITES], kcm.Lister[Website])
+    assert_type(tables[CONFIGMAPS].get(key), kcm.Object | None)
+    assert_type((yield from kcm.ensure(tables[CONFIGMAPS], {})), kcm.Object)
+    assert_type((yield from kcm.ensure(tables[WEBSITES], {})), Website)
+    assert_type((yield from kcm.patch_status(tables[WEBSITES], Website("blog"), {})), Website | None)
+    assert_type((yield from kcm.ensure_finalizer(tables[WEBSITES], Website("blog"), "a.com/b")), Website)
+    assert_type((yield from kcm.remove_finalizer(tables[WEBSITES], Website("blog"), "a.com/b")), None)
+    assert_type((yield from kcm.must_object(kcm.patch(CONFIGMAPS, key, {}))), kcm.Object)
+    assert_type((yield from kcm.must(kcm.create(CONFIGMAPS, {}), but=(kcm.AlreadyExists,))), Outcome)
+    assert_type((yield from kcm.perform(kcm.update(WEBSITES, Website("blog")))), Outcome)
+    assert_type((yield from kcm.together([kcm.get_live(CONFIGMAPS, key)])), list[Outcome])
+    assert_type((yield from kcm.must_all([kcm.list_live(CONFIGMAPS)])), list[Outcome])
+    assert_type((yield from kcm.slow_start([kcm.delete(CONFIGMAPS, key)])), list[Outcome])
+    assert_type((yield from kcm.in_batches([kcm.apply(CONFIGMAPS, {})], 3)), list[Outcome])
+    assert_type(kcm.owned(tables[WEBSITES], by={}), list[Website])
+    assert_type(kcm.own({}, by=Website("blog"), of=WEBSITES), kcm.Object)
+    return kcm.RequeueAfter(5.0)

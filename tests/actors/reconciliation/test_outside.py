@@ -87,6 +87,9 @@ def test_async_functions_are_known_as_such() -> None:
         (lambda: call(len, 1 << 70), ValueError, "argument 1 of len: a number of more than 64 bits"),
         (lambda: call(len, "a", timeout=0), ValueError, "more than 0 seconds, got 0"),
         (lambda: call(3), TypeError, "not what it returned: 3"),  # type: ignore[call-overload]
+        (lambda: call(len, "a", but=KeyError), TypeError, "but is a tuple of .* not <class 'KeyError'>"),
+        (lambda: call(len, "a", but=(KeyError("a"),)), TypeError, "but is a tuple of .* not .KeyError"),
+        (lambda: call(len, "a", but=(Done,)), TypeError, "but is a tuple of exception types and outcome types"),
     ],
 )
 def test_what_cannot_be_called_or_passed_is_refused_at_once(
