@@ -6,7 +6,12 @@ import math
 
 
 class TerminalError(Exception):
-    """Trying again changes nothing until the object changes: the key waits for its next event, Enqueue or resync."""
+    """Do not retry the key: it waits for its next event, Enqueue or resync, as trying again would change nothing.
+
+    Whatever the key waits for has to enqueue it, by a watch. A name that is taken by a dependent of a predecessor (an
+    owner of the same name, with another uid) becomes free without an event for the owner itself: watch the dependents
+    by `its_controller(OWNERS, or_successor=True)`.
+    """
 
 
 class Retry(Exception):

@@ -200,8 +200,8 @@ def itself(change: Change, _tables: Tables) -> Iterable[Key]:
 class ItsController:
     """See its_controller."""
 
-    def __init__(self, owners: Resource) -> None:
-        self._owners = owners
+    def __init__(self, owners: Resource, *, or_successor: bool = False) -> None:
+        self._owners, self._or_successor = owners, or_successor
 
     def __call__(self, change: Change, tables: Tables) -> Iterable[Key]:
         namespace = change.namespace if self._owners.namespaced else ""
@@ -211,14 +211,22 @@ class ItsController:
             if owner is not None and owner.kind == self._owners.kind:
                 key = make_key(namespace, owner.name)
                 entry = lister.entry(key)
-                if entry is None or entry.uid == owner.uid:
+                if entry is None or entry.uid == owner.uid or self._or_successor:
                     yield key
 
 
-def its_controller(owners: Resource) -> Callable[[Change, Tables], Iterable[Key]]:
+def its_controller(owners: Resource, *, or_successor: bool = False) -> Callable[[Change, Tables], Iterable[Key]]:
     """The key of the controller that owns the changed object, now or (if that changed) before.
 
     By kind, as upstream's resolveControllerRef; the uid is compared with the owner that the table shows, so that a
     namesake is not woken for a stranger's dependents.
+
+    or_successor: do not compare the uid. An owner that was deleted and created again under its name is then woken by
+    the dependents of its predecessor too. It needs that if it waits, without a retry, for a name that one of them
+    still has (TerminalError, Queue.terminal).
+
+    Raises TypeError if `owners` is not a Resource.
     """
-    return ItsController(owners)
+    if not isinstance(owners, Resource):
+        raise TypeError(f"its_controller takes the Resource of the owners, not {owners!r:.80}")
+    return ItsController(owners, or_successor=or_successor)
