@@ -71,6 +71,7 @@ from runtime.apiserver.registry.users import (
 from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.stand_ins.garbage import GarbageCollector
 from runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
+from runtime.apiserver.storage.sizes import TooLargeError
 from runtime.apiserver.storage.state import State
 from runtime.apiserver.storage.store import Store
 from runtime.apiserver.storage.watches import Watch, WatchCache
@@ -274,7 +275,7 @@ class ApiServer:
         deletion is refused in the middle stays half deleted, as upstream's.
         """
         try:
-            return self._transact(partial(self._respond, self._cluster, request, user))
+            return self._attempt(request, user, self._cluster)
         except Unanswered:
             outcome = self._suspended(request, user)
         while isinstance(outcome, Suspended):
@@ -284,16 +285,20 @@ class ApiServer:
     def begin(self, request: Request, *, user: User = ADMIN) -> Response | Suspended:
         """As handle, for callers that have its questions answered in their own time."""
         try:
-            return self._transact(partial(self._respond, self._cluster, request, user))
+            return self._attempt(request, user, self._cluster)
         except Unanswered:
             return self._suspended(request, user)
 
+    def _attempt(self, request: Request, user: User, cluster: Cluster) -> Response:
+        """Raises Unanswered."""
+        try:
+            return self._transact(partial(self._respond, cluster, request, user))
+        except TooLargeError as err:  # not caught where the request is carried out: what it staged is undone, too
+            return err.response()
+
     def _suspended(self, request: Request, user: User) -> Response | Suspended:
         """Begins again, and keeps from now on what is drawn."""
-        attempt = Suspended(
-            self._cluster, lambda cluster: self._transact(partial(self._respond, cluster, request, user))
-        )
-        return attempt.resume(())
+        return Suspended(self._cluster, partial(self._attempt, request, user)).resume(())
 
     def watch(
         self,
@@ -424,6 +429,8 @@ class ApiServer:
                 call.warn(call.definition.deprecation)
                 warnings = warnings or (call.definition.deprecation,)
             response = self._carry_out(cluster, call)
+        except TooLargeError:
+            raise
         except StatusError as err:
             response = err.response()
         annotations = None if remarks is None else remarks.annotations

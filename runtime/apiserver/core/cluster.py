@@ -25,6 +25,7 @@ from runtime.apiserver.registry.users import (
     known_to_nobody,
 )
 from runtime.apiserver.schema.shapes import Shapes
+from runtime.apiserver.storage.sizes import TooLargeError
 from runtime.apiserver.storage.state import Record, State
 from runtime.apiserver.storage.store import Change
 from runtime.client.api import Request
@@ -184,3 +185,19 @@ def stored_form(definition: ResourceDefinition, obj: Object) -> Object:
 def encoded(definition: ResourceDefinition, obj: Object) -> Object:
     """What is stored of an object in the form that verbs work with."""
     return obj if definition.encode is None else definition.encode(obj)
+
+
+def put_object(
+    cluster: Cluster, definition: ResourceDefinition, key: Key, stored: Object, *, keeps_managers: bool
+) -> bytes:
+    """Store an object; return its bytes. stored: see `encoded`.
+
+    An object that is too large is stored without its managedFields, unless keeps_managers, as upstream does it.
+    Raises TooLargeError.
+    """
+    try:
+        return cluster.state.put(definition.storage, key, stored)
+    except TooLargeError:
+        if keeps_managers or stored["metadata"].pop("managedFields", None) is None:
+            raise
+        return cluster.state.put(definition.storage, key, stored)

@@ -26,11 +26,13 @@ from runtime.apiserver.kinds.structural.json_path import JsonPath, JsonPathError
 from runtime.apiserver.kinds.structural.objects import ObjectSchema
 from runtime.apiserver.kinds.structural.scale import validate_scale
 from runtime.apiserver.kinds.structural.schemas import PRESERVE
+from runtime.apiserver.kinds.structural.settling import MOST_MADE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import FieldGetter, ScalePaths, Strategy
 from runtime.apiserver.registry.users import AccessControl, User
 from runtime.apiserver.registry.version_ranks import version_rank
 
+MOST_MADE_OF_MANY = 64 * 1024 * 1024  # bytes of JSON that defaults may add to objects that are read together
 _ANYTHING = {"type": "object", PRESERVE: True}
 
 
@@ -100,11 +102,16 @@ class _Family:
                     schema.prune(converted[i])
         return converted
 
-    def settle(self, stored: Object) -> None:
-        """In place, by the schema of the version that it has been stored in."""
-        schema = self.schemas.get(stored["apiVersion"].rpartition("/")[2])
-        if schema is not None:  # else it cannot be converted
-            schema.settle(stored)
+    def settle(self, stored: Sequence[Object]) -> None:
+        """Settle objects in place, each by the schema of the version that it has been stored in.
+
+        Raises TooLargeError where the defaults of one object, or of all, are too large.
+        """
+        left = MOST_MADE_OF_MANY
+        for obj in stored:
+            schema = self.schemas.get(obj["apiVersion"].rpartition("/")[2])
+            if schema is not None:  # else it cannot be converted
+                left -= schema.settle(obj, most_made=min(left, MOST_MADE))
 
 
 def _definition(
@@ -124,10 +131,12 @@ def _definition(
     def validate_status_update(new: Object, old: Object) -> list[FieldError]:
         return [*own.validate_status_update(new, old), *validate_scale(scale, new, of_spec=False)]
 
+    def settle(obj: Object, unknown: list[str] | None) -> None:
+        own.settle(obj, unknown)
+
     def decode(stored: list[Object]) -> list[Object]:
         if changed:
-            for one in stored:
-                family.settle(one)
+            family.settle(stored)
         return family.as_version(stored, name)
 
     def encode(obj: Object) -> Object:
@@ -171,7 +180,7 @@ def _definition(
         printer=printer_for(version.get("additionalPrinterColumns") or ()),
         dynamic=True,
         schema=(version.get("schema") or {}).get("openAPIV3Schema"),
-        settle=own.settle,
+        settle=settle,
     )
 
 

@@ -14,7 +14,8 @@ from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.process.arguments import Arguments
 from runtime.apiserver.process.failures import CannotGoOnError
 from runtime.apiserver.process.launch import FULL, STORE
-from runtime.apiserver.storage.sqlite_store import SqliteStore
+from runtime.apiserver.storage.sizes import TooLargeError
+from runtime.apiserver.storage.sqlite_store import SqliteStore, is_too_large
 from runtime.apiserver.storage.store import StoreLostError
 from runtime.scheduling.clock import SystemClock
 
@@ -33,6 +34,11 @@ class Room:
         self.serving: ApiHttp | None = None
 
     def missing(self, error: Exception) -> None:
+        """Refuse what could not be committed. error: why."""
+        if self.serving is not None and is_too_large(error):
+            self._log.error("an object is too large for the store, its write is refused", error=str(error))
+            self.serving.take_back(TooLargeError())
+            return
         if self.serving is None:
             end(self._ending, CannotGoOnError(str(error)))
             return

@@ -19,6 +19,7 @@ from runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Form, Type
 from runtime.apiserver.schema.scalars import ShapeError
 
 STRICT, WARN = "Strict", "Warn"
+MOST_STRAYS = 100  # unknown and duplicate fields that are reported of one body, as upstream (saveStrictError)
 
 
 class FieldValidator:

@@ -18,6 +18,7 @@ from protocols.objects import Object
 
 MOST_OPERATIONS = 10_000  # of one JSON patch, as upstream; for callers to check
 MOST_COPIED = 3 * 1024 * 1024  # bytes that the copies of one JSON patch add, as upstream
+MOST_MOVED = 100_000_000  # items that insertions into and removals from lists may move, in one JSON patch
 
 _PYTHON_TYPE = re.compile(r" \(<class '[\w.]+'>\)")  # in jsonpatch's text about a failed test
 
@@ -54,8 +55,11 @@ def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
 
 
 def _apply_all(document: Any, operations: list[Any]) -> Any:
-    copied = 0
+    copied = moved = 0
     for operation in operations:
+        moved += _moved_items(document, operation)
+        if moved > MOST_MOVED:
+            raise ValueError(f"Unable to complete the patch, it moves more than {MOST_MOVED} items of lists")
         if operation.get("op") == "copy":
             copied += len(orjson.dumps(jsonpatch.JsonPointer(operation["from"]).resolve(document)))
             if copied > MOST_COPIED:
@@ -65,3 +69,14 @@ def _apply_all(document: Any, operations: list[Any]) -> Any:
                 )
         document = jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
     return document
+
+
+def _moved_items(document: Any, operation: Mapping[str, Any]) -> int:
+    """How many items of a list an operation may move: the length of the list that it inserts into or removes from."""
+    longest = 0
+    for member in ("path", "from"):
+        pointer = operation.get(member)
+        if isinstance(pointer, str) and pointer.rpartition("/")[2].isdigit():
+            parent = jsonpatch.JsonPointer(pointer.rpartition("/")[0]).resolve(document, None)
+            longest += len(parent) if isinstance(parent, list) else 0
+    return longest

@@ -4,8 +4,9 @@ A change whose on_durable was called survives kill -9 and, if the disk honours f
 deleted while they are open take writes without an error, so each commit looks whether they are still there before it is
 acknowledged. The file holds secrets, so its mode is 0600.
 
-Where there is no room for a commit, nothing of it is written, nor of those behind it, and the owner takes them back;
-the next one may succeed. Free pages are given back to the file system bit by bit, and the write-ahead log is bounded.
+Where there is no room for a commit, or an object is too large for SQLite, nothing of it is written, nor of those behind
+it, and the owner takes them back; the next one may succeed. Free pages are given back to the file system bit by bit,
+and the write-ahead log is bounded.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class SqliteStore:
     over together, once a turn brings nothing more: the store's thread is woken once, does not compete with the server's
     for the interpreter in the middle of its work, and syncs once for all of it.
 
-    refused: there was no room. It is called on the server's thread: the on_durable of all commits that are under way
-    never comes, nothing of them is written, and the server has to take them back before it commits anything else.
+    refused: there was no room, or an object was too large (is_too_large). It is called on the server's thread: the
+    on_durable of all commits that are under way never comes, nothing of them is written, and the server has to take
+    them back before it commits anything else.
 
     failed: a commit did not succeed for another reason. It is called on the store's thread, nothing after that commit
     is written, and its on_durable never comes: the process has to end, and to start again from what is on disk. A
@@ -204,7 +206,7 @@ class SqliteStore:
         try:
             self._write_batch(commits)
         except sqlite3.Error as err:
-            if not _is_want_of_room(err):
+            if not _is_want_of_room(err) and not is_too_large(err):
                 raise
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -259,6 +261,11 @@ def _insertion(rows: int) -> str:
 def _is_want_of_room(err: sqlite3.Error) -> bool:
     """The disk, or what the user may have of it: a write was refused, and nothing was synced that failed."""
     return getattr(err, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+
+
+def is_too_large(err: Exception) -> bool:
+    """Report whether an object, and not the disk, is why a commit was refused."""
+    return getattr(err, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG
 
 
 def _tell(commits: Sequence[_Commit]) -> None:

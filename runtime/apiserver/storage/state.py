@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
 from runtime.apiserver.storage.calling import call_all
+from runtime.apiserver.storage.sizes import MOST_STORED, TooLargeError, check_size
 from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store, Stored, StoreUnusableError
 
 Publish = Callable[[Sequence[Change]], None]
@@ -101,10 +102,15 @@ class State:
         return map(decode_object, self.collection(storage).raw_objects())
 
     def put(self, storage: str, key: Key, obj: Object) -> bytes:
-        """Stage a create or update. Sets obj's resourceVersion; returns its encoding, which all clients get."""
+        """Stage a create or update. Sets obj's resourceVersion; returns its encoding, which all clients get.
+
+        Raises TooLargeError.
+        """
         collection = self.collection(storage)
         before = collection.records.get(key)
         raw = self._encode(obj)
+        if len(raw) > MOST_STORED:
+            self._check_size(obj, raw)
         collection.put(key, Record(raw, self.revision, _shared_labels(obj)))
         type_, previous = (ADDED, b"") if before is None else (MODIFIED, before.raw)
         self.staged.append(Change(type_, storage, key, self.revision, raw, previous))
@@ -118,6 +124,13 @@ class State:
         collection.remove(key)
         self.staged.append(Change(DELETED, storage, key, self.revision, raw, previous))
         return raw
+
+    def _check_size(self, obj: Object, raw: bytes) -> None:
+        try:
+            check_size(obj, raw)
+        except TooLargeError:
+            self.revision -= 1  # it was not used
+            raise
 
     def _encode(self, obj: Object) -> bytes:
         meta = obj["metadata"]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from protocols.objects import Object, encode_object, make_key
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
-from runtime.apiserver.core.cluster import Call, Cluster, encoded, served, stored_form
+from runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.core.field_managers import SERVER as SELF
 from runtime.apiserver.core.field_managers import record_new, updater
@@ -95,7 +95,8 @@ def create_object(
     if call is not None and call.dry_run:
         return served(definition, encode_object(encoded(definition, obj)))
     chain.charge(cluster, charges)
-    return served(definition, cluster.state.put(definition.storage, key, encoded(definition, obj)))
+    applied = call is not None and call.request.method == "PATCH"
+    return served(definition, put_object(cluster, definition, key, encoded(definition, obj), keeps_managers=applied))
 
 
 def _authorize_creation(cluster: Cluster, call: Call) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from protocols.objects import Object, decode_object, encode_object
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
-from runtime.apiserver.core.cluster import Call, Cluster, encoded, read_stored, served, stored_form
+from runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, read_stored, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.core.field_managers import keep_times, record_update
 from runtime.apiserver.core.removal import nothing_keeps
@@ -102,11 +102,18 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
     strategy.canonicalize(new)
     keep_times(new, old)
     charges = chain.check_update(cluster, call, new, old)
-    return _store(cluster, call, record, old, new, charges)
+    return _store(cluster, call, record, old, new, charges, applied=applied)
 
 
 def _store(
-    cluster: Cluster, call: Call, record: Record, old: Object, new: Object, charges: list[chain.Charge]
+    cluster: Cluster,
+    call: Call,
+    record: Record,
+    old: Object,
+    new: Object,
+    charges: list[chain.Charge],
+    *,
+    applied: bool,
 ) -> bytes:
     definition = call.definition
     new["metadata"]["resourceVersion"] = str(record.revision)
@@ -122,7 +129,7 @@ def _store(
             cluster.state.remove(definition.storage, call.key, stored)
     else:
         chain.charge(cluster, charges)
-        shown = cluster.state.put(definition.storage, call.key, stored)
+        shown = put_object(cluster, definition, call.key, stored, keeps_managers=applied)
     return served(definition, shown)
 
 

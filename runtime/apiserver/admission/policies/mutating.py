@@ -25,6 +25,7 @@ from runtime.apiserver.schema.merge_types import MergeType
 from runtime.apiserver.schema.patches import apply_json_patch
 from runtime.apiserver.schema.typed_errors import typed_errors
 from runtime.apiserver.schema.typed_merge import merge
+from runtime.apiserver.storage.sizes import check_draft
 
 if TYPE_CHECKING:
     from runtime.cel.admission import Run
@@ -96,6 +97,7 @@ def _mutated(cluster: Cluster, asked: Attributes, invocation: Invocation, failur
         run = run_of(cluster, asked, invocation, BUDGET)
         try:
             obj = _after(cluster, asked, invocation.found, mutation, run)
+            check_draft(obj)
         except (FailedError, SpentError, _MutationError) as err:
             failures += _failure(policy, invocation.binding, str(err))
     return obj

@@ -26,6 +26,7 @@ from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.patches import apply_json_patch
+from runtime.apiserver.storage.sizes import check_draft
 
 _WITHOUT_EFFECT = ("None", "NoneOnDryRun")
 _MUTATION, _VALIDATION = "mutation.webhook.admission.k8s.io/", "validating.webhook.admission.k8s.io/"
@@ -107,6 +108,7 @@ class _Mutation:
         shown = _converted(asked, called, asked.obj)
         try:
             patched = apply_json_patch(shown, patch)
+            check_draft(patched)
             self._settle(called.definition if asked.is_whole else self._body, patched)
         except (UnfitError, ValueError) as err:
             raise status_errors.internal(str(err)) from err

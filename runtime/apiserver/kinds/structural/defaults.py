@@ -16,7 +16,7 @@ from runtime.apiserver.kinds.structural.embedded import embedded_finder, problem
 from runtime.apiserver.kinds.structural.explaining import explain
 from runtime.apiserver.kinds.structural.go_text import sorted_keys
 from runtime.apiserver.kinds.structural.schemas import EMBEDDED, META_FIELDS, Schema, items_of, properties_of
-from runtime.apiserver.kinds.structural.settling import settler
+from runtime.apiserver.kinds.structural.settling import Meter, UnknownFields, settler
 from runtime.apiserver.schema.scalars import ShapeError
 
 
@@ -48,9 +48,9 @@ def _of_default(schema: Schema, path: str, *, pruned: bool, in_metadata: str) ->
             yield invalid(here, sorted_keys(default), detail)
             return
     elif pruned and isinstance(default, dict | list):
-        copy, unknown = orjson.loads(orjson.dumps(default)), list[str]()
-        settler(schema, is_root=bool(schema.get(EMBEDDED)))(copy, unknown, "")
-        if unknown:
+        copy, unknown = orjson.loads(orjson.dumps(default)), UnknownFields()
+        settler(schema, Meter(), is_root=bool(schema.get(EMBEDDED)), defaults=False)(copy, unknown, "")
+        if unknown.paths:
             yield invalid(here, sorted_keys(default), "must not have unknown fields")
     if not in_metadata:
         errors = list(_as_embedded(schema, default, here))

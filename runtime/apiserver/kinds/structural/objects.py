@@ -19,7 +19,7 @@ from runtime.apiserver.kinds.structural.explaining import explain
 from runtime.apiserver.kinds.structural.list_types import CheckLists, list_checker
 from runtime.apiserver.kinds.structural.rules import RuleNode, rule_node
 from runtime.apiserver.kinds.structural.schemas import Schema, properties_of
-from runtime.apiserver.kinds.structural.settling import Settle, settler
+from runtime.apiserver.kinds.structural.settling import MOST_MADE, Meter, Settle, UnknownFields, settler
 
 
 class ObjectSchema:
@@ -27,14 +27,15 @@ class ObjectSchema:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
+        self._meter = Meter()
 
     @cached_property
     def _settle(self) -> Settle:
-        return settler(self.schema, is_root=True)
+        return settler(self.schema, self._meter, is_root=True)
 
     @cached_property
     def _prune(self) -> Settle:
-        return settler(self.schema, is_root=True, defaults=False)
+        return settler(self.schema, self._meter, is_root=True, defaults=False)
 
     @cached_property
     def _is_valid(self) -> IsValid | None:
@@ -57,18 +58,26 @@ class ObjectSchema:
     def _embedded(self) -> FindEmbedded | None:
         return embedded_finder(self.schema)
 
-    def settle(self, obj: Object, unknown: list[str] | None = None) -> None:
-        """Removes, in place, unknown fields and nulls, and sets defaults. unknown: gets the paths of what is unknown.
+    def settle(self, obj: Object, unknown: list[str] | None = None, *, most_made: int = MOST_MADE) -> int:
+        """Remove unknown fields and nulls and set defaults, in place; return how many bytes the defaults added.
 
-        Raises ShapeError on metadata of an embedded object that are none.
+        unknown: gets the paths of the first unknown fields. most_made: how many bytes the defaults may add.
+        Raises ShapeError on malformed metadata of an embedded object, TooLargeError where defaults add too much.
         """
-        self._settle(obj, unknown, "")
+        found = None if unknown is None else UnknownFields()
+        self._meter.left = most_made
+        self._settle(obj, found, "")
+        made = most_made - self._meter.left
+        if unknown is not None and found is not None:
+            unknown += found.paths
         if self._embedded is not None:
             for one, path in self._embedded(obj, ""):
                 settle_embedded(one, path)
+        return made
 
     def prune(self, obj: Object) -> None:
         """Removes unknown fields and nulls, in place, of an object that comes from another version."""
+        self._meter.left = MOST_MADE
         self._prune(obj, None, "")
 
     def validate(self, obj: Object) -> list[FieldError]:

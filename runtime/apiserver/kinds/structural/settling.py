@@ -3,6 +3,9 @@
 Upstream takes a pass for each of pruning, nulls and defaults; here they are one, compiled once for a schema. A default
 is settled when it is compiled.
 
+A default of a list's items makes much of little, so what the defaults make is bounded (Meter), and so are the paths of
+unknown fields that are reported (UnknownFields).
+
 Source: apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting}/*.go (v1.36).
 """
 
@@ -22,109 +25,170 @@ from runtime.apiserver.kinds.structural.schemas import (
     items_of,
     properties_of,
 )
+from runtime.apiserver.schema.field_validation import MOST_STRAYS
+from runtime.apiserver.storage.sizes import MOST_SENT, TooLargeError
 
-# (value, paths, path): changes a map or a list in place; adds to paths, unless it is None, where unknown fields were.
-Settle = Callable[[Any, list[str] | None, str], None]
+MOST_MADE = MOST_SENT  # bytes of JSON that defaults may add to one object: more could not be stored
+LONGEST_PATHS = 64 * 1024  # characters of all reported paths of unknown fields
+
+
+class UnknownFields:
+    """The paths of unknown fields in one object, up to a number: the message that lists them is cut anyway."""
+
+    __slots__ = ("_left", "paths")
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self._left = LONGEST_PATHS
+
+    def add(self, path: str) -> None:
+        self._left -= len(path)
+        self.paths.append(path)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.paths) >= MOST_STRAYS or self._left <= 0
+
+
+# (value, found, path): changes a map or a list in place; reports unknown fields to found, unless it is None.
+Settle = Callable[[Any, UnknownFields | None, str], None]
 
 _NESTED = (dict, list)
 
 
-def settler(schema: Schema | None, *, is_root: bool = False, defaults: bool = True) -> Settle:
-    """is_root: of a whole object, whose apiVersion, kind and metadata are known. defaults: whether they are set."""
+class Meter:
+    """What defaults may still add to the object that is settled, in bytes of JSON."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int = MOST_MADE) -> None:
+        self.left = most
+
+    def spend(self, size: int) -> None:
+        """Raises TooLargeError, which answers the request."""
+        self.left -= size
+        if self.left < 0:
+            raise TooLargeError
+
+
+def settler(schema: Schema | None, meter: Meter, *, is_root: bool = False, defaults: bool = True) -> Settle:
+    """Compile a schema.
+
+    meter: is spent while defaults are set.
+    is_root: of a whole object, whose apiVersion, kind and metadata are known.
+    defaults: whether they are set.
+    """
     if is_root:
         schema = {**(schema or {}), EMBEDDED: True}
     if schema is None:
         return _remove_all
-    return _settle_known(schema, defaults) if schema.get(PRESERVE) else _settle_all(schema, defaults)
+    return _settle_known(schema, meter, defaults) if schema.get(PRESERVE) else _settle_all(schema, meter, defaults)
 
 
-def _maker(default: Any) -> Callable[[], Any]:
-    """A copy of a default each time."""
-    if not isinstance(default, _NESTED):
-        return lambda: default
+def _maker(default: Any, meter: Meter, name: str = "") -> Callable[[], Any]:
+    """Return a function that copies the default. name: of the field that it is the default of."""
     raw = orjson.dumps(default)
-    return lambda: orjson.loads(raw)
+    spend, size = meter.spend, len(raw) + len(name)
+    if not isinstance(default, _NESTED):
+
+        def make_scalar() -> Any:
+            spend(size)
+            return default
+
+        return make_scalar
+
+    def make() -> Any:
+        spend(size)
+        return orjson.loads(raw)
+
+    return make
 
 
 class _Parts:
     """What is compiled of a schema: how each field is settled, which nulls go, and the defaults."""
 
-    def __init__(self, schema: Schema, defaults: bool) -> None:
+    def __init__(self, schema: Schema, meter: Meter, defaults: bool) -> None:
         properties, additional = properties_of(schema), additional_of(schema)
-        self.fields: dict[str, Settle] = {name: settler(one, defaults=defaults) for name, one in properties.items()}
+        self.fields: dict[str, Settle] = {
+            name: settler(field, meter, defaults=defaults) for name, field in properties.items()
+        }
         self.null_goes = {
             name for name, one in properties.items() if not one.get("nullable") and one.get("default") is None
         }
         self.defaults: dict[str, Callable[[], Any]] = {}
         for name, one in properties.items():
             if defaults and one.get("default") is not None:
-                self.defaults[name] = _maker(_settled_default(one, self.fields[name]))
+                self.defaults[name] = _maker(_settled_default(one, self.fields[name], meter), meter, name)
         self.replaced = {name for name in self.defaults if not properties[name].get("nullable")}
         takes_any = schema.get("additionalProperties") is not None
-        self.other: Settle | None = settler(additional, defaults=defaults) if takes_any else None
-        self.other_null = _default_of_items(additional)
+        self.other: Settle | None = settler(additional, meter, defaults=defaults) if takes_any else None
+        self.other_null = _default_of_items(additional, meter)
         self.known = META_FIELDS if schema.get(EMBEDDED) else ()
 
 
-def _settled_default(schema: Schema, settle: Settle) -> Any:
-    default = _maker(schema["default"])()
+def _settled_default(schema: Schema, settle: Settle, meter: Meter) -> Any:
+    default = _maker(schema["default"], meter)()
     if isinstance(default, _NESTED):
         settle(default, None, "")
     return default
 
 
-def _settle_all(schema: Schema, defaults: bool) -> Settle:
+def _settle_all(schema: Schema, meter: Meter, defaults: bool) -> Settle:
     """All that the schema does not name goes."""
-    of_items = settler(items_of(schema), defaults=defaults)
-    return _of_parts(schema, keeps_unknown=False, of_items=of_items, defaults=defaults)
+    of_items = settler(items_of(schema), meter, defaults=defaults)
+    return _of_parts(schema, meter, keeps_unknown=False, of_items=of_items, defaults=defaults)
 
 
-def _settle_known(schema: Schema, defaults: bool) -> Settle:
+def _settle_known(schema: Schema, meter: Meter, defaults: bool) -> Settle:
     """Of a schema that keeps what it does not name; what it names is settled all the same."""
     items = items_of(schema)
-    of_items = _keep if items is None else _settle_known(items, defaults)
-    return _of_parts(schema, keeps_unknown=True, of_items=of_items, defaults=defaults)
+    of_items = _keep if items is None else _settle_known(items, meter, defaults)
+    return _of_parts(schema, meter, keeps_unknown=True, of_items=of_items, defaults=defaults)
 
 
-def _keep(_value: Any, _unknown: list[str] | None, _path: str) -> None:
+def _keep(_value: Any, _unknown: UnknownFields | None, _path: str) -> None:
     return None
 
 
-def _remove_all(value: Any, unknown: list[str] | None, path: str) -> None:
+def _remove_all(value: Any, unknown: UnknownFields | None, path: str) -> None:
     if type(value) is dict:
-        if unknown is not None:
-            unknown += [f"{path}.{name}" if path else name for name in value]
+        for name in value if unknown is not None else ():
+            if unknown is None or unknown.is_full:
+                break
+            unknown.add(f"{path}.{name}" if path else name)
         value.clear()
     else:
         for i, item in enumerate(value):
             if type(item) in _NESTED:
-                _remove_all(item, unknown, f"{path}[{i}]")
+                _remove_all(item, unknown, "" if unknown is None else f"{path}[{i}]")
 
 
-def _of_parts(schema: Schema, *, keeps_unknown: bool, of_items: Settle, defaults: bool) -> Settle:
+def _of_parts(schema: Schema, meter: Meter, *, keeps_unknown: bool, of_items: Settle, defaults: bool) -> Settle:
     parts: _Parts | None = None  # compiled when an object first has it: most schemas are larger than their objects
 
-    def settle(value: Any, unknown: list[str] | None, path: str) -> None:
+    def settle(value: Any, unknown: UnknownFields | None, path: str) -> None:
         nonlocal parts
         if parts is None:
-            parts = _Parts(schema, defaults)
+            parts = _Parts(schema, meter, defaults)
+        if unknown is not None and unknown.is_full:
+            unknown = None
         if type(value) is dict:
             _settle_map(parts, value, unknown, path, keeps_unknown)
         else:
             _settle_list(value, unknown, path, of_items, default)
 
     items = items_of(schema)
-    default = _default_of_items(items)
+    default = _default_of_items(items, meter)
     return settle
 
 
-def _default_of_items(items: Schema | None) -> Callable[[], Any] | None:
+def _default_of_items(items: Schema | None, meter: Meter) -> Callable[[], Any] | None:
     """For a null among the items of a list, or the values of a map; None where a null stays."""
-    return None if items is None or items.get("nullable") else _maker(items.get("default"))
+    return None if items is None or items.get("nullable") else _maker(items.get("default"), meter)
 
 
 def _settle_list(
-    value: list[Any], unknown: list[str] | None, path: str, of_items: Settle, default: Callable[[], Any] | None
+    value: list[Any], unknown: UnknownFields | None, path: str, of_items: Settle, default: Callable[[], Any] | None
 ) -> None:
     for i, item in enumerate(value):
         if item is None and default is not None:
@@ -133,7 +197,7 @@ def _settle_list(
             of_items(item, unknown, "" if unknown is None else f"{path}[{i}]")
 
 
-def _settle_map(parts: _Parts, value: Any, unknown: list[str] | None, path: str, keeps_unknown: bool) -> None:
+def _settle_map(parts: _Parts, value: Any, unknown: UnknownFields | None, path: str, keeps_unknown: bool) -> None:
     fields, gone = parts.fields, []
     for name, item in value.items():
         if type(item) in _NESTED:
@@ -156,8 +220,8 @@ def _settle_map(parts: _Parts, value: Any, unknown: list[str] | None, path: str,
         if keeps_unknown or name in parts.known:
             continue
         gone.append(name)
-        if unknown is not None and (path or name not in META_FIELDS):
-            unknown.append(f"{path}.{name}" if path else name)
+        if unknown is not None and not unknown.is_full and (path or name not in META_FIELDS):
+            unknown.add(f"{path}.{name}" if path else name)
     for name in gone:
         del value[name]
     for name, default in parts.defaults.items():

@@ -216,6 +216,10 @@ class Disk:
         (there,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={2**30 if pages is None else there + pages}").fetchall()
 
+    def leave_length(self, most: int) -> None:
+        """Set the largest value that SQLite takes, in bytes."""
+        self._stores[-1]._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most)
+
     def settle_refused(self) -> None:
         """Until commits are refused."""
         while not self.refusals:
@@ -578,3 +582,18 @@ def test_a_watcher_that_raises_starves_no_other(api):
     api.create("pods", api.pod("b"))
     assert sound.seen == [("ADDED", "a"), ("ADDED", "b")]
     assert len(ended) == 1
+
+
+def test_object_that_sqlite_cannot_take_is_refused_and_later_writes_succeed(disk):
+    api = disk.open()
+    api.create("configmaps", config_map("kept"))
+    disk.settle(api)
+    disk.leave_length(20_000)
+    api.create("configmaps", config_map("large", text="x" * 30_000))
+    disk.settle_refused()
+    assert disk.failures.empty()
+    assert api.list("configmaps").names == ["kept"]
+    api.create("configmaps", config_map("small"))
+    disk.settle(api)
+    disk.close()
+    assert disk.open().list("configmaps").names == ["kept", "small"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runtime.apiserver.kinds.structural.schemas import EMBEDDED, PRESERVE
-from runtime.apiserver.kinds.structural.settling import settler
+from runtime.apiserver.kinds.structural.settling import LONGEST_PATHS, Meter, UnknownFields, settler
 
 STRING = {"type": "string"}
 LOOSE = {"type": "object", PRESERVE: True}
@@ -98,14 +98,14 @@ TABLE: list[tuple[str, Any, Any, Any, list[str]]] = [
 )
 def test_an_object_is_settled(schema: Any, given: Any, wanted: Any, unknown: list[str]) -> None:
     for _ in range(2):
-        obj, found = copy.deepcopy(given), list[str]()
-        settler(schema)(obj, found, "")
+        obj, found = copy.deepcopy(given), UnknownFields()
+        settler(schema, Meter())(obj, found, "")
         assert obj == wanted
-        assert found == unknown
+        assert found.paths == unknown
 
 
 def test_a_default_is_not_shared_between_objects() -> None:
-    settle = settler({"type": "object", "properties": {"list": {"type": "array", "default": [1]}}})
+    settle = settler({"type": "object", "properties": {"list": {"type": "array", "default": [1]}}}, Meter())
     one: dict[str, Any] = {}
     other: dict[str, Any] = {}
     settle(one, None, "")
@@ -116,5 +116,21 @@ def test_a_default_is_not_shared_between_objects() -> None:
 
 def test_without_defaults_nothing_is_added() -> None:
     obj: dict[str, Any] = {"b": 1}
-    settler(WITH_DEFAULT, defaults=False)(obj, None, "")
+    settler(WITH_DEFAULT, Meter(), defaults=False)(obj, None, "")
     assert obj == {}
+
+
+@pytest.mark.parametrize("given", [{f"f{number}": 1 for number in range(10_000)}, {"map": {"x": {"a": 1, "b": 2}}}])
+def test_paths_of_unknown_fields_are_bounded(given: Any) -> None:
+    name = "n" * LONGEST_PATHS
+    if "map" in given:
+        given = {"map": {name: {f"f{number}": 1 for number in range(10_000)}}}
+    schema = {
+        "type": "object",
+        "properties": {"map": {"type": "object", "additionalProperties": {"type": "object"}}},
+    }
+    found = UnknownFields()
+    settler(schema, Meter())(given, found, "")
+    assert given == {} or given == {"map": {name: {}}}
+    assert 0 < len(found.paths) <= 100
+    assert sum(map(len, found.paths)) < 3 * LONGEST_PATHS

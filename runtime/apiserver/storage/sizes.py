@@ -1,0 +1,67 @@
+"""How large a stored object may be: etcd's limits, in kube-apiserver's words.
+
+kube-apiserver stores built-in kinds as protobuf and custom ones as JSON. JSON is what is stored here, and is longer, so
+a built-in object whose JSON exceeds the limit is measured in protobuf.
+
+Source: etcd server/embed/config.go (DefaultMaxRequestBytes), client/v3/options.go (defaultMaxCallSendMsgSize);
+apiserver pkg/endpoints/handlers/rest.go (isTooLargeError; v1.36).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import orjson
+
+from protocols.objects import Object
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.protobuf import UnknownType
+from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
+
+MOST_STORED = 3 * 512 * 1024  # bytes of one request to etcd
+MOST_SENT = 2 * 1024 * 1024  # bytes of one message that kube-apiserver sends to etcd
+MOST_IN_JSON = 6 * MOST_STORED  # a character of a string can take six bytes in JSON, and one in protobuf
+
+
+class TooLargeError(StatusError):
+    """An object exceeds what can be stored. Upstream passes etcd's error on, without a reason."""
+
+    def __init__(self, size: int = 0) -> None:
+        """size: bytes of the object; 0 if its making was stopped before it was known."""
+        text = "etcdserver: request is too large"
+        if size > MOST_SENT:
+            text = (
+                "rpc error: code = ResourceExhausted desc = "
+                f"trying to send message larger than max ({size} vs. {MOST_SENT})"
+            )
+        found = status_errors.unexplained(text)
+        super().__init__(found.code, found.reason, found.message)
+
+
+def check_size(obj: Object, raw: bytes) -> None:
+    """Check an object before it is stored; raw is its JSON. Raises TooLargeError."""
+    if len(raw) > MOST_STORED:
+        size = _stored_size(obj, raw)
+        if size > MOST_STORED:
+            raise TooLargeError(size)
+
+
+def check_draft(obj: Object) -> None:
+    """Check an object that a policy or webhook has changed, before others change it. Raises TooLargeError."""
+    size = len(orjson.dumps(obj))
+    if size > MOST_IN_JSON:
+        raise TooLargeError(size)
+
+
+def _stored_size(obj: Object, raw: bytes) -> int:
+    try:
+        return len(_encoder().message(obj, obj.get("apiVersion", ""), obj["kind"]))
+    except (UnknownType, ValueError, TypeError, KeyError, AttributeError):  # a custom kind, or unfit for protobuf
+        return len(raw)
+
+
+@cache
+def _encoder() -> ProtobufEncoder:
+    return ProtobufEncoder(built_in_types())
