@@ -180,7 +180,8 @@ class HollowKubelet:
     def _write(self, hollow: HollowNode, pod: Object, plan: PodPlan) -> Step[None]:
         changes = status_changes(pod, plan.status)
         if changes:
-            yield from must(in_name_of(hollow.user, merge_status(PODS, pod, changes)), but=(NotFound,))
+            write = merge_status(PODS, pod, changes, ordered=False)
+            yield from must(in_name_of(hollow.user, write), but=(NotFound,))
 
     def _stop(self, hollow: HollowNode, entry: Entry, pod: Object, node: Object) -> Step[RequeueAfter | None]:
         key, uid = entry.key, entry.uid

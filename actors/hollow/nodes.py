@@ -44,6 +44,7 @@ from actors.reconciliation import (
     together,
 )
 from actors.reconciliation.commands import in_name_of
+from actors.reconciliation.element_order import in_element_order
 from actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, PatchType
@@ -152,7 +153,7 @@ class HollowNodes:
         due = started >= kubelet.status_due
         changes = status_changes(node, kubelet.machine, now=now, heartbeat=due, ready=says_ready(node))
         if changes:
-            body = {"status": changes}
+            body = {"status": in_element_order(node.get("status") or {}, changes)}
             said = patch(NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status")
             commands.append(in_name_of(user, said))
         renewed, *written = yield from together(commands)

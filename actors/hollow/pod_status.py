@@ -247,16 +247,23 @@ def _plan(pod: Object, init: Sequence[Object], containers: Sequence[Object], pha
 
 
 def status_changes(pod: Object, desired: Mapping[str, Any]) -> Object:
-    """What merge_status has to write to make it so; empty if it is so already.
+    """Return the fields for merge_status (ordered=False) that turn the pod's status into the desired one; empty if
+    nothing differs.
 
-    Conditions are those that differ; the server merges them by type.
+    Conditions are those that differ, and their order is upstream's: what other components wrote, then the kubelet's.
+    Source: kubernetes v1.36 pkg/kubelet/status/status_manager.go, mergePodStatus.
     """
     status = pod.get("status") or {}
     changes = {field: value for field, value in desired.items() if status.get(field) != value}
     if "conditions" in changes:
-        changes["conditions"] = _differing(status.get("conditions"), desired["conditions"])
+        current, wanted = status.get("conditions") or (), desired["conditions"]
+        changes["conditions"] = _differing(current, wanted)
         if not changes["conditions"]:
             del changes["conditions"]
+        elif current:
+            ours = [condition["type"] for condition in wanted]
+            others = [condition["type"] for condition in current if condition["type"] not in ours]
+            changes["$setElementOrder/conditions"] = [{"type": type} for type in (*others, *ours)]
     return changes
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from actors.reconciliation.element_order import in_element_order
 from protocols.messages.commands import Create, Delete, DeleteCollection, Get, List, Patch, PatchType, Update
 from protocols.messages.recording import RECORD_TYPES, Record, RecordType
 from protocols.models import as_object
@@ -84,12 +85,18 @@ def patch(
     return Patch(resource.id, check_key(resource, key), encode_object(body), patch_type, subresource)  # type: ignore[arg-type]
 
 
-def merge_status(resource: Resource[M], obj: Mapping[str, Any] | M, changes: Mapping[str, Any]) -> Patch:
-    """Write these fields of a built-in object's status, its conditions merged by their type, so that several writers do
-    not get in each other's way. The uid is a precondition, and no version: what differs is for the caller to find.
+def merge_status(
+    resource: Resource[M], obj: Mapping[str, Any] | M, changes: Mapping[str, Any], *, ordered: bool = True
+) -> Patch:
+    """Patch these fields of a built-in object's status; conditions are merged by type, so that several writers do not
+    overwrite each other's.
+
+    The uid is a precondition, the resourceVersion is not: the caller finds out what differs. New conditions follow
+    those that `obj` has; with `ordered=False` the server puts them first.
     """
     obj = _map(resource, obj)
-    body = {"metadata": {"uid": uid_of(obj)}, "status": changes}
+    status = in_element_order(obj.get("status") or {}, changes) if ordered else changes
+    body = {"metadata": {"uid": uid_of(obj)}, "status": status}
     return patch(resource, key_of(obj), body, patch_type=PatchType.STRATEGIC, subresource="status")
 
 

@@ -152,7 +152,24 @@ def test_a_pod_that_was_marked_not_ready_is_marked_ready_again() -> None:
         if condition["type"] == "Ready":
             condition["status"] = "False"
     changes = status_changes(pod, plan(pod, now=T + 60).status)
-    assert changes == {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": format_time(T + 60)}]}
+    assert changes["conditions"] == [{"type": "Ready", "status": "True", "lastTransitionTime": format_time(T + 60)}]
+
+
+def test_conditions_of_others_come_before_those_of_the_kubelet() -> None:
+    pod = bound()
+    pod["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "True"},
+        {"type": "DisruptionTarget", "status": "True"},
+    ]
+    order = status_changes(pod, plan(pod).status)["$setElementOrder/conditions"]
+    assert [entry["type"] for entry in order] == [
+        "DisruptionTarget",
+        "PodReadyToStartContainers",
+        "Initialized",
+        "Ready",
+        "ContainersReady",
+        "PodScheduled",
+    ]
 
 
 def test_a_rejected_pod_has_failed_for_lack_of_cpu() -> None:

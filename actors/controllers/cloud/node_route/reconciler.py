@@ -154,7 +154,8 @@ class NodeRouteReconciler:
             routed = bool(wanted) and all(one in kept or (name, one) in made for one in wanted)
             condition = network_condition(node, routed=routed, now=self._clock.now())
             if condition is not None:
-                patches.append(merge_status(NODES, node, {"conditions": [condition]}))
+                # SetNodeCondition upstream names the condition alone, without the order of all.
+                patches.append(merge_status(NODES, node, {"conditions": [condition]}, ordered=False))
         for command, outcome in zip(patches, (yield from in_batches(patches, BATCH)), strict=True):
             if isinstance(outcome, Done):
                 self._log.info("network condition written", node=command.key)

@@ -35,6 +35,7 @@ from actors.controllers.cloud.service_lb.wishes import (
     wish_of,
 )
 from actors.reconciliation import Change, Enqueue, Reconciliation, Retry, Step, patch, perform, record
+from actors.reconciliation.element_order import in_element_order
 from protocols.late_methods import dataclass
 from protocols.messages.cloud import (
     ELSEWHERE,
@@ -48,7 +49,7 @@ from protocols.messages.cloud import (
 from protocols.messages.commands import PatchType
 from protocols.messages.outcomes import CommandFailed, Done, Failure, Invalid, NotFound, Outcome, Refused, Throttled
 from protocols.messages.recording import Record, RecordType
-from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, key_of, uid_of
+from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, key_of, metadata, uid_of
 from protocols.resources import NODES, SERVICES
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
@@ -207,7 +208,8 @@ class ServiceLoadBalancerReconciler:
         key = key_of(service)
         yield self._event(service, "Normal", "EnsuringLoadBalancer", "Ensuring load balancer")
         if not has_finalizer(service):
-            body = {"metadata": {"uid": uid_of(service), "finalizers": [FINALIZER]}}
+            added = in_element_order(metadata(service), {"finalizers": [FINALIZER]})
+            body = {"metadata": {"uid": uid_of(service), **added}}
             done = yield from self._write(service, body, "failed to add load balancer cleanup finalizer")
             service = decode_object(done.body)
         nodes = self._targets()

@@ -174,6 +174,17 @@ def test_a_pod_that_is_not_at_its_end_is_set_to_failed_and_says_why(cluster: Sim
     }
 
 
+def test_disruption_target_follows_the_conditions_of_the_kubelet(cluster: SimulatedCluster) -> None:
+    start(cluster)
+    orphan(cluster)
+    set_phase(cluster, "p1", "Running", conditions=[{"type": "Ready", "status": "True"}])
+    cluster.merge(PODS, "default/p1", {"metadata": {"finalizers": ["test/hold"]}})
+    cluster.run_for(70.0)
+    held = cluster.get(PODS, "default/p1")
+    assert held is not None
+    assert [condition["type"] for condition in held["status"]["conditions"]] == ["Ready", "DisruptionTarget"]
+
+
 def test_pods_of_a_node_that_comes_back_in_time_stay(cluster: SimulatedCluster) -> None:
     start(cluster)
     orphan(cluster, on="late")

@@ -170,6 +170,14 @@ def test_which_services_get_one(scene: Scene, spec: Object, calls: list[str], wr
     assert len(scene.writes()) == writes
 
 
+def test_finalizer_follows_those_of_others(scene: Scene) -> None:
+    meta = {"name": "web", "namespace": "default", "finalizers": ["example.com/other"]}
+    spec = {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}]}
+    scene.cluster.create(SERVICES, {"metadata": meta, "spec": spec})
+    scene.cluster.run_for(1.0)
+    assert finalizers_of(scene.web()) == ("example.com/other", FINALIZER)
+
+
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_service_that_has_the_finalizer_and_no_balancer_is_cleaned_up(
     make_cluster: Callable[..., SimulatedCluster], loaded: bool
