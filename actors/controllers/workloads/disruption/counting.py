@@ -19,7 +19,14 @@ DELETION_TIMEOUT = 120.0  # seconds from an eviction to when its pod has to be s
 
 
 class CannotCountError(Exception):
-    """Why the pods of a budget cannot be counted: no eviction is allowed until they can."""
+    """The pods of a budget cannot be counted: no eviction is allowed until they can.
+
+    reason: of the event that reports it; empty if there is none.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 def needs_scale(spec: Mapping[str, Any]) -> bool:

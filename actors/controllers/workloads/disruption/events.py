@@ -10,6 +10,8 @@ from typing import Any
 
 from actors.controllers.shared.selector_texts import selector_in_go
 
+NO_PODS, CALCULATION_FAILED = "NoPods", "CalculateExpectedPodCountFailed"  # reasons
+
 
 def unmanaged_pods(selector: Mapping[str, Any] | None) -> str:
     return (
@@ -17,6 +19,11 @@ def unmanaged_pods(selector: Mapping[str, Any] | None) -> str:
         "As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To "
         'account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.'
     )
+
+
+def cannot_count(reason: str, error: str) -> str:
+    what = "get pods" if reason == NO_PODS else "calculate the number of expected pods"
+    return f"Failed to {what}: {error}"
 
 
 def several_budgets(namespace: str, name: str, chosen: str) -> str:

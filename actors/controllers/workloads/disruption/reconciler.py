@@ -8,8 +8,9 @@ The API server spends disruptionsAllowed as it evicts pods, and notes them in di
 that was counted from is the precondition of each write, so an eviction meanwhile is never overwritten.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
-- A budget whose pods cannot be counted allows nothing, as there, and is tried again with backoff, there with its next
-  event. What we write of the failure is no such event: a failure that reads otherwise each time wakes upstream at once.
+- A budget whose pods cannot be counted allows nothing, as there, and is retried with backoff; upstream waits for its
+  next event. A retry that finds the same budget and the same pods records no further event. Our own write of the
+  failure does not enqueue the budget: a failure with another text each time wakes upstream at once.
 - A pod that cannot be read counts as not healthy.
 - The event NotDeleted names the budget.
 - An eviction of a pod that is not in the table stays noted while the table is older than the budget was when we heard
@@ -68,6 +69,7 @@ class DisruptionReconciler:
         self._served = ServedKinds()
         self._evictions: dict[Key, dict[tuple[str, Any], _Heard]] = {}  # by budget: a pod and when it was evicted
         self._scales = Scales(tables=tables, served=self._served)
+        self._reported: dict[Key, tuple[str, ...]] = {}  # by budget: the last failure, and what it was found from
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         """What is served has changed."""
@@ -80,12 +82,15 @@ class DisruptionReconciler:
         budget = self._budgets.get(key)
         if budget is None:
             self._evictions.pop(key, None)
+            self._reported.pop(key, None)
             return None
         try:
             status, recheck = yield from self._counted(key, budget)
         except CannotCountError as err:
+            yield from self._report_failure(key, budget, err)
             yield from self._allow_nothing(budget, str(err))
             raise
+        self._reported.pop(key, None)
         if status is not None:
             yield from self._write(key, budget, status)
         if recheck is not None:
@@ -104,9 +109,7 @@ class DisruptionReconciler:
         try:
             need = yield from self._need(budget, spec, pods)
         except CannotCountError as err:
-            text = f"Failed to calculate the number of expected pods: {err}"
-            yield self._event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
-            raise
+            raise CannotCountError(str(err), reason=events.CALCULATION_FAILED) from err
         noted = (budget.get("status") or {}).get("disruptedPods") or {}
         heard = self._heard_of(key, budget, noted)
         since = {name: one.since for name, one in heard.items()}
@@ -145,10 +148,9 @@ class DisruptionReconciler:
         try:
             pods = selected_pods(self._pods, split_key(key)[0], selector_of(budget))
         except ValueError as err:
-            yield self._event(budget, "Warning", "NoPods", f"Failed to get pods: {err}")
-            raise CannotCountError(str(err)) from err
+            raise CannotCountError(str(err), reason=events.NO_PODS) from err
         if not pods:
-            yield self._event(budget, "Normal", "NoPods", "No matching pods found")
+            yield self._event(budget, "Normal", events.NO_PODS, "No matching pods found")
         return pods
 
     def _need(self, budget: Object, spec: Object, pods: list[Entry]) -> Step[Need]:
@@ -176,6 +178,17 @@ class DisruptionReconciler:
             raise CommandFailed(put, outcome)
         counts = {name: status[name] for name in ("expectedPods", "desiredHealthy", "currentHealthy")}
         self._log.info("disruptions counted", key=key, allowed=status["disruptionsAllowed"], **counts)
+
+    def _report_failure(self, key: Key, budget: Object, err: CannotCountError) -> Step[None]:
+        """Record the event of this failure, unless a retry has come to the same from the same objects."""
+        try:
+            pods = selected_pods(self._pods, split_key(key)[0], selector_of(budget))
+        except ValueError:
+            pods = []
+        seen = (str(err), resource_version_of(budget), *sorted(f"{pod.uid} {pod.resource_version}" for pod in pods))
+        if err.reason and self._reported.get(key) != seen:
+            self._reported[key] = seen
+            yield self._event(budget, "Warning", err.reason, events.cannot_count(err.reason, str(err)))
 
     def _allow_nothing(self, budget: Object, why: str) -> Step[None]:
         """No eviction is safe while it is not known what there is."""

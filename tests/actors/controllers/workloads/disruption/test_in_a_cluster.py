@@ -19,6 +19,7 @@ from protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED
 from protocols.conditions import find_condition
 from protocols.objects import Object, encode_object, labels_of, make_key, name_of
 from protocols.resources import (
+    CONFIGMAPS,
     DEPLOYMENTS,
     EVENTS,
     POD_DISRUPTION_BUDGETS,
@@ -302,3 +303,15 @@ def test_a_failure_is_not_tried_again_by_our_own_writes_of_it(
     fails = False
     budgeted.cluster.merge(POD_DISRUPTION_BUDGETS, "default/web", {"spec": {"minAvailable": 2}})
     budgeted.comes_to("web", (1, 3, 2, 3), within=1.0)  # a change of another's is no own write
+
+
+def test_budget_that_cannot_be_counted_records_its_failure_as_often_as_upstream(log: FilteringBoundLogger) -> None:
+    scene = Budgeted(log)
+    owner = scene.cluster.create(CONFIGMAPS, {"metadata": {"name": "owner"}})  # a kind without a scale
+    scene.pod("web-0", "web", {**owner, "apiVersion": "v1", "kind": "ConfigMap"})
+    scene.cluster.run_for(SOON)
+    scene.budget("web", maxUnavailable=1)
+    scene.cluster.run_for(300.0)
+    failures = [event for event in scene.cluster.list(EVENTS) if event["reason"] == "CalculateExpectedPodCountFailed"]
+    # Upstream syncs when the budget is created and when its status was written.
+    assert [event["count"] for event in failures] == [2]
