@@ -16,6 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
+from uuid import NAMESPACE_OID, uuid5
 
 from actors.reconciliation import actor_names
 from protocols.late_methods import dataclass
@@ -23,6 +24,7 @@ from protocols.messages.commands import Command, Create, Patch, PatchType, Submi
 from protocols.messages.lifecycle import Restarted, Wake
 from protocols.messages.outcomes import Done, NotFound, Refused, Settled, Unknown
 from protocols.messages.recording import Record
+from protocols.names import dns_subdomain
 from protocols.objects import Object, encode_object, make_key
 from protocols.resources import EVENTS
 from protocols.times import format_time
@@ -142,7 +144,9 @@ class Correlator:
 
     def _new_name(self, event: Record, now: float) -> str:
         self._last_name = max(int(now * 1e9), self._last_name + 1)  # two in one nanosecond are two events all the same
-        return f"{event.name}.{self._last_name:x}"
+        name = f"{event.name}.{self._last_name:x}"
+        # Names of RBAC objects may contain colons, and those of others may be too long. Source: GenerateEventName.
+        return str(uuid5(NAMESPACE_OID, f"{event.uid}/{name}")) if dns_subdomain(name) else name
 
 
 def event_object(event: Record, write: EventWrite) -> Object:

@@ -99,6 +99,17 @@ def test_another_field_path_is_another_event() -> None:
     assert first.name != second.name
 
 
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [("web", True), ("a" * 236, True), ("a" * 238, False), ("system:controller:job", False), ("Web", False)],
+)
+def test_event_about_object_whose_name_suits_no_event_is_named_by_a_uuid(name: str, is_kept: bool) -> None:
+    write = Correlator().correlate(event(name=name), now=1.8e9)
+    assert write is not None
+    assert write.name.startswith(f"{name}.") is is_kept
+    assert is_kept or (len(write.name), write.name.count("-")) == (36, 4)
+
+
 class RecorderRig:
     """An event recorder; the test is its dispatcher."""
 
