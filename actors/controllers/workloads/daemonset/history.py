@@ -20,7 +20,6 @@ from actors.controllers.shared.controller_revisions import (
     labelled,
     next_number,
     number_of,
-    revision_name,
     template_data,
     update_revision,
 )
@@ -116,7 +115,9 @@ def clean_up(revisions: Sequence[Object]) -> Step[None]:
 def _record(daemon_set: Object, spec: DaemonSpec, data: Object, number: int) -> Step[Object]:
     """The revision of the current template, created or found under its name. Source: snapshot."""
     hash = upstream_template_hash(spec.template, spec.collision_count)
-    name = revision_name(name_of(daemon_set), hash)
+    # The whole name: the DaemonSet controller does not shorten it as the StatefulSet controller does. One of more than
+    # 253 characters is refused by the server, and the DaemonSet gets no pods.
+    name = f"{name_of(daemon_set)}-{hash}"
     meta = {
         "name": name,
         "namespace": namespace_of(daemon_set),

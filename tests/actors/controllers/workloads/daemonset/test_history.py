@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from actors.controllers.workloads.daemonset.fields import HASH_LABEL
+from actors.controllers.workloads.daemonset.spec import SPEC
+from actors.simulation import SimulatedCluster
 from protocols.hashing import upstream_template_hash as template_hash
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound, Outcome
-from protocols.objects import Object, decode_object, encode_object, labels_of
+from protocols.objects import Object, decode_object, encode_object, labels_of, name_of
 from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, revision, template
 
@@ -149,3 +151,17 @@ def test_pods_are_left_alone_while_the_history_is_not_known(scene: Build) -> Non
     one.bench.spoil(CONTROLLER_REVISIONS, "default/x")
     driven = one.sync(raises=RuntimeError)
     assert [command for command in driven.of(Create) if command.resource == PODS.id] == []
+
+
+@pytest.mark.parametrize(("length", "pods"), [(223, 1), (224, 1), (242, 1), (253, 0)])
+def test_revision_has_the_whole_name_of_its_daemon_set(cluster: SimulatedCluster, length: int, pods: int) -> None:
+    cluster.hollow_nodes(nodes=1, zones=1)
+    cluster.manager(controllers=[SPEC])
+    long = daemon_set()
+    long = {**long, "metadata": {"name": "a" * length, "namespace": "default"}}
+    cluster.create(DAEMONSETS, long)
+    cluster.run_for(30.0)
+    # The longest one has no revision, as upstream: its name would be too long.
+    names = [name_of(found) for found in cluster.list(CONTROLLER_REVISIONS)]
+    assert [name.rpartition("-")[0] for name in names] == ["a" * length] * pods
+    assert len(cluster.list(PODS)) == pods
