@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -316,10 +315,8 @@ class ApiServer:
         """
         try:
             found = route(self.registry, request.path)
-            if "watch" not in found.definition.verbs:
+            if "watch" not in found.definition.verbs or found.name:
                 raise status_errors.method_not_allowed()
-            if found.name:
-                request = replace(request, query={**request.query, "fieldSelector": f"metadata.name={found.name}"})
             call = Call(found, request, NOBODY)
             self._watches += 1
             self._asking.outside = unanswered

@@ -37,8 +37,8 @@ from runtime.apiserver.core.field_managers import (
 from runtime.apiserver.core.merge_types import merge_type_of
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.registry.attributes import is_set
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.routing import is_set
 from runtime.apiserver.schema.field_sets import (
     Tree,
     common,

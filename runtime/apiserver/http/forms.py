@@ -28,7 +28,6 @@ from runtime.apiserver.http.representations import INCLUDES, Representation
 from runtime.apiserver.http.tables import printer_of
 from runtime.apiserver.http.targets import Target
 from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
-from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.verbs.read import ListResponse
@@ -43,7 +42,7 @@ class Forms:
 
     def wanted(self, accept: bytes, target: Target) -> Form:
         """Raises StatusError (406)."""
-        stream = is_watch(target.query)
+        stream = target.is_watch
         form = _negotiated(accept, OF_OBJECTS, stream=stream)
         if form.kind == "Table" and self._is_review(target):
             form = _negotiated(accept, OF_REVIEWS)

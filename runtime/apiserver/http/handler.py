@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -41,7 +41,6 @@ from runtime.apiserver.http.targets import Target, asked_for, target_of
 from runtime.apiserver.http.turns import Turns, level_of
 from runtime.apiserver.http.yaml_bodies import JsonBody
 from runtime.apiserver.registry.attributes import Attributes, forbidden
-from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, User
 from runtime.apiserver.schema.api_types import built_in_types
@@ -71,6 +70,7 @@ TEXT = "text/plain; charset=utf-8"
 STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
+_SLASHES_IGNORED = ("/api/", "/apis/", "/version/", "/openid/v1/jwks/", "/.well-known/openid-configuration/")
 _WITHOUT_USER = {*_HEALTH, "/version"}
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized").response()
 _TOO_LARGE = StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}").response()
@@ -241,17 +241,17 @@ class ApiHttp:
         target = target_of(request.target)
         try:
             self._let_in(request, target)
-            _check_timeout(target.query)
+            _check_timeout(target)
             if target.is_resource:
                 self._resource(request, target)
             elif target.path == SNAPSHOT_PATH:
                 self._take_snapshot(request)
             elif request.method != "GET":
                 raise status_errors.method_not_allowed()
-            elif target.path.rstrip("/") == OPENAPI_V2:
+            elif target.path == OPENAPI_V2:
                 self._openapi_v2.respond(request)
             else:
-                found = self._pages.page(request, target.path.rstrip("/"))
+                found = self._pages.page(request, _page_path(target.path))
                 self._count(request, found.response.status)
                 request.respond(found.response, lines=found.lines, cache=found.cache)
         except Exception as error:
@@ -265,10 +265,11 @@ class ApiHttp:
         if IMPERSONATE in b"\n".join(request.headers):  # looked at one by one only where there may be such
             self._impersonate(request)
         user = request.user or ANONYMOUS
-        if request.observer is None and (MASTERS in user.groups or target.path in _HEALTH):
+        is_probe = request.method == "GET" and target.path in _HEALTH
+        if request.observer is None and (MASTERS in user.groups or is_probe):
             return
         asked = asked_for(request.method, request.target)
-        decision = ALLOWED if target.path in _HEALTH else self._api.decide(user, asked)
+        decision = ALLOWED if is_probe else self._api.decide(user, asked)
         if request.observer is not None:
             request.observer.decided(allowed=decision.allowed, reason=decision.reason)
         if not decision.allowed:
@@ -323,7 +324,7 @@ class ApiHttp:
             self._take_body(request, target)
             return
         asked = Request(method="GET", path=target.path, query=target.query)
-        if is_watch(target.query):
+        if target.is_watch:
             self._watch(request, asked, form)
             return
         outcome = self._api.begin(asked, user=request.user or ANONYMOUS)
@@ -498,11 +499,19 @@ class ApiHttp:
         return f"a write has not been durable for {waited:.0f} s" if waited > STORE_STALLED else ""
 
 
-def _check_timeout(query: Mapping[str, str]) -> None:
+def _check_timeout(target: Target) -> None:
     """Of requests that end by themselves; nothing here takes as long as one may say. Raises StatusError (400)."""
-    timeout = query.get("timeout")
-    if timeout and not is_watch(query) and (problem := duration_problem(timeout)):
+    timeout = target.query.get("timeout")
+    if timeout and not target.is_watch and (problem := duration_problem(timeout)):
         raise status_errors.bad_request(f"invalid timeout specified in the request URL - {problem}")
+
+
+def _page_path(path: str) -> str:
+    """Strip slashes from the end of a path where upstream ignores them.
+
+    Elsewhere "/metrics/" is not "/metrics": a rule that allows one does not allow the other.
+    """
+    return path.rstrip("/") if path.startswith(_SLASHES_IGNORED) else path
 
 
 def _accept(request: HttpRequest) -> bytes:

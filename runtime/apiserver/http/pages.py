@@ -62,12 +62,12 @@ class Pages:
         self._readiness = Health({**checks, **checks_of_readiness})
 
     def page(self, request: HttpRequest, path: str) -> Page:
-        """path: unescaped, without a slash at its end. Raises StatusError."""
-        name, _, rest = path[1:].partition("/")
-        if name in _HEALTH:
+        """path: unescaped, without ignored slashes at its end. Raises StatusError."""
+        name, slash, rest = path[1:].partition("/")
+        if name in _HEALTH and (rest or not slash):
             return Page(self._health_page(request, name, rest))
         match path:
-            case "" | "/index.html":
+            case "/" | "/index.html":
                 return Page(json_response({"paths": sorted({*self._paths()})}))
             case "/version":
                 return Page(json_response(self._version_info()))

@@ -1,4 +1,4 @@
-"""What a request is for, as its target says: read once for all requests that have the same."""
+"""Parse request targets, once for all requests that have the same one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote, unquote_plus
 
 from runtime.apiserver.http.turns import is_heartbeat
 from runtime.apiserver.registry.attributes import Attributes, attributes_of
 
+_ABSOLUTE = re.compile("https?://[^/?]*", re.IGNORECASE)
+_BROKEN_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 _CORE_RESOURCE = re.compile("/api/v1/(?:namespaces/[^/]+/)?(?P<resource>[^/]+)")
 # What upstream has an APILifecycle for, of all that it serves by default.
 _DEPRECATED = {
@@ -21,30 +23,43 @@ _DEPRECATED = {
 
 
 class Target(NamedTuple):
-    """path: unescaped. is_resource: it leads below a group's version. is_heartbeat: to a lease, or the status of a
-    node. deprecation: what its clients are warned of.
+    """path: unescaped. query: the first value of each parameter, as upstream reads them.
+
+    is_resource: the path leads below a group's version. is_watch: a GET of it is authorized and served as a watch.
+    is_heartbeat: the path leads to a lease, or to the status of a node. deprecation: a warning for its clients.
     """
 
     path: str
     query: Mapping[str, str]
     is_resource: bool
+    is_watch: bool
     is_heartbeat: bool
     deprecation: str
 
 
 @lru_cache(maxsize=1024)
 def target_of(raw: bytes) -> Target:
-    """raw: as it stands in the request."""
-    path, _, query = raw.decode(errors="surrogateescape").partition("?")
+    """raw: as sent; in absolute form its scheme and host are ignored (RFC 9112, 3.2.2)."""
+    text = raw.decode(errors="surrogateescape")
+    if not text.startswith("/") and (absolute := _ABSOLUTE.match(text)):
+        text = text[absolute.end() :]
+    path, _, query = text.partition("?")
     if "%" in path:
         path = unquote(path)
-    return Target(path, _parameters(query), _is_resource(path), is_heartbeat(path), _deprecation_of(path))
+    parameters = _parameters(query)
+    is_watch = attributes_of("GET", path, parameters).verb == "watch"
+    return Target(path, parameters, _is_resource(path), is_watch, is_heartbeat(path), _deprecation_of(path))
 
 
 @lru_cache(maxsize=256)
 def _parameters(query: str) -> Mapping[str, str]:
-    """Many targets have the same."""
-    return MappingProxyType(dict(parse_qsl(query, keep_blank_values=True)) if query else {})
+    """Parse a query as Go's net/url does: what is malformed, or has a semicolon, is left out."""
+    found: dict[str, str] = {}
+    for part in query.split("&") if query else ():
+        if part and ";" not in part and not _BROKEN_ESCAPE.search(part):
+            name, _, value = part.partition("=")
+            found.setdefault(unquote_plus(name), unquote_plus(value))
+    return MappingProxyType(found)
 
 
 @lru_cache(maxsize=1024)

@@ -6,9 +6,11 @@ pkg/endpoints/handlers/responsewriters/errors.go (v1.36). Paths that begin with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from protocols.selectors import parse_field_selector
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError
@@ -54,7 +56,7 @@ def attributes_of(method: str, path: str, query: Mapping[str, str]) -> Attribute
     selector = ""
     if not name:
         if verb == "get":
-            verb = "watch" if query.get("watch", "false").lower() not in ("false", "0") else "list"
+            verb = "watch" if is_set(query, "watch") else "list"
             name = _selected_name(query.get("fieldSelector", ""))
         elif verb == "delete":
             verb = "deletecollection"
@@ -80,13 +82,21 @@ def attributes_in(said: Mapping[str, Any]) -> Attributes:
     )
 
 
+def is_set(query: Mapping[str, str], name: str) -> bool:
+    """Report whether a boolean parameter is true: every value but "0" and "false" is, as upstream."""
+    return name in query and query[name].lower() not in ("0", "false")
+
+
 def required_value(selector: str, field: str) -> str:
-    """The value that a field selector requires of a field; "" for none."""
-    for term in selector.split(","):
-        key, equals, value = term.partition("=")
-        if equals and key == field:
-            return value.removeprefix("=")
-    return ""
+    r"""Return the value that a field selector requires of a field; "" without one, or if the selector is invalid.
+
+    Parsed as the selection itself is: in "a!=b\,metadata.name=x" the comma is part of a value.
+    """
+    try:
+        requirements = parse_field_selector(selector).requirements
+    except ValueError:
+        return ""
+    return next((one.value for one in requirements if one.field == field and not one.negated), "")
 
 
 def _selected_name(selector: str) -> str:
@@ -96,11 +106,16 @@ def _selected_name(selector: str) -> str:
 
 def _field_selector(said: Mapping[str, Any]) -> str:
     terms = [
-        f"{one.get('key', '')}={one['values'][0]}"
+        f"{one.get('key', '')}={_escaped(one['values'][0])}"
         for one in said.get("requirements") or ()
         if one.get("operator") == "In" and len(one.get("values") or ()) == 1
     ]
     return ",".join(terms) or said.get("rawSelector") or ""
+
+
+def _escaped(value: str) -> str:
+    """As a value of a field selector."""
+    return re.sub(r"([\\,=])", r"\\\1", value)
 
 
 def forbidden(user: str, asked: Attributes, reason: str = "") -> StatusError:

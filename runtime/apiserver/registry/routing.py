@@ -5,7 +5,6 @@ Source: apiserver pkg/endpoints/request/requestinfo.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from runtime.apiserver.errors import status_errors
@@ -76,13 +75,3 @@ def _not_served(registry: Registry, group: str, version: str, plural: str) -> st
     others = sorted({one.api_version for one in registry if (one.group, one.plural) == (group, plural)})
     instead = f", {' and '.join(others)} is" if others else ""
     return f"{api_version} {plural} is not served here{instead}"
-
-
-def is_watch(query: Mapping[str, str]) -> bool:
-    """Whether a GET is a watch."""
-    return is_set(query, "watch")
-
-
-def is_set(query: Mapping[str, str], name: str) -> bool:
-    """A boolean of a query, as upstream reads it: what does not say no says yes."""
-    return name in query and query[name].lower() not in ("0", "false")

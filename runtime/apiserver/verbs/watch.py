@@ -14,7 +14,7 @@ from runtime.apiserver.core.cluster import Call, Cluster, served
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported
 from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.routing import is_set
+from runtime.apiserver.registry.attributes import is_set
 from runtime.apiserver.storage.listing import read_page
 from runtime.apiserver.storage.selecting import parse_selection
 from runtime.apiserver.storage.store import ADDED

@@ -371,3 +371,92 @@ def test_who_may_not_create_creates_nothing_by_another_verb(write: Any, verb: st
         assert (await write(served, {})).status == 201
 
     served_by_roles(scenario)
+
+
+def test_watch_of_one_object_by_its_path_is_a_get() -> None:
+    """It is authorized as a get, so it is served as a get, as upstream."""
+
+    async def scenario(served: Served) -> None:
+        await give(served, "get", rule("get", "pods", "x"))
+        assert (await served.create("x")).status == 201
+        for query in ("watch=1", "watch=true", "watch", "watch=0&watch=1"):
+            answer = await served.get(f"{PODS}/x?{query}", headers=JANE)
+            assert (answer.status, answer.json["kind"]) == (200, "Pod")
+
+    served_by_roles(scenario)
+
+
+@pytest.mark.parametrize(
+    ("query", "verb"),
+    [
+        ("watch=1", "watch"),
+        ("watch=TRUE", "watch"),
+        ("watch=no", "watch"),
+        ("watch=", "watch"),
+        ("watch", "watch"),
+        ("wat%63h=1", "watch"),
+        ("watch=1&watch=0", "watch"),
+        ("watch=0&watch=1", "list"),
+        ("watch=0", "list"),
+        ("watch=False", "list"),
+        ("Watch=1", "list"),
+        ("watch=1;x=2", "list"),
+        ("", "list"),
+    ],
+)
+def test_verb_of_a_collection_follows_the_first_watch_parameter(query: str, verb: str) -> None:
+    """As kube-apiserver answered the same queries."""
+
+    async def scenario(served: Served) -> None:
+        assert f'cannot {verb} resource "pods"' in await refusal(served, f"{PODS}?{query}")
+        await give(served, verb, rule(verb, "pods"))
+        async with served.session.get(f"{served.url}{PODS}?{query}", headers=JANE) as response:
+            assert response.status == 200
+            assert ("Transfer-Encoding" in response.headers) == (verb == "watch")
+
+    served_by_roles(scenario)
+
+
+def test_escaped_comma_does_not_widen_a_right_to_one_name() -> None:
+    async def scenario(served: Served) -> None:
+        await give(served, "x", rule("list", "pods", "x"))
+        assert (await served.get(f"{PODS}?fieldSelector=metadata.name%3Dx", headers=JANE)).status == 200
+        await refusal(served, f"{PODS}?fieldSelector=spec.nodeName!%3Da%5C,metadata.name%3Dx")
+
+    served_by_roles(scenario)
+
+
+@pytest.mark.parametrize("path", ["/metrics/", "/healthz/", "/openapi/v2/", "/openapi/v3/", "//"])
+def test_path_with_a_slash_at_its_end_is_another_path(path: str) -> None:
+    async def scenario(served: Served) -> None:
+        assert (await served.get(path)).status == 404
+
+    served_by_roles(scenario)
+
+
+@pytest.mark.parametrize("path", ["/api/", "/apis/", "/apis/apps/", "/api/v1/", "/apis/apps/v1/", "/version/"])
+def test_slashes_at_the_end_of_discovery_paths_are_ignored(path: str) -> None:
+    async def scenario(served: Served) -> None:
+        assert (await served.get(path)).status == 200
+
+    served_by_roles(scenario)
+
+
+def test_only_a_get_of_a_health_check_needs_no_authorization() -> None:
+    async def scenario(served: Served) -> None:
+        answer = await served.ask("POST", "/healthz", headers={"Authorization": ""}, data=b"x")
+        assert answer.status == 403
+        assert answer.json["message"] == "forbidden: " + anonymous_cannot('post path "/healthz"')
+
+    served_by_roles(scenario)
+
+
+def test_target_in_absolute_form_leads_to_its_path() -> None:
+    async def scenario(served: Served) -> None:
+        port = int(served.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET HTTP://x:1/version?a=b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+    served_by_roles(scenario)

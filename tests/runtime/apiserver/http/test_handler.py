@@ -52,7 +52,7 @@ def test_health_and_version() -> None:
     async def scenario(served: Served) -> None:
         assert (await served.get("/readyz")).raw == b"ok"
         verbose = "[+]ping ok\n[+]store ok\n[+]shutdown ok\nreadyz check passed\n"
-        assert (await served.get("/readyz/?verbose")).raw.decode() == verbose
+        assert (await served.get("/readyz?verbose")).raw.decode() == verbose
         assert (await served.get("/readyz/store")).raw == b"ok"
         assert (await served.get("/readyz/nothing")).status == 404
         version = (await served.get("/version/")).json

@@ -5,9 +5,23 @@ Cases of kubernetes v1.36 apiserver pkg/endpoints/request/requestinfo_test.go.
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from runtime.apiserver.registry.attributes import Attributes, attributes_in, attributes_of, forbidden
+from protocols.selectors import parse_field_selector
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.registry.attributes import (
+    Attributes,
+    attributes_in,
+    attributes_of,
+    forbidden,
+    required_value,
+)
+from runtime.apiserver.registry.definitions import Registry
+from runtime.apiserver.registry.routing import route
+from runtime.apiserver.storage.selecting import parse_selection
 
 Words = tuple[str, str, str, str, str, str]
 
@@ -95,3 +109,69 @@ def test_what_reviews_ask_for() -> None:
 def test_refusals(asked: Attributes, reason: str, message: str, details: dict[str, str]) -> None:
     refused = forbidden("jane", asked, reason)
     assert (refused.code, refused.reason, refused.message, refused.details) == (403, "Forbidden", message, details)
+
+
+SEGMENTS = ("", ".", "..", "api", "apis", "v1", "apps", "namespaces", "default", "pods", "deployments", "nodes")
+SEGMENTS += ("secrets", "status", "finalize", "scale", "log", "x", "a/b", "watch", "proxy", "componentstatuses", "%2F")
+BEGINNINGS = ("/api/v1/namespaces/default/", "/api/v1/", "/apis/apps/v1/namespaces/default/", "/apis/", "/api/", "/")
+QUERIES: tuple[dict[str, str], ...] = (
+    {},
+    {"watch": "1"},
+    {"fieldSelector": "metadata.name=x"},
+    {"fieldSelector": r"type!=a\,metadata.name=x"},
+)
+
+
+def test_a_request_is_authorized_for_what_is_executed() -> None:
+    """Every path that is served is authorized for that resource, subresource, namespace and name."""
+    registry, draw = Registry(BUILT_IN), random.Random(1)
+    served = 0
+    for _ in range(30_000):
+        path = draw.choice(BEGINNINGS) + "/".join(draw.choices(SEGMENTS, k=draw.randint(1, 5)))
+        query = draw.choice(QUERIES)
+        try:
+            found = route(registry, path)
+        except StatusError:
+            continue
+        served += 1
+        asked = attributes_of(draw.choice(("GET", "DELETE", "PUT")), path, query)
+        definition = found.definition
+        assert asked.is_resource, path
+        assert (asked.group, asked.version, asked.resource) == (definition.group, definition.version, definition.plural)
+        assert asked.subresource == found.subresource, path
+        if found.name:
+            assert asked.name == found.name, path
+            assert asked.verb not in ("list", "watch", "deletecollection"), path
+        elif asked.name:
+            assert parse_selection(definition, query).on_key == parse_field_selector(f"metadata.name={asked.name}")
+        if definition.namespaced:
+            assert asked.namespace == found.namespace, path
+    assert served > 500
+
+
+@pytest.mark.parametrize(
+    ("selector", "value"),
+    [
+        ("spec.nodeName=n", "n"),
+        ("spec.nodeName==n", "n"),
+        ("status.phase=x,spec.nodeName=n", "n"),
+        ("spec.nodeName=n,spec.nodeName=m", "m"),
+        (r"spec.nodeName=a\,b", "a,b"),
+        ("", ""),
+        ("spec.nodeName!=n", ""),
+        (r"spec.nodeName!=x\,spec.nodeName=n", ""),
+        (r"status.phase!=x\,spec.nodeName=n", ""),
+        ("spec.nodeName=n,", "n"),
+        ("spec.nodeName=n=m", ""),
+        ("spec.nodeName=n,broken", ""),
+    ],
+)
+def test_required_value_is_what_the_selection_requires(selector: str, value: str) -> None:
+    assert required_value(selector, "spec.nodeName") == value
+
+
+def test_value_in_a_review_is_no_further_term() -> None:
+    required = {"requirements": [{"key": "type", "operator": "In", "values": ["a,metadata.name=x"]}]}
+    asked = attributes_in({"verb": "list", "resource": "secrets", "fieldSelector": required})
+    assert required_value(asked.field_selector, "type") == "a,metadata.name=x"
+    assert required_value(asked.field_selector, "metadata.name") == ""
