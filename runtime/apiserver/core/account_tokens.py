@@ -1,6 +1,6 @@
 """Tokens of service accounts: what is in one that is issued, and whom one that comes is of.
 
-A token is good until its time is over, its account has gone, or the object that it is bound to.
+A token is valid until it expires, or until its account or the object that it is bound to is deleted.
 
 Source: kubernetes pkg/serviceaccount/claims.go, staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go
 (v1.36).
@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from protocols.objects import Key, Object, make_key, name_of, namespace_of, uid_of
+from protocols.objects import Key, Object, make_key, metadata, name_of, namespace_of, split_key, uid_of
+from protocols.times import parse_time
 from runtime.apiserver.registry.users import (
     ACCOUNTS,
     AUTHENTICATED,
@@ -32,6 +33,7 @@ BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}  # kinds that a to
 ACCOUNT = "serviceaccounts"
 MOST_KNOWN = 1024  # tokens
 LEEWAY = 60.0  # seconds that clocks may differ
+_ACCOUNT_KIND, _INVALIDATED = "service account", "service account token has been invalidated"
 
 
 class Bound(NamedTuple):
@@ -42,14 +44,23 @@ class Bound(NamedTuple):
     uid: str
 
 
+class _Claim(NamedTuple):
+    """An object that has to exist for a token to be valid. kind: "service account", "pod", "secret" or "node"."""
+
+    kind: str
+    storage: str
+    key: Key
+    uid: str
+
+
 class _Issued(NamedTuple):
-    """What a token says. rests_on: its account, then what it is bound to, each as (storage, key, uid)."""
+    """The claims of a token. rests_on: its account, then the object that it is bound to."""
 
     user: User
     audiences: tuple[str, ...]
     begins: float
     ends: float
-    rests_on: tuple[tuple[str, Key, str], ...]
+    rests_on: tuple[_Claim, ...]
 
 
 class AccountTokens:
@@ -102,16 +113,14 @@ class AccountTokens:
         if not good_for:
             given, wanted = (" ".join(map(json.dumps, each)) for each in (issued.audiences, audiences))
             return Unauthenticated(f"token audiences [{given}] is invalid for the target audiences [{wanted}]")
-        if now >= issued.ends:
+        if now - LEEWAY > issued.ends:
             return Unauthenticated("service account token has expired")
         if now < issued.begins - LEEWAY:
             return Unauthenticated("service account token is not valid yet")
-        for storage, key, uid in issued.rests_on:
-            record = state.get(storage, key)
-            if record is None or uid_of(to_read(record.raw)) != uid:
-                if storage == ACCOUNT:
-                    return Unauthenticated(f'serviceaccounts "{key.rpartition("/")[2]}" not found')
-                return Unauthenticated("service account token has been invalidated")
+        for claim in issued.rests_on:
+            problem = _problem(claim, state, now)
+            if problem:
+                return Unauthenticated(problem)
         return Authenticated(issued.user, good_for)
 
     def _read_anew(self, token: str) -> _Issued | None:
@@ -126,20 +135,40 @@ class AccountTokens:
             groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
             extra={CREDENTIAL_ID: (f"JTI={claims['jti']}",), **_extra(said)},
         )
-        own = (ACCOUNT, make_key(namespace, account["name"]), account["uid"])
+        own = _Claim(_ACCOUNT_KIND, ACCOUNT, make_key(namespace, account["name"]), account["uid"])
         return _Issued(user, tuple(claims["aud"]), claims["nbf"], claims["exp"], (own, *_bindings(said)))
 
 
-def _bindings(said: Mapping[str, Any]) -> Iterator[tuple[str, Key, str]]:
-    """A node counts where the token is bound to nothing else."""
+def _bindings(said: Mapping[str, Any]) -> Iterator[_Claim]:
+    """Yield the object that a token is bound to. A node counts where the token is bound to nothing else."""
     for kind in ("Pod", "Secret"):
-        one = said.get(kind.lower())
-        if one is not None:
-            yield BOUND[kind], make_key(said["namespace"], one["name"]), one["uid"]
+        bound = said.get(kind.lower())
+        if bound is not None:
+            yield _Claim(kind.lower(), BOUND[kind], make_key(said["namespace"], bound["name"]), bound["uid"])
             return
     node = said.get("node")
     if node is not None:
-        yield BOUND["Node"], node["name"], node["uid"]
+        yield _Claim("node", BOUND["Node"], node["name"], node["uid"])
+
+
+def _problem(claim: _Claim, state: State, now: float) -> str:
+    """Return why an object that a token rests on makes it invalid; "" if it does not.
+
+    An object in deletion, by finalizers for one, keeps its tokens valid for LEEWAY seconds.
+    """
+    is_account, (namespace, name) = claim.kind == _ACCOUNT_KIND, split_key(claim.key)
+    record = state.get(claim.storage, claim.key)
+    if record is None:
+        return f'serviceaccounts "{name}" not found' if is_account else _INVALIDATED
+    found = to_read(record.raw)
+    uid = uid_of(found)
+    if uid != claim.uid:
+        what = "claim" if is_account else f"service account {claim.kind} ref claim"
+        return f"{claim.kind} UID ({uid}) does not match {what} ({claim.uid})"
+    deleted = metadata(found).get("deletionTimestamp")
+    if deleted is not None and parse_time(deleted) < now - LEEWAY:
+        return f"service account {namespace}/{name} has been deleted" if is_account else _INVALIDATED
+    return ""
 
 
 def _extra(said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -65,13 +65,13 @@ def test_a_token_says_whose_it_is_and_how_long(api: Api) -> None:
     }
 
 
-def test_it_is_good_until_its_time_is_over(api: Api) -> None:
+def test_token_expires_with_a_leeway_of_a_minute(api: Api) -> None:
     token = token_of(ask(api))
     user = api.server.user_of(token)
     assert user is not None
     assert user.name == "system:serviceaccount:default:robot"
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:default", AUTHENTICATED)
-    api.advance(3599.0)
+    api.advance(3660.0)
     assert isinstance(api.server.user_of(token), User)
     api.advance(1.0)
     assert api.server.user_of(token) is None
@@ -94,6 +94,28 @@ def test_or_what_it_is_bound_to(api: Api, kind: str) -> None:
     assert claims(token)["kubernetes.io"][kind.lower()] == {"name": "x", "uid": uid}
     assert api.server.user_of(token) is not None
     api.delete(resource, "x", {"gracePeriodSeconds": 0})
+    assert api.server.user_of(token) is None
+
+
+@pytest.mark.parametrize("kind", ["ServiceAccount", "Secret", "Pod", "Node"])
+def test_token_is_rejected_a_minute_after_the_deletion_of_what_it_rests_on(api: Api, kind: str) -> None:
+    """The object stays for its finalizer."""
+    resource, name = f"{kind.lower()}s", "robot" if kind == "ServiceAccount" else "x"
+    bound: dict[str, Any] = {}
+    if kind == "ServiceAccount":
+        api.delete(resource, name)
+        api.create(resource, {"metadata": {"name": name, "finalizers": ["kcm.dev/test"]}})
+    else:
+        obj = Api.pod("x", serviceAccountName="robot") if kind == "Pod" else {"metadata": {"name": "x"}}
+        obj["metadata"]["finalizers"] = ["kcm.dev/test"]
+        api.create(resource, obj)
+        bound = {"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": "x"}}
+    token = token_of(ask(api, **bound))
+    deleted = api.delete(resource, name, {"gracePeriodSeconds": 0})
+    assert deleted.obj["metadata"]["deletionTimestamp"]
+    api.advance(60.0)
+    assert api.server.user_of(token) is not None
+    api.advance(1.0)
     assert api.server.user_of(token) is None
 
 

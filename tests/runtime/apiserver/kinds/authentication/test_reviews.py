@@ -65,7 +65,7 @@ def test_an_accounts_token_is_of_the_account_for_the_audiences_that_it_has(api: 
 
 def test_it_says_why_an_accounts_token_is_good_no_more(api: Api) -> None:
     token = account_token(api)
-    api.advance(3600.0)
+    api.advance(3661.0)
     assert status(api, token)["error"] == "[invalid bearer token, service account token has expired]"
     token = account_token(api)
     api.send("DELETE", api.path("serviceaccounts", "robot"))
