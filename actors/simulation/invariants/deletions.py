@@ -11,23 +11,28 @@ from protocols.resources import resource_path
 
 
 class DeletesWhatItSaw:
-    """A deletion hits the very object that was decided on, and not another one that has taken its name since."""
+    """A deletion hits the very object that was decided on, and not another one that has taken its name since.
+
+    A deletion that names a uid hits no other object. It is told apart from others by that uid: several queues of a
+    controller may delete one name at a time, each for another uid.
+    """
 
     name = "a deletion hits what was seen"
     observes = (Submitted, Handled)
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], str] = {}  # (process, path) → uid at the time of the decision
+        self._seen: dict[tuple[str, str], str] = {}  # (process, path) → uid shown when a deletion named none
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Submitted(process, system, submit) if process.startswith("manager"):
                 for command in submit.commands:
-                    if isinstance(command, Delete):
+                    if isinstance(command, Delete) and not command.uid:
                         path = resource_path(command.resource, *split_key(command.key))
-                        self._seen[process, path] = command.uid or _shown(system, command)
+                        self._seen[process, path] = _shown(system, command)
             case Handled(process, _, request, response) if request.method == "DELETE" and response.status < 300:
-                uid, hit = self._seen.get((process, request.path), ""), _uid_of_response(response.body)
+                uid = _uid_of_request(request.body) or self._seen.get((process, request.path), "")
+                hit = _uid_of_response(response.body)
                 if uid and hit and hit != uid:
                     fail(f"{request.path} is deleted, and was another object when that was decided")
 
@@ -35,6 +40,12 @@ class DeletesWhatItSaw:
 def _shown(system: ControllerSystem, command: Delete) -> str:
     entry = shown(system, command.resource, command.key)
     return entry.uid if entry is not None else ""
+
+
+def _uid_of_request(body: bytes) -> str:
+    """The uid in the preconditions of DeleteOptions."""
+    options = decode_object(body) if body else {}
+    return str((options.get("preconditions") or {}).get("uid") or "")
 
 
 def _uid_of_response(body: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What a controller may create and delete follows from what it is declared to own, whatever its name."""
+"""What a controller may create and delete, and which object a deletion hits."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.deletions import KeepsToItsOwn
-from actors.simulation.invariants.observing import Submitted
+from actors.engine.dispatcher.requests import request_for
+from actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
+from actors.simulation.invariants.observing import Handled, Submitted
 from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
 from protocols.messages.commands import Command, Create, Delete, Submit
 from protocols.objects import Object, encode_object
 from protocols.pods import pod_facts
 from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
+from runtime.client.api import Response
 from runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
@@ -66,3 +68,32 @@ def test_a_controller_keeps_to_its_own(sender: str, command: Command, wrong: str
     texts = found(sender, command)
     assert len(texts) == bool(wrong)
     assert all(wrong in text for text in texts)
+
+
+def hits(*deletions: tuple[Delete, str]) -> list[str]:
+    """Submit all deletions, then answer each with the uid of the object that it hits. The table shows uid "shown"."""
+    table = Table(PODS, derive=pod_facts)
+    shown = pod("p", version=8, metadata={"uid": "shown"})
+    table.claim().put(table.make_entry(shown, encode_object(shown)))
+    system: Any = SimpleNamespace(tables={PODS.id: table})
+    invariant, texts = DeletesWhatItSaw(), list[str]()
+    for ticket, (command, _) in enumerate(deletions, start=1):
+        submit = Submit("controller:c", 1, "client", ticket, (command,))
+        invariant.observe(Submitted("manager", system, submit), texts.append)
+    for command, uid in deletions:
+        response = Response(status=200, body=encode_object(pod("p", version=9, metadata={"uid": uid})))
+        invariant.observe(Handled("manager", "client", request_for(command), response, ()), texts.append)
+    return texts
+
+
+def test_deletion_by_name_that_hits_another_object_is_a_violation() -> None:
+    assert hits((Delete(PODS.id, "default/p"), "shown")) == []
+    (text,) = hits((Delete(PODS.id, "default/p"), "successor"))
+    assert text == "/api/v1/namespaces/default/pods/p is deleted, and was another object when that was decided"
+
+
+def test_two_deletions_of_one_name_for_different_uids_are_told_apart() -> None:
+    """A false alarm, seed 7700040 of swarm: two queues deleted a secret, one of them for its predecessor's uid."""
+    successor, gone = (Delete(PODS.id, "default/p", uid=uid) for uid in ("successor", "gone"))
+    assert hits((successor, "successor"), (gone, "gone")) == []
+    assert len(hits((successor, "gone"))) == 1
