@@ -9,8 +9,9 @@ that was counted from is the precondition of each write, so an eviction meanwhil
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
 - A budget whose pods cannot be counted allows nothing, as there, and is retried with backoff; upstream waits for its
-  next event. A retry that finds the same budget and the same pods records no further event. Our own write of the
-  failure does not enqueue the budget: a failure with another text each time wakes upstream at once.
+  next event. A retry that finds the same budget and the same pods records no further event, and one that finds other
+  pods no equal event within a minute; upstream records one each time that a pod changes. Our own write of the failure
+  does not enqueue the budget: a failure with another text each time wakes upstream at once.
 - A pod that cannot be read counts as not healthy.
 - The event NotDeleted names the budget.
 - An eviction of a pod that is not in the table stays noted while the table is older than the budget was when we heard
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 QUEUE, RECHECK_QUEUE, STALE_QUEUE = "disruption", "disruption_recheck", "stale_pod_disruption"
+EQUAL_FAILURES = 60.0  # seconds between two equal events about a budget of which only the pods have changed
 
 
 class _Heard(NamedTuple):
@@ -62,6 +64,17 @@ class _Heard(NamedTuple):
     version: int
 
 
+class _Reported(NamedTuple):
+    """The last failure to count that was recorded as an event.
+
+    failure: its text and the budget's resourceVersion. pods: uid and resourceVersion of each. at: monotonic seconds.
+    """
+
+    failure: tuple[str, str]
+    pods: frozenset[tuple[str, int]]
+    at: float
+
+
 class DisruptionReconciler:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._budgets, self._pods = tables[POD_DISRUPTION_BUDGETS], tables[PODS]
@@ -69,7 +82,7 @@ class DisruptionReconciler:
         self._served = ServedKinds()
         self._evictions: dict[Key, dict[tuple[str, Any], _Heard]] = {}  # by budget: a pod and when it was evicted
         self._scales = Scales(tables=tables, served=self._served)
-        self._reported: dict[Key, tuple[str, ...]] = {}  # by budget: the last failure, and what it was found from
+        self._reported: dict[Key, _Reported] = {}  # by budget
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         """What is served has changed."""
@@ -180,14 +193,19 @@ class DisruptionReconciler:
         self._log.info("disruptions counted", key=key, allowed=status["disruptionsAllowed"], **counts)
 
     def _report_failure(self, key: Key, budget: Object, err: CannotCountError) -> Step[None]:
-        """Record the event of this failure, unless a retry has come to the same from the same objects."""
+        """Record the event of this failure, unless an equal one was recorded from the same objects or just now."""
         try:
             pods = selected_pods(self._pods, split_key(key)[0], selector_of(budget))
         except ValueError:
             pods = []
-        seen = (str(err), resource_version_of(budget), *sorted(f"{pod.uid} {pod.resource_version}" for pod in pods))
-        if err.reason and self._reported.get(key) != seen:
-            self._reported[key] = seen
+        versions = frozenset((pod.uid, pod.resource_version) for pod in pods)
+        found = _Reported((str(err), resource_version_of(budget)), versions, self._clock.monotonic())
+        last = self._reported.get(key)
+        if last is not None and last.failure == found.failure:
+            if last.pods == found.pods or found.at < last.at + EQUAL_FAILURES:
+                return
+        if err.reason:
+            self._reported[key] = found
             yield self._event(budget, "Warning", err.reason, events.cannot_count(err.reason, str(err)))
 
     def _allow_nothing(self, budget: Object, why: str) -> Step[None]:

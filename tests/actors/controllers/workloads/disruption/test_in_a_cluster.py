@@ -315,3 +315,22 @@ def test_budget_that_cannot_be_counted_records_its_failure_as_often_as_upstream(
     failures = [event for event in scene.cluster.list(EVENTS) if event["reason"] == "CalculateExpectedPodCountFailed"]
     # Upstream syncs when the budget is created and when its status was written.
     assert [event["count"] for event in failures] == [2]
+
+
+def test_equal_failures_are_recorded_once_a_minute_while_only_pods_change(log: FilteringBoundLogger) -> None:
+    """An event storm, seed 7700038 of swarm: a budget of a DaemonSet's pods got 26 events within its first second."""
+    scene = Budgeted(log)
+    owner = scene.cluster.create(CONFIGMAPS, {"metadata": {"name": "owner"}})  # a kind without a scale
+    scene.budget("web", maxUnavailable=1)
+    scene.cluster.run_for(SOON)
+
+    def failures_after_more_pods(names: str) -> list[int]:
+        for name in names:
+            scene.pod(f"web-{name}", "web", {**owner, "apiVersion": "v1", "kind": "ConfigMap"})
+            scene.cluster.run_for(2.0)
+        events = scene.cluster.list(EVENTS)
+        return [event["count"] for event in events if event["reason"] == "CalculateExpectedPodCountFailed"]
+
+    assert failures_after_more_pods("abcdefghij") == [2]
+    scene.cluster.run_for(60.0)
+    assert failures_after_more_pods("k") == [3]
