@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Observation,
         OutcomeReceived,
         ProcessStarted,
+        Recorded,
         Sent,
         Submitted,
     )
@@ -80,6 +81,7 @@ else:
             "Tried": "actors.simulation.campaign.many:Tried",
             "Called": "actors.simulation.invariants.observing:Called",
             "Entitled": "actors.simulation.invariants.observing:Entitled",
+            "Recorded": "actors.simulation.invariants.observing:Recorded",
             "Handled": "actors.simulation.invariants.observing:Handled",
             "Bench": "actors.simulation.driving:Bench",
             "Driven": "actors.simulation.driving:Driven",
@@ -163,6 +165,7 @@ __all__ = [
     "Owns",
     "Plan",
     "ProcessStarted",
+    "Recorded",
     "Scenario",
     "Sent",
     "Setting",

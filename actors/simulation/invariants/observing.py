@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, get_args
 
 from actors.app.system import ControllerSystem
-from actors.reconciliation.actor_names import DISPATCHER
+from actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from actors.simulation import SimulatedCluster
 from protocols.codec import decode, unpack
 from protocols.late_methods import dataclass
@@ -23,6 +23,7 @@ from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Command, Submit
 from protocols.messages.lifecycle import Attached, LeaseHeld
 from protocols.messages.outcomes import Outcome, Settled
+from protocols.messages.recording import Record
 from protocols.objects import Key, Object, decode_object
 from runtime.apiserver.storage.store import Change
 from runtime.client.api import Request, Response
@@ -82,6 +83,13 @@ class Admitted(NamedTuple):
     lost: Sequence[Command]
 
 
+class Recorded(NamedTuple):
+    """An actor records an event about an object, before the recorder counts, combines or drops it."""
+
+    process: str
+    record: Record
+
+
 class Sent(NamedTuple):
     """A request leaves a process. by_fenced: it is sent by an actor that was replaced before."""
 
@@ -127,7 +135,9 @@ class Committed(NamedTuple):
     changes: Sequence[Change]
 
 
-Observation = ProcessStarted | Submitted | OutcomeReceived | Admitted | Entitled | Sent | Called | Handled | Committed
+Observation = (
+    ProcessStarted | Submitted | OutcomeReceived | Admitted | Entitled | Recorded | Sent | Called | Handled | Committed
+)
 OBSERVATIONS: tuple[type, ...] = get_args(Observation)
 Fail = Callable[[str], None]  # records a violation: takes what is wrong
 
@@ -223,11 +233,14 @@ class InvariantChecker:
         self._pass_on(ProcessStarted(process, system))
 
         def tap(sender: str, receiver: str, frame: bytes) -> None:
-            if DISPATCHER not in (sender, receiver):
+            if receiver != RECORDER and DISPATCHER not in (sender, receiver):
                 return
             if self._cluster.processes[process].system is not system:
                 return  # the process is gone, and nothing receives the responses to its requests
-            if receiver == DISPATCHER:
+            if receiver == RECORDER:
+                if sender != DISPATCHER and isinstance(message := decode(frame), Record):
+                    self._pass_on(Recorded(process, message))
+            elif receiver == DISPATCHER:
                 message = decode(frame)
                 if isinstance(message, Submit):
                     for index, command in enumerate(message.commands):

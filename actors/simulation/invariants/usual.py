@@ -7,6 +7,7 @@ from actors.simulation.invariants.bootstrap_roles import WithinItsRole
 from actors.simulation.invariants.calls import CallsInProportion, NoLookWithoutReason, NothingWrittenTwice
 from actors.simulation.invariants.counts import NoPodTooMany
 from actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
+from actors.simulation.invariants.events import NoEventStorm
 from actors.simulation.invariants.objects import SingleOwner, StatusGoesForward
 from actors.simulation.invariants.observing import Invariant
 from actors.simulation.invariants.ownership import Ownership
@@ -24,6 +25,7 @@ def usual_invariants(cluster: SimulatedCluster, ownership: Ownership) -> tuple[I
         NoWriteByTheReplaced(),
         NoWriteByTheDeposed(cluster),
         NoHotLoop(cluster),
+        NoEventStorm(cluster),
         WithinItsRole(),
         NothingWrittenTwice(),
         NoLookWithoutReason(ownership),

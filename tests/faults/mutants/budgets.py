@@ -10,12 +10,16 @@ from typing import Any
 from unittest.mock import patch
 
 from actors.controllers.shared.status import write_status
+from actors.controllers.workloads import daemonset, disruption
 from actors.controllers.workloads.disruption.counting import Disrupted
 from actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
 from actors.reconciliation import Step
 from actors.simulation.campaign.budget_setting import BUDGETS_TOO
+from actors.simulation.campaign.setting import Setting
+from actors.simulation.trials.actions import create
+from actors.simulation.trials.scenario import NAMESPACE, Action, Fleet, Scenario
 from protocols.objects import Key, Object
-from protocols.resources import POD_DISRUPTION_BUDGETS
+from protocols.resources import DAEMONSETS, POD_DISRUPTION_BUDGETS
 from runtime.faults.vocabulary import Fault, FaultKind
 from tests.faults.mutants.mutant import Mutant
 
@@ -42,6 +46,23 @@ def evicted_pods_are_not_remembered() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def failures_to_count_are_recorded_at_every_count() -> Iterator[None]:
+    """An equal event is recorded whenever a pod of a budget has changed that cannot be counted."""
+    with patch("actors.controllers.workloads.disruption.reconciler.EQUAL_FAILURES", 0.0):
+        yield
+
+
+def a_budget_of_daemons(_scenario: Scenario) -> Iterator[Action]:
+    """DaemonSets have no scale, so that a budget with a percentage of their pods cannot be counted."""
+    labels = {"app": "daemon"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "v1"}]}}
+    meta = {"name": "daemon", "namespace": NAMESPACE}
+    selector = {"matchLabels": labels}
+    yield create(1.0, POD_DISRUPTION_BUDGETS, {"metadata": meta, "spec": {"selector": selector, "minAvailable": "50%"}})
+    yield create(2.0, DAEMONSETS, {"metadata": meta, "spec": {"selector": selector, "template": template}})
+
+
 def pods_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
     """The watch of pods, and it alone, shows everything later than it was."""
     late = random.Random(f"late pods {seed}").choice((0.1, 0.5, 2.0, 5.0))
@@ -61,5 +82,15 @@ BUDGETS = (
         source="kubernetes/kubernetes#36196",
         mutation=evicted_pods_are_not_remembered,
         setting=replace(BUDGETS_TOO, draw=pods_are_late),
+    ),
+    Mutant(
+        name="a failure to count is recorded at every count",
+        source="Kubernetes 1.36 does so; no issue was found that says it",
+        mutation=failures_to_count_are_recorded_at_every_count,
+        setting=Setting(
+            controllers=(daemonset.SPEC, disruption.SPEC),
+            actions=a_budget_of_daemons,
+            fleet=lambda _scenario: Fleet(nodes=9),
+        ),
     ),
 )

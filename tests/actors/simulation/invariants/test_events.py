@@ -1,0 +1,79 @@
+"""Which repetition of events is an event storm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, record
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.setting import Setting
+from actors.simulation.invariants.events import MOST_EQUAL, NoEventStorm
+from actors.simulation.invariants.observing import Recorded
+from actors.simulation.trials.actions import create
+from protocols.messages.recording import Record
+from protocols.resources import CONFIGMAPS
+
+EVENT = Record("v1", "Pod", "default", "web-0", "u", "8", "Warning", "Failed", "no", component="c")
+
+
+def recorded(log: FilteringBoundLogger, *events: Record, apart: float = 0.1) -> list[str]:
+    """What is objected to if these events are recorded so many seconds apart."""
+    cluster = SimulatedCluster(log=log)
+    invariant, texts = NoEventStorm(cluster), list[str]()
+    for event in events:
+        invariant.observe(Recorded("manager", event), texts.append)
+        cluster.run_for(apart)
+    return texts
+
+
+def test_more_equal_events_than_the_recorder_lets_through_are_a_storm(log: FilteringBoundLogger) -> None:
+    assert recorded(log, *[EVENT] * MOST_EQUAL) == []
+    assert recorded(log, *[EVENT] * (MOST_EQUAL + 1)) == [
+        "c records 26 equal events about Pod default/web-0 within 60 s: Warning Failed: no"
+    ]
+
+
+def test_version_of_the_object_makes_no_other_event(log: FilteringBoundLogger) -> None:
+    events = [replace(EVENT, resource_version=str(version)) for version in range(MOST_EQUAL + 1)]
+    assert len(recorded(log, *events)) == 1
+
+
+@pytest.mark.parametrize("field", ["component", "kind", "namespace", "name", "uid", "type", "reason", "message"])
+def test_events_that_differ_are_no_storm(log: FilteringBoundLogger, field: str) -> None:
+    events = [replace(EVENT, **{field: str(number % 2)}) for number in range(MOST_EQUAL + 1)]
+    assert recorded(log, *events) == []
+
+
+def test_equal_events_of_every_resync_are_no_storm(log: FilteringBoundLogger) -> None:
+    assert recorded(log, *[EVENT] * (MOST_EQUAL + 1), apart=15.0) == []
+
+
+class Complaining:
+    """Records the same event at every sync."""
+
+    def __init__(self, context: ControllerContext, every: float) -> None:
+        self._maps, self._every = context.tables[CONFIGMAPS], every
+
+    def reconcile(self, key: str) -> Reconciliation:
+        found = self._maps.get(key)
+        if found is not None:
+            yield record(CONFIGMAPS, found, "Warning", "Bad", "it is bad")
+        return RequeueAfter(self._every)
+
+
+@pytest.mark.parametrize(("every", "violated"), [(1.0, ["no event storm"]), (5.0, [])])
+def test_run_of_a_controller_that_records_an_event_at_every_sync(every: float, violated: list[str]) -> None:
+    spec = ControllerSpec(
+        name="complaining",
+        queues=(Queue(watches=(Watch(CONFIGMAPS, to=itself),)),),
+        build=lambda context: Complaining(context, every),
+    )
+    setting = Setting(
+        controllers=(spec,), actions=lambda _: (create(1.0, CONFIGMAPS, {"metadata": {"name": "a"}}),), settled=20.0
+    )
+    assert [one.invariant for one in check(1, (), setting=setting).violations] == violated
