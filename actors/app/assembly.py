@@ -27,6 +27,7 @@ from actors.engine.event_recorder import EventRecorder
 from actors.engine.informer import Informer, InformerLimits, Outage
 from actors.engine.manager import ControllerManager
 from actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, Steering
+from actors.engine.server_warnings import ServerWarnings
 from actors.options import Options
 from actors.reconciliation.actor_names import (
     DISCOVERY,
@@ -81,7 +82,7 @@ class Assembly:
     informers. seen: filled with what each controller sees of them, by its name and Resource.id.
     election: None to write without a lease. seed: makes every random choice of the actors repeatable.
     calls: the way outside, None without one. cloud: the provider, None where there is none. authority: as
-    ControllerContext has it.
+    ControllerContext has it. warnings: the log of the server's remarks; None for one of each actor's own.
     """
 
     transport: Transport
@@ -102,6 +103,7 @@ class Assembly:
     listeners: list[Listener] = field(default_factory=list)
     cloud: CloudProvider | None = None
     authority: bytes = b""
+    warnings: ServerWarnings | None = None
 
 
 def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
@@ -173,6 +175,7 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
             limits=limits,
             outage=assembly.outage,
             seed=seed,
+            warnings=assembly.warnings,
         )
 
     return ActorSpec(name=informer_name(table.id), build=build, never_blocks=True)
@@ -250,6 +253,7 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
             functions=assembly.functions,
             cloud=assembly.cloud,
             tenure=tenure,
+            warnings=assembly.warnings,
         )
 
     return ActorSpec(name=DISPATCHER, build=build, never_blocks=True)

@@ -30,6 +30,7 @@ from actors.app.watchdog import Watchdog
 from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
 from actors.engine.manager import DRAINED
+from actors.engine.server_warnings import ServerWarnings
 from actors.options import Options
 from actors.reconciliation import DebugPage
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
@@ -124,6 +125,7 @@ class ControllerSystem:
             calls=self._calls,
             seed=seed,
             authority=authority,
+            warnings=ServerWarnings(self.log),
         )
         chosen = switched_on(self.controllers, self.options)
         self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))

@@ -38,6 +38,9 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     raised with AlreadyExists, which names its controller. Also raises CommandFailed for other outcomes, and
     UnreadableError for an object that is there and cannot be read.
 
+    A patch that changes nothing, as of a misspelt field, is logged and not repeated until the object or its wanted
+    changes are others, or the controller resyncs.
+
     Raises ValueError if `wanted` has no name or has a status, and if the selection of the controller's watches
     (labels, fields, namespaces) would not include the object after the write: the controller would never see it again.
     An existing object is checked as it will be after the patch, so `wanted` need not repeat its labels.
@@ -78,10 +81,12 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
         if not lister.selects(present):  # from the live read: it belongs to another shard, for example
             raise CommandFailed(making, AlreadyExists(f"{resource} {key!r} exists already, and {selected}"))
         raise ValueError(f"{resource} {key} is not patched: {selected}, and would never see it again")
-    if not changes:
+    if not changes or lister.ineffective.holds_back(resource, present, changes):
         return lister.returned(present)
     meta = {**changes.get("metadata", {}), "resourceVersion": resource_version_of(present)}
-    return lister.returned((yield from must_object(patch(resource, key, {**changes, "metadata": meta}))))
+    patched = yield from must_object(patch(resource, key, {**changes, "metadata": meta}))
+    lister.ineffective.patched(resource, present, patched, changes)
+    return lister.returned(patched)
 
 
 def _stranger(wanted: Mapping[str, Any], present: Mapping[str, Any]) -> str:

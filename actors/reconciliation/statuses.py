@@ -25,8 +25,11 @@ def patch_status(lister: Lister[M], obj: Mapping[str, Any] | M, status: Any) -> 
 
     It never goes backwards. The version that was looked at is the precondition: the object as the lister shows it, with
     our own writes; but `obj` itself where the spec is another by now, and so the status out of date. A status whose
-    observedGeneration is lower than the stored one is not sent. Raises CommandFailed, for a Conflict too: the key is
-    retried with what is there by then.
+    observedGeneration is lower than the stored one is not sent.
+
+    A patch that changes nothing, as of a field that the schema does not have, is logged and not repeated until the
+    object or its wanted changes are others, or the controller resyncs. Raises CommandFailed, for a Conflict too: the
+    key is retried with what is there by then.
     """
     obj, status = lister.map_of(obj), as_object(status)
     resource, key = lister.resource, key_of(obj)
@@ -39,13 +42,17 @@ def patch_status(lister: Lister[M], obj: Mapping[str, Any] | M, status: Any) -> 
     if _observed(status) is not None and (_observed(stored) or 0) > (_observed(status) or 0):
         return lister.returned(shown)
     changes = differences(status, stored)
-    if not changes:
+    if not changes or lister.ineffective.holds_back(resource, shown, changes, subresource="status"):
         return lister.returned(shown)
     is_same_spec = metadata(shown).get("generation") == metadata(obj).get("generation")
     version = resource_version_of(shown if is_same_spec else obj)
     body = {"metadata": {"resourceVersion": version}, "status": changes}
     outcome = yield from must(patch(resource, key, body, subresource="status"), but=(NotFound,))
-    return lister.returned(decode_object(outcome.body)) if isinstance(outcome, Done) else None
+    if not isinstance(outcome, Done):
+        return None
+    patched = decode_object(outcome.body)
+    lister.ineffective.patched(resource, shown, patched, changes, subresource="status")
+    return lister.returned(patched)
 
 
 def _observed(status: Mapping[str, Any]) -> int | None:

@@ -55,7 +55,8 @@ class Response:
     """The response. status 0: there was none, and error says why; then the request may have been carried out all the
     same, unless sent is False. begun: a watch was open, and its connection broke.
     retry_after: seconds, from the header; 0 where there was none.
-    warnings, for people, and annotations, for the audit log, are of the embedded server.
+    warnings: remarks of the server about the request, for people: over HTTP from Warning headers. annotations: for the
+    audit log of the embedded server.
     """
 
     status: int

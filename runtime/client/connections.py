@@ -22,6 +22,7 @@ from runtime.client.failures import Breakdown
 from runtime.client.handle_tls import set_tls
 from runtime.client.readiness import new_readiness
 from runtime.client.tls import TlsMaterial
+from runtime.client.warning_headers import warnings_of
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import Permit
 
@@ -74,6 +75,7 @@ class Attempt:
         "status",
         "tls",
         "url",
+        "warnings",
     )
 
     def __init__(
@@ -101,6 +103,7 @@ class Attempt:
         self.received = b""  # the body
         self.content_type = ""
         self.retry_after = 0.0  # seconds
+        self.warnings: tuple[str, ...] = ()  # of the response's head
         self.breakdown: Breakdown | None = None  # why there is no whole response
         self.error: Exception | None = None  # what on_chunk raised
         self.handle: Handle | None = None  # while it is under way
@@ -277,6 +280,7 @@ class Handle:
         "_body",
         "_clock",
         "_fresh",
+        "_head",
         "_headers",
         "_method",
         "_parts",
@@ -304,6 +308,7 @@ class Handle:
         self.attempt: Attempt | None = None
         self.status = 0  # of the head that came last; only of one that streams
         self._parts: list[bytes] = []  # of the body
+        self._head: list[bytes] = []  # lines
         self._method, self._body, self._timeout, self._fresh = "GET", b"", -1, False
         self._headers: list[bytes] = []
         self.curl = curl = pycurl.Curl()
@@ -320,6 +325,7 @@ class Handle:
         curl.setopt(pycurl.PREREQFUNCTION, self._may_send)
         if streaming is None:
             curl.setopt(pycurl.WRITEFUNCTION, self._parts.append)
+            curl.setopt(pycurl.HEADERFUNCTION, self._head.append)
         else:
             curl.setopt(pycurl.WRITEFUNCTION, self._stream)
             curl.setopt(pycurl.HEADERFUNCTION, self._see_head)
@@ -354,6 +360,7 @@ class Handle:
     def unload(self) -> None:
         self.attempt = None
         self._parts.clear()
+        self._head.clear()
         if len(self._body) > LARGE:
             self._body = b""
             self.curl.setopt(pycurl.POSTFIELDS, b"")
@@ -389,6 +396,7 @@ class Handle:
             return
         attempt.received = self.take()
         attempt.content_type = curl.getinfo(pycurl.CONTENT_TYPE) or ""
+        attempt.warnings = warnings_of(self._head)
         if attempt.status >= 300:
             attempt.retry_after = float(curl.getinfo(pycurl.RETRY_AFTER))
 
@@ -417,6 +425,7 @@ class Handle:
         self._parts.append(chunk)
 
     def _see_head(self, line: bytes) -> None:
+        self._head.append(line)
         if line.startswith(b"HTTP/") and self._streaming is not None:
             self.status = int(line.split(None, 2)[1])
             if self.status > 200 and self.attempt is not None and self.attempt.sent:

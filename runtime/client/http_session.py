@@ -369,7 +369,8 @@ class Exchange:
             )
         if self._splitter is not None and attempt.status == 200:
             if not error:
-                return Response(status=200, error=with_cut("", self._splitter.unfinished))
+                error = with_cut("", self._splitter.unfinished)
+                return Response(status=200, error=error, warnings=attempt.warnings)
             return Response(status=0, error=with_cut(error, self._splitter.unfinished), begun=True)
         if error:
             return Response(status=0, error=error, sent=attempt.sent)
@@ -378,6 +379,7 @@ class Exchange:
             body=attempt.received,
             content_type=attempt.content_type or JSON,
             retry_after=attempt.retry_after,
+            warnings=attempt.warnings,
         )
 
     def _end(self, response: Response) -> None:

@@ -16,7 +16,10 @@ from protocols.objects import make_key
 from protocols.versions import parse_version
 from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.core.questions import Answer, Ask, Pause, Question, nobody_there
+from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
+from runtime.apiserver.http.stray_fields import StrayFields
+from runtime.apiserver.http.yaml_bodies import JsonBody
 from runtime.apiserver.registry.users import ADMIN, NODES, User, known
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import ADDED
@@ -88,7 +91,7 @@ class SimulatedNetwork:
 
     @server.setter
     def server(self, server: ApiServer) -> None:
-        self._server = server
+        self._server, self._stray_fields = server, StrayFields(server, every_patch=False)
         server.asks_for_watches(partial(self._answer_later, server))
 
     def _answer_later(
@@ -156,17 +159,28 @@ class SimulatedNetwork:
         key, has_name = make_key(found.namespace, name), bool(found.name)
         return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name)
 
-    def serve(self, request: Request) -> Response | Suspended:
-        """What the server responds, with its HTTP side's discovery documents."""
+    def serve(self, request: Request) -> tuple[Response | Suspended, Sequence[str]]:
+        """What the server responds, with what its HTTP side adds: discovery documents, and warnings of stray fields."""
         path = request.path
         if self.aggregated and (answer := self.aggregated.get(_group_of(path))) is not None:
-            return answer(request)
+            return answer(request), ()
         if not _is_discovery(path):
-            return self.server.begin(request, user=_user_of(request))
+            begin = partial(self.server.begin, request, user=_user_of(request))
+            return (begin(), ()) if request.method == "GET" else self._checked(request, begin)
         registry = self.server.registry
         document = aggregated_discovery(registry, path) if "APIGroupDiscoveryList" in request.accept else None
         document = document or discovery(registry, path, address="simulated:443")
-        return self.server.handle(request) if document is None else Response(status=200, body=orjson.dumps(document))
+        if document is None:
+            return self.server.handle(request), ()
+        return Response(status=200, body=orjson.dumps(document)), ()
+
+    def _checked(
+        self, request: Request, begin: Callable[[], Response | Suspended]
+    ) -> tuple[Response | Suspended, Sequence[str]]:
+        try:
+            return self._stray_fields.watched(request, JsonBody(request.body), begin)
+        except StatusError as err:
+            return err.response(), ()
 
     def note(self, process: str, text: str) -> None:
         if self.trace is not None:
@@ -256,6 +270,7 @@ class _Exchange:
         self._request, self._permit, self._on_response = request, permit, on_response
         self._retries = 0
         self._acknowledged = self._answered = False
+        self._warnings: Sequence[str] = ()  # of stray fields
 
     def depart(self) -> None:
         """On the thread of HTTP: the bytes go out, if they may."""
@@ -289,7 +304,7 @@ class _Exchange:
         network.note(self._process, f"{request.method} {request.path} arrives")
         times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
         for _ in range(times):
-            outcome = network.serve(request)
+            outcome, self._warnings = network.serve(request)
             if isinstance(outcome, Suspended):
                 self._have_answered(outcome, network.server)
             else:
@@ -323,6 +338,8 @@ class _Exchange:
     def _acknowledge(self, response: Response) -> None:
         """What the server has handled is on disk: a crash before that takes it away, and no response says otherwise."""
         self._acknowledged = True
+        if self._warnings:
+            response = response.remarked((*self._warnings, *response.warnings), response.annotations)
         network, scope = self._network, self.scope
         if network.partition(scope) is not None or network.strike(FaultKind.OUTCOME_LOST, scope) is not None:
             self._give_up()

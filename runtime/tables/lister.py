@@ -10,6 +10,7 @@ from protocols.models import as_object
 from protocols.objects import Key, Object, split_key
 from protocols.resources import Resource
 from runtime.tables.entry import Unreadable
+from runtime.tables.ineffective import IneffectivePatches
 from runtime.tables.selection import WHOLE, Selection
 from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, UNBLOCKED_OWNER, Entry, owner_value
 
@@ -32,9 +33,11 @@ class Lister(Generic[M]):
     M: what it returns; maps, unless the resource names a model, see runtime/tables/typed.py.
     """
 
-    __slots__ = ("_object_of", "_overlay", "_table", "resource")
+    __slots__ = ("_object_of", "_overlay", "_table", "ineffective", "resource")
 
-    def __init__(self, overlay: AnyOverlay) -> None:
+    def __init__(self, overlay: AnyOverlay, ineffective: IneffectivePatches | None = None) -> None:
+        """ineffective: the controller's, for the steps that write."""
+        self.ineffective = ineffective if ineffective is not None else IneffectivePatches()
         self._overlay: AnyOverlay = overlay
         self._table: AnyTable = overlay.table
         self.resource: Resource[M] = overlay.table.resource

@@ -15,6 +15,7 @@ from protocols.resources import Resource
 from protocols.versions import own_state, parse_version
 from protocols.watch_lines import strip
 from runtime.tables.entry import Unreadable
+from runtime.tables.ineffective import IneffectivePatches
 from runtime.tables.lister import Lister, UnreadableError
 from runtime.tables.table import Entry, Table
 from runtime.tables.typed import TypedLister
@@ -303,7 +304,10 @@ class Tables:
     def __init__(self, tables: Mapping[str, AnyTable], *, discovers: bool = False) -> None:
         """tables: the static ones by Resource.id. discovers: the controller has a `Discovered`."""
         self._overlays = {resource_id: overlay_of(table) for resource_id, table in tables.items()}
-        self._listers = {resource_id: Lister(overlay) for resource_id, overlay in self._overlays.items()}
+        self.ineffective = IneffectivePatches()
+        self._listers = {
+            resource_id: Lister(overlay, self.ineffective) for resource_id, overlay in self._overlays.items()
+        }
         self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # those that were asked for
         self._static = frozenset(tables)
         self._discovers = discovers
@@ -392,7 +396,7 @@ class Tables:
         """The table of a discovered resource is there; it cannot be read before it has `arrived`."""
         self.remove(table.resource.id)
         overlay = self._overlays[table.resource.id] = Overlay(table)
-        self._listers[table.resource.id] = Lister(overlay)
+        self._listers[table.resource.id] = Lister(overlay, self.ineffective)
 
     def arrived(self, resource_id: str) -> None:
         """It is synced, and shows what was written under the controller's name before."""

@@ -31,7 +31,7 @@ class TypedLister(Lister[M], Generic[M]):
 
     def __init__(self, maps: Lister, resource: Resource[M], model: type[M]) -> None:
         """maps: the lister of the same objects as maps."""
-        super().__init__(maps._overlay)
+        super().__init__(maps._overlay, maps.ineffective)
         self.resource = resource
         self._maps, self._model = maps, model
         self._read = codec_of(model).read

@@ -168,6 +168,18 @@ def test_a_refusal_is_a_response(side: Side) -> None:
     assert side.ask("GET", "/apis/none/v1/things").status == 404
 
 
+def test_warnings_of_a_response_are_handed_on(side: Side) -> None:
+    created = side.ask("POST", body={**posted_pod("web"), "spce": {}})
+    assert (created.status, created.warnings) == (201, ('unknown field "spce"',))
+    merge = {"content_type": "application/merge-patch+json"}
+    patched = side.ask("PATCH", f"{PODS}/web", {"metadata": {"labels": {"a": "b"}}, "speck": 'a "b"'}, **merge)
+    assert (patched.status, patched.warnings) == (200, ('unknown field "speck"',))
+    assert side.ask("PATCH", f"{PODS}/web", {"metadata": {"labels": {"a": "c"}}}, **merge).warnings == ()
+    strict = side.ask("PATCH", f"{PODS}/web", {"spce": {}}, query={"fieldValidation": "Strict"}, **merge)
+    assert strict.status == 422
+    assert side.is_silent()
+
+
 @pytest.mark.parametrize("way", ["the time is over", "the tenure is over", "the tenure ended"])
 def test_without_its_permit_a_request_does_not_go_out(side: Side, way: str) -> None:
     now, tenure = side.clock.monotonic(), Tenure()

@@ -355,7 +355,9 @@ class Controller(Actor):
                 overlay.prune()
             self._look_for_new_peers()
         self._keys.add_unseen()
+        self._report_ineffective_patches()
         if self._timetable.is_resync_due(now):
+            self._tables.ineffective.forget()
             self._keys.add_all()
         for _ in range(BATCH):
             if not self._may_begin() or (task := self._sources.take(now)) is None:
@@ -368,6 +370,18 @@ class Controller(Actor):
             self.tell(self.context.system.supervisor, Drained(self.name))
         self._ask_for_wake(now)
         self._say_vitals()
+
+    def _report_ineffective_patches(self) -> None:
+        unreported = self._tables.ineffective.unreported
+        for patch in unreported:
+            self.log.warning(
+                "patch changed nothing, holding it back: the server ignores or sets back these fields",
+                controller=self._settings.name,
+                resource=patch.resource.name,
+                key=patch.key,
+                fields=list(patch.fields),
+            )
+        unreported.clear()
 
     def _may_begin(self) -> bool:
         return self._begun and not self._paused and not self._draining and not self.context.fenced

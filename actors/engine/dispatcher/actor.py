@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from actors.engine.dispatcher.requests import client_of, outcome_of, request_for
+from actors.engine.server_warnings import ServerWarnings
 from actors.reconciliation.actor_names import ELECTOR
 from actors.reconciliation.outside import Functions
 from protocols.codec import encode_fields
@@ -29,6 +30,7 @@ from protocols.messages.commands import (
     Patch,
     Submit,
     Update,
+    in_words,
 )
 from protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost, Wake
 from protocols.messages.outcomes import (
@@ -127,12 +129,14 @@ class Dispatcher(Actor):
         functions: Functions | None = None,
         cloud: CloudProvider | None = None,
         tenure: Tenure | None = None,
+        warnings: ServerWarnings | None = None,
     ) -> None:
         """waited: called with a client, and the seconds that a command of it waited for its rate limit.
 
         buckets: the clients' rate limits; the next incarnation goes on with them. calls: the way outside, None without
         one. functions: those of controllers. cloud: None where there is none. tenure: what the elector says of the
-        lease; goes along with everything that is sent, and outlives this too.
+        lease; goes along with everything that is sent, and outlives this too. warnings: the log of the server's
+        remarks, which outlives this too.
         """
         super().__init__(context)
         self._transport, self._ledger, self._limits = transport, ledger, limits
@@ -143,6 +147,7 @@ class Dispatcher(Actor):
         self._queues: dict[str, deque[_Job]] = {}  # by client: what waits for its rate limit, in order
         self._current: dict[str, int] = {}  # by sender: the oldest incarnation that may write
         self._tenure = tenure if tenure is not None else Tenure()
+        self._warnings = warnings if warnings is not None else ServerWarnings(self.log)
 
     def receive(self, message: Any) -> None:
         match message:
@@ -219,12 +224,15 @@ class Dispatcher(Actor):
         except (TypeError, ValueError, AttributeError) as err:  # nonsense of one sender, and nothing to the others
             self._replies.settle(job, Invalid(f"not sent: {err}"))
             return
-        replies, is_shown = self._replies, isinstance(command, SHOWN)
+        replies, is_shown, warnings = self._replies, isinstance(command, SHOWN), self._warnings
         self._ledger.sent(job.sender, job.passage)
 
         def on_response(response: Response) -> None:  # on the transport's thread
             outcome = outcome_of(response, command)
             version = own_version(outcome.body) if is_shown and isinstance(outcome, Done) else 0
+            if response.warnings:
+                request_in_words = in_words(command)
+                warnings.log(response.warnings, client=job.client, resource=command.resource, request=request_in_words)
             replies.settle_sent(job, outcome, version=version)
 
         self._transport.send(request, client=client_of(command, job.client), on_response=on_response)

@@ -21,6 +21,7 @@ from actors.engine.informer.delivery import Delivery
 from actors.engine.informer.list_watch import InformerLimits, ListWatch
 from actors.engine.informer.outage import Outage
 from actors.engine.informer.retries import QUIET, Retries, Turn
+from actors.engine.server_warnings import ServerWarnings
 from protocols.list_bodies import ListReader, is_list
 from protocols.messages.lifecycle import Wake
 from protocols.messages.watching import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
@@ -64,8 +65,9 @@ class Informer(Actor):
         limits: InformerLimits,
         outage: Outage,
         seed: int | None = None,
+        warnings: ServerWarnings | None = None,
     ) -> None:
-        """outage: the one of all informers of this server."""
+        """outage, warnings: the ones of all informers of this server."""
         super().__init__(context)
         self._table, self._limits = table, limits
         chance = random.Random(seed)
@@ -82,6 +84,7 @@ class Informer(Actor):
             incarnation=context.incarnation,
             metadata_only=table.metadata_only,
             deliver=lambda message: self.tell(self.name, message),
+            warnings=warnings if warnings is not None else ServerWarnings(self.log),
         )
         self._writer: TableWriter
         self._contents: Contents

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from actors.engine.server_warnings import ServerWarnings
 from actors.reconciliation.actor_names import INFORMERS
 from protocols.late_methods import dataclass
 from protocols.messages.watching import Listed, Streamed, StreamEnded
@@ -52,6 +53,7 @@ class ListWatch:
         incarnation: int,
         metadata_only: bool,
         deliver: Callable[[Listed | Streamed | StreamEnded], None],
+        warnings: ServerWarnings,
     ) -> None:
         """selection: of one namespace at most. incarnation: of the informer. metadata_only: ask for
         PartialObjectMetadata.
@@ -64,6 +66,7 @@ class ListWatch:
         self._path = resource_path(resource.id, *(selection.namespaces or ()))
         self._selectors = selection.query
         self._deliver = deliver
+        self._resource, self._warnings = resource, warnings
         self._first = incarnation * 1_000_000
         self._number = self._first
         self._stream: Stream | None = None
@@ -142,6 +145,7 @@ class ListWatch:
 
     def _bring_page(self, number: int, response: Response) -> None:
         error, retry_after = response.error, response.retry_after
+        self._log_warnings(response)
         self._deliver(Listed(number, response.status, response.body, error, retry_after))
 
     def _bring(self, number: int, lines: bytes) -> None:
@@ -149,7 +153,14 @@ class ListWatch:
 
     def _bring_end(self, number: int, response: Response) -> None:
         error, retry_after = response.error, response.retry_after
+        self._log_warnings(response)
         self._deliver(StreamEnded(number, response.status, error, response.body, retry_after, response.begun))
+
+    def _log_warnings(self, response: Response) -> None:
+        if response.warnings:
+            resource = self._resource
+            request = f"list or watch {resource.name}"
+            self._warnings.log(response.warnings, client=INFORMERS, resource=resource.id, request=request)
 
     def _begin(self) -> int:
         """Whatever the requests before this one still bring is ignored."""

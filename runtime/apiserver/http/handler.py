@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from protocols.messages.commands import PatchType
 from runtime.apiserver.access.impersonation import PREFIX as IMPERSONATE
 from runtime.apiserver.access.impersonation import Impersonation, wanted_user
 from runtime.apiserver.core.cluster import Now
@@ -35,21 +34,19 @@ from runtime.apiserver.http.negotiation import AS_IT_IS, JSON, Form
 from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
 from runtime.apiserver.http.outside_calls import OutsideCalls
 from runtime.apiserver.http.pages import Pages, json_response
-from runtime.apiserver.http.request_bodies import is_yaml, json_body, repeated_in_applied
+from runtime.apiserver.http.request_bodies import is_yaml, json_body
+from runtime.apiserver.http.stray_fields import StrayFields
 from runtime.apiserver.http.streams import WatchStream
 from runtime.apiserver.http.targets import Target, asked_for, target_of
 from runtime.apiserver.http.turns import Turns, level_of
 from runtime.apiserver.http.yaml_bodies import JsonBody
 from runtime.apiserver.registry.attributes import Attributes, forbidden
-from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, User
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.descriptions import installed_descriptions
-from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
 from runtime.apiserver.schema.openapi import OpenApi
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
 from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
-from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.snapshots import SNAPSHOT_PATH
 from runtime.apiserver.storage.watches import Watch
@@ -75,7 +72,6 @@ _WITHOUT_USER = {*_HEALTH, "/version"}
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized").response()
 _TOO_LARGE = StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}").response()
 # Of these patches the body has the fields of the object.
-_PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
 
 
 # Writes a snapshot into the server's directory, and calls back with its name there, or what went wrong.
@@ -106,10 +102,9 @@ class ApiHttp:
         self._snapshot, self._audit = snapshot, audit
         self._api, self._authenticator, self._clock, self._log = api, authenticator, clock, log
         types = built_in_types()
-        self._validator, self._protobuf = FieldValidator(types), ProtobufDecoder(types)
+        self._stray_fields, self._protobuf = StrayFields(api), ProtobufDecoder(types)
         encodings = Encodings(ProtobufEncoder(types))
         self._forms = Forms(api, encodings, clock)
-        self._shapes = built_in_shapes()
         self._impersonation = Impersonation(api.decide)
         openapi = OpenApi(api.registry, types, installed_descriptions(), build=version.git_version)
         release = f"{version.major}.{version.minor}"
@@ -368,14 +363,8 @@ class ApiHttp:
         agent = agent_prefix(request.headers.get(b"user-agent", b"").decode(errors="replace"))
         type_ = media_type or JSON
         asked = Request(method=method, path=target.path, query=query, body=body, content_type=type_, agent=agent)
-        # The default is to warn of stray fields. Where the server found none, a body is not read again to look for
-        # those that are there twice, as upstream does: it costs as much as the write.
-        is_asked = "fieldValidation" in query or method == "PATCH" or bool(read.repeated)
-        warnings = self._stray_fields(asked, read) if is_asked else []
-        before = self._shapes.strays
-        outcome = self._api.begin(asked, user=request.user or ANONYMOUS)
-        if not is_asked and self._shapes.strays != before:
-            warnings = self._stray_fields(asked, read)
+        begin = partial(self._api.begin, asked, user=request.user or ANONYMOUS)
+        outcome, warnings = self._stray_fields.watched(asked, read, begin)
         if isinstance(outcome, Suspended):
             then = partial(self._respond_when_durable, request, warnings=warnings)
             self._outside.go_on(outcome, then, partial(self._refuse, request))
@@ -419,29 +408,6 @@ class ApiHttp:
                 self._refuse(request, error)
                 return
             yield
-
-    def _stray_fields(self, asked: Request, read: JsonBody) -> list[str]:
-        """Returns warnings. Raises StatusError where stray fields are an error."""
-        directive = asked.query.get("fieldValidation", WARN)
-        route = self._api.route(asked.path)
-        has_fields = asked.method in ("POST", "PUT") or asked.content_type in _PATCHES_WITH_FIELDS
-        if directive not in (STRICT, WARN) or route is None or not has_fields:
-            return []
-        if asked.content_type == PatchType.APPLY:  # fields that are unknown are refused where it is applied
-            return repeated_in_applied(read, directive)
-        definition = route.definition
-        other = subresource_of(route.subresource).kind if route.subresource else None
-        group, version, kind = other or (definition.group, definition.version, definition.kind)
-        return self._validator.check(
-            asked.body,
-            group=group,
-            version=version,
-            kind=kind,
-            directive=directive,
-            patch=asked.method == "PATCH",
-            repeated=read.repeated,
-            settle=definition.settle if other is None else None,
-        )
 
     def _watch(self, request: HttpRequest, asked: Request, form: Form) -> None:
         watch: Watch | Response | None = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import LogCapture
 
 from actors.app.tables import plan_tables
 from actors.options import Options
-from actors.reconciliation import Reconciliation, Watch, ensure, itself
+from actors.reconciliation import Reconciliation, RequeueAfter, Watch, ensure, itself
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
@@ -170,3 +171,53 @@ def test_each_instance_of_a_sharded_operator_patches_the_objects_of_its_shard(cl
     cluster.merge(CONFIGMAPS, "default/one", {"metadata": {"labels": {"shard": "b"}}})
     assert cluster.run_until(lambda: stamps() == {"one": "b", "two": "b"}, within=30.0)
     assert {labels_of(one).get("shard") for one in cluster.list(CONFIGMAPS) if "data" in one} >= {"b", "c"}
+
+
+# Fields that the server ignores.
+
+
+class Misspelling:
+    """Want a field of each ConfigMap that the API does not have, and look again every ten seconds."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._configmaps = tables[CONFIGMAPS]
+        self.syncs = 0
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self.syncs += 1
+        namespace, _, name = key.partition("/")
+        if name == "web":
+            wanted = {"metadata": {"name": name, "namespace": namespace}, "dataa": {"a": "2"}}
+            yield from ensure(self._configmaps, wanted)
+        return RequeueAfter(10.0)
+
+
+def test_patch_that_the_server_ignores_is_sent_and_logged_once(cluster: SimulatedCluster, logs: LogCapture) -> None:
+    built: list[Misspelling] = []
+
+    def build(context: ControllerContext) -> Misspelling:
+        built.append(Misspelling(context.tables))
+        return built[-1]
+
+    def patches() -> int:
+        return sum(request.method == "PATCH" for _, _, request in cluster.network.requests)
+
+    queues = (Queue(watches=(Watch(CONFIGMAPS, to=itself),)),)
+    cluster.manager(controllers=[ControllerSpec(name="misspelling", build=build, queues=queues, resync=3000.0)])
+    cluster.create(CONFIGMAPS, {"metadata": {"name": "web"}, "data": {"a": "1"}})
+    cluster.run_for(1000.0)
+    assert built[0].syncs >= 100
+    assert patches() == 1
+    told = [entry for entry in logs.entries if entry["event"].startswith("patch changed nothing")]
+    assert [(entry["resource"], entry["key"], entry["fields"]) for entry in told] == [
+        ("configmaps", "default/web", ["dataa.a"])
+    ]
+    remarks = [entry for entry in logs.entries if entry["event"] == "API server warning"]
+    assert [(entry["client"], entry["request"], entry["warning"]) for entry in remarks] == [
+        ("misspelling", "patch configmaps default/web", 'unknown field "dataa"')
+    ]
+    cluster.merge(CONFIGMAPS, "default/web", {"data": {"a": "9"}})
+    cluster.run_for(1000.0)
+    assert patches() == 2, "once for each version of the object"
+    cluster.run_for(1500.0)
+    assert patches() == 3, "and once after a resync"

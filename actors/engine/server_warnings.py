@@ -1,0 +1,30 @@
+"""Log of what the API server remarks about requests that it carries out (Warning headers), as client-go keeps one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+MOST_REMEMBERED = 512  # warnings, so that each is logged once; the oldest is forgotten first
+
+
+class ServerWarnings:
+    """Logs each warning once for each client and resource. One for a whole system, called on the transport's thread."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self._log = log
+        self._logged: dict[tuple[str, str, str], None] = {}
+
+    def log(self, warnings: Iterable[str], *, client: str, resource: str, request: str) -> None:
+        """client: whose request it was. resource: its id. request: in words, "patch configmaps default/web"."""
+        for warning in warnings:
+            place = client, resource, warning
+            if place in self._logged:
+                continue
+            if len(self._logged) >= MOST_REMEMBERED:
+                del self._logged[next(iter(self._logged))]
+            self._logged[place] = None
+            self._log.warning("API server warning", client=client, request=request, warning=warning)

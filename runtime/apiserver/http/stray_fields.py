@@ -1,0 +1,73 @@
+"""Fields of a write that its kind does not have, or that are there twice: warnings, or a refusal (fieldValidation)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from protocols.messages.commands import PatchType
+from runtime.apiserver.http.request_bodies import repeated_in_applied
+from runtime.apiserver.http.yaml_bodies import JsonBody
+from runtime.apiserver.registry.subresources import subresource_of
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
+from runtime.apiserver.schema.shapes import built_in_shapes
+from runtime.apiserver.server import ApiServer
+from runtime.client.api import Request
+
+T = TypeVar("T")
+
+_PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
+
+
+class StrayFields:
+    """Looks for the stray fields of the writes to one server.
+
+    every_patch: look at each patch. Without it, at those of custom kinds and those of which the server removed a field:
+    fields that are there twice are missed, and most patches are not decoded once more.
+    """
+
+    def __init__(self, api: ApiServer, *, every_patch: bool = True) -> None:
+        self._api, self._every_patch = api, every_patch
+        self._validator, self._shapes = FieldValidator(built_in_types()), built_in_shapes()
+
+    def watched(self, asked: Request, read: JsonBody, act: Callable[[], T]) -> tuple[T, list[str]]:
+        """Return what `act` returns, which carries the write out, and the warnings about its body.
+
+        Raises StatusError where stray fields are an error (fieldValidation=Strict).
+        """
+        # The default is to warn of stray fields. Where the server found none, a body is not read again to look for
+        # those that are there twice, as upstream does: it costs as much as the write.
+        is_asked = "fieldValidation" in asked.query or bool(read.repeated)
+        if asked.method == "PATCH" and not is_asked:
+            route = None if self._every_patch else self._api.route(asked.path)
+            is_asked = self._every_patch or (route is not None and route.definition.dynamic)
+        warnings = self._check(asked, read) if is_asked else []
+        before = self._shapes.strays
+        outcome = act()
+        if not is_asked and self._shapes.strays != before:
+            warnings = self._check(asked, read)
+        return outcome, warnings
+
+    def _check(self, asked: Request, read: JsonBody) -> list[str]:
+        """Returns warnings. Raises StatusError where stray fields are an error."""
+        directive = asked.query.get("fieldValidation", WARN)
+        route = self._api.route(asked.path)
+        has_fields = asked.method in ("POST", "PUT") or asked.content_type in _PATCHES_WITH_FIELDS
+        if directive not in (STRICT, WARN) or route is None or not has_fields:
+            return []
+        if asked.content_type == PatchType.APPLY:  # fields that are unknown are refused where it is applied
+            return repeated_in_applied(read, directive)
+        definition = route.definition
+        other = subresource_of(route.subresource).kind if route.subresource else None
+        group, version, kind = other or (definition.group, definition.version, definition.kind)
+        return self._validator.check(
+            asked.body,
+            group=group,
+            version=version,
+            kind=kind,
+            directive=directive,
+            patch=asked.method == "PATCH",
+            repeated=read.repeated,
+            settle=definition.settle if other is None else None,
+        )
