@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address
 
+from protocols.hollow_nodes import NODE_RANGE, POD_RANGE
 from protocols.late_methods import dataclass
 
-# Addresses that are routed nowhere: of benchmarks (RFC 2544) for nodes, and shared address space (RFC 6598) for the
-# pods of nodes that were given no podCIDR.
-NODE_RANGE = IPv4Network("198.18.0.0/15")
-POD_RANGE = IPv4Network("100.64.0.0/10")
 REGION = "hollow"
 NODE_USER = "system:node:"  # begins the names of users that are nodes
 

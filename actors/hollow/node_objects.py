@@ -11,12 +11,12 @@ from typing import Any
 
 from actors.hollow.fleet import REGION, HollowNode
 from protocols.conditions import find_condition
+from protocols.hollow_nodes import RUNTIME
 from protocols.objects import Object, name_of, uid_of
 from protocols.times import format_micro_time, format_time
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
-RUNTIME = "hollow://"
 
 Said = tuple[str, str, str, str]  # of a condition: type, status, reason, message
 _PRESSURES = (
@@ -69,12 +69,6 @@ def machine_status(hollow: HollowNode) -> Object:
             "systemUUID": f"system-of-{hollow.name}",
         },
     }
-
-
-def is_hollow(node: Object) -> bool:
-    """A hollow kubelet has spoken for it."""
-    runtime: str = ((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion") or ""
-    return runtime.startswith(RUNTIME)
 
 
 def new_node(hollow: HollowNode, *, now: float) -> Object:

@@ -21,7 +21,6 @@ from actors.hollow.fleet import HollowNode
 from actors.hollow.node_objects import (
     LEASE_NAMESPACE,
     default_labels,
-    is_hollow,
     lease_spec,
     machine_status,
     new_lease,
@@ -46,6 +45,7 @@ from actors.reconciliation import (
 from actors.reconciliation.commands import in_name_of
 from actors.reconciliation.element_order import in_element_order
 from actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from protocols.hollow_nodes import is_hollow
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, PatchType
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound

@@ -7,7 +7,7 @@ from typing import Any
 from tests.conformance.webhook_pods import Wanted, wanted_by
 
 
-def pod(address: str = "100.64.0.2", **container: Any) -> dict[str, Any]:
+def pod(address: str = "240.0.0.2", **container: Any) -> dict[str, Any]:
     return {
         "metadata": {"name": "w", "namespace": "n", "uid": "u"},
         "spec": {
@@ -25,8 +25,10 @@ def pod(address: str = "100.64.0.2", **container: Any) -> dict[str, Any]:
 
 
 def test_a_webhook_is_run_as_its_pod_says() -> None:
-    arguments = ["webhook", "--tls-cert-file=/keys/tls.crt"]
-    assert wanted_by(pod(args=arguments)) == Wanted("n", "100.64.0.2", tuple(arguments), (("/keys", "s"),))
+    arguments = ["webhook", "--tls-cert-file=/keys/tls.crt", "--port=8444"]
+    wanted = wanted_by(pod(args=arguments))
+    assert wanted == Wanted("n", "240.0.0.2", tuple(arguments), (("/keys", "s"),))
+    assert wanted.port == 8444
 
 
 def test_other_pods_only_seem_to_run() -> None:

@@ -1,7 +1,8 @@
 """Runs the webhooks of upstream's specs, whose pods only seem to run on hollow nodes.
 
 Each such pod has upstream's image agnhost. Its program is started with the pod's arguments and the Secret that the pod
-mounts, and the pod's address becomes one of the loopback interface: so the server reaches it as it would in a cluster.
+mounts. The pod's address becomes one of the loopback interface, and an annotation of the pod leads the server to it,
+which connects to no hollow pod otherwise.
 For a network of our own alone (clusters.enter_own_network).
 """
 
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from protocols.hollow_nodes import WEBHOOK
 from tests.e2e.kubectl import Api
 from tests.e2e.running import ending, spawn
 
@@ -28,6 +30,8 @@ ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 IN_A_POD = (
     f'mount -t tmpfs tmpfs /run && mkdir -p {ACCOUNT} && cp "$1"/token "$1"/ca.crt {ACCOUNT} && shift && exec "$@"'
 )
+PORT = "--port="
+MERGE = "application/merge-patch+json"
 COMMANDS = ("webhook", "crd-conversion-webhook")
 GLANCE = 0.3  # seconds between two looks at the pods
 
@@ -41,6 +45,11 @@ class Wanted(NamedTuple):
     address: str
     arguments: tuple[str, ...]
     secrets: tuple[tuple[str, str], ...]
+
+    @property
+    def port(self) -> int:
+        """Of the arguments; agnhost's own default without one."""
+        return next((int(one.removeprefix(PORT)) for one in self.arguments if one.startswith(PORT)), 443)
 
 
 def wanted_by(pod: Object) -> Wanted | None:
@@ -82,6 +91,9 @@ def _run(api: Api, program: Path, directory: Path, over: threading.Event) -> Non
                     _write_account(api, place)
                     command = [str(program), *_with_keys(api, wanted, place)]
                     running[uid] = _started(wanted.address, command, api, place)
+                    path = f"/api/v1/namespaces/{wanted.namespace}/pods/{pod['metadata']['name']}"
+                    annotations = {WEBHOOK: f"{wanted.address}:{wanted.port}"}
+                    api.request("PATCH", path, {"metadata": {"annotations": annotations}}, type=MERGE)
         except OSError:
             continue  # the server is starting, or has ended
         for uid in running.keys() - pods.keys():

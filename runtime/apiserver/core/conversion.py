@@ -53,13 +53,21 @@ def converter_of(definition: Object, cluster: Cluster, asking: Asking) -> Conver
             if one["apiVersion"] not in known:
                 text = f"request to convert CR from an invalid group/version: {one['apiVersion']}"
                 raise status_errors.unexplained(text)
-        if webhook is None:
+        if webhook is None or _admits(cluster, webhook):
             converted = iter([{**one, "apiVersion": api_version} for one in others])
         else:
             converted = iter(_by_webhook(cluster, asking, webhook, others, api_version))
         return [one if one["apiVersion"] == api_version else next(converted) for one in objects]
 
     return convert
+
+
+def _admits(cluster: Cluster, webhook: Mapping[str, Any]) -> bool:
+    """Report whether objects are converted as with strategy None, in place of hollow pods."""
+    try:
+        return address(cluster, webhook.get("clientConfig") or {}).admits
+    except NoAddressError:
+        return False
 
 
 def _by_webhook(

@@ -1,5 +1,8 @@
 """Where a webhook is called: by its URL, or by a ready endpoint of its Service.
 
+A hollow pod is not an endpoint: nothing runs in it, and its address, if it leads anywhere, leads to a stranger. An
+annotation of the Service, else of the pod, else of the node answers in its place: ADMIT, or the address of a program.
+
 Source: apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go, ResolveEndpoint (v1.36). Differs: the first ready
 endpoint is taken, in the place of any. Upstream goes by the cluster IP unless --enable-aggregator-routing is given;
 here none of these leads anywhere.
@@ -7,23 +10,33 @@ here none of these leads anywhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from protocols.objects import Object, decode_object, labels_of
+from protocols.hollow_nodes import WEBHOOK, is_hollow, is_hollow_address
+from protocols.objects import Object, annotations_of, decode_object, labels_of, namespace_of
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.storage.state import to_read
 
+ADMIT = "admit"  # value of the annotation WEBHOOK
+_ALLOCATED = "ipaddresses.networking.k8s.io"
+_HOST = re.compile("[0-9A-Za-z.:_-]+")
 SLICES, SERVICE_NAME = "endpointslices.discovery.k8s.io", "kubernetes.io/service-name"
 _REACHED = ("ClusterIP", "LoadBalancer", "NodePort")
 
 
 class Address(NamedTuple):
-    """url: without a query. at: (host, port) to connect to; None: the URL's."""
+    """url: without a query. at: (host, port) to connect to; None: the URL's. admits: the webhook is not called, and
+    admits or converts everything.
+    """
 
     url: str
     at: tuple[str, int] | None = None
+    admits: bool = False
 
 
 class NoAddressError(Exception):
@@ -41,33 +54,107 @@ def address(cluster: Cluster, client: Mapping[str, Any]) -> Address:
         parts = urlsplit(client.get("url") or "")
         if not parts.netloc:
             raise NoAddressError("webhook configuration must have either service or URL")
-        return Address(f"{parts.scheme}://{parts.netloc}{parts.path or '/'}")
+        url = f"{parts.scheme}://{parts.netloc}{parts.path or '/'}"
+        problem = _leads_nowhere(cluster, parts.hostname or "")
+        if problem:
+            raise NoAddressError(problem, url)
+        return Address(url)
     namespace, name, port = service.get("namespace") or "", service.get("name") or "", service.get("port") or 443
     path = service.get("path") or "/"
     url = f"https://{name}.{namespace}.svc:{port}{path if path.startswith('/') else f'/{path}'}"
     try:
-        return Address(url, _endpoint(cluster, namespace, name, port))
+        found = _endpoint(cluster, namespace, name, port)
+        return Address(url, admits=True) if found is None else Address(url, found)
     except NoAddressError as err:
         raise NoAddressError(str(err), url) from None
 
 
-def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[str, int]:
-    """Raises NoAddressError."""
+def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[str, int] | None:
+    """Return (host, port) to connect to, None if the webhook admits everything. Raises NoAddressError."""
     record = cluster.state.get("services", f"{namespace}/{name}")
     if record is None:
         raise NoAddressError(f"service {quoted(name)} not found")
-    spec = decode_object(record.raw).get("spec") or {}
+    service = decode_object(record.raw)
+    spec = service.get("spec") or {}
     if spec.get("type") not in _REACHED:
         raise NoAddressError(f"unsupported service type {quoted(spec.get('type') or '')}")
     ports = {one.get("port"): one.get("name") or "" for one in spec.get("ports") or ()}
     if port not in ports:
         raise NoAddressError(f"no service port {port} found for service {quoted(name)}")
-    for one in _slices(cluster, namespace, name):
-        number = next((each.get("port") for each in one.get("ports") or () if each.get("name") == ports[port]), None)
-        for endpoint in one.get("endpoints") or () if number else ():
+    hollow: tuple[Object, int] | None = None
+    for endpoint, number in _ready_endpoints(cluster, namespace, name, ports[port]):
+        if not _is_hollow(cluster, endpoint):
+            return str(endpoint["addresses"][0]), number
+        hollow = hollow or (endpoint, number)
+    stand_in = _stand_in(cluster, service, None if hollow is None else hollow[0])
+    if stand_in:
+        return None if stand_in == ADMIT else _parsed(stand_in)
+    if hollow is None:
+        raise NoAddressError(f"no endpoints available for service {quoted(name)}")
+    raise NoAddressError(
+        f"the pods of service {quoted(f'{namespace}/{name}')} are hollow, nothing in them answers "
+        f"(to admit everything, annotate the service with {WEBHOOK}={ADMIT})"
+    )
+
+
+def _ready_endpoints(cluster: Cluster, namespace: str, service: str, port: str) -> Iterator[tuple[Object, int]]:
+    """Yield endpoints with the number of the port of this name."""
+    for found in _slices(cluster, namespace, service):
+        number = next((each.get("port") for each in found.get("ports") or () if each.get("name") == port), None)
+        for endpoint in found.get("endpoints") or () if number else ():
             if (endpoint.get("conditions") or {}).get("ready", True):
-                return str(endpoint["addresses"][0]), int(number or 0)
-    raise NoAddressError(f"no endpoints available for service {quoted(name)}")
+                yield endpoint, int(number or 0)
+
+
+def _is_hollow(cluster: Cluster, endpoint: Object) -> bool:
+    """A pod whose node is gone runs no more than a hollow one."""
+    node = endpoint.get("nodeName")
+    if not node:
+        return is_hollow_address(endpoint["addresses"][0])
+    record = cluster.state.get("nodes", node)
+    return record is None or is_hollow(to_read(record.raw))
+
+
+def _stand_in(cluster: Cluster, service: Object, endpoint: Object | None) -> str:
+    """Return the value of the annotation WEBHOOK; "" without one. endpoint: a hollow one, if there is one."""
+    places = [service]
+    if endpoint is not None:
+        pod = (endpoint.get("targetRef") or {}).get("name") or ""
+        keys = (("pods", f"{namespace_of(service)}/{pod}"), ("nodes", endpoint.get("nodeName") or ""))
+        records = (cluster.state.get(storage, key) for storage, key in keys)
+        places += [to_read(record.raw) for record in records if record is not None]
+    return next((value for place in places if (value := annotations_of(place).get(WEBHOOK))), "")
+
+
+def _parsed(stand_in: str) -> tuple[str, int]:
+    """Raises NoAddressError."""
+    host, _, port = stand_in.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not _HOST.fullmatch(host) or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise NoAddressError(f'annotation {WEBHOOK} is "{ADMIT}" or HOST:PORT, but got {quoted(stand_in)}')
+    return host, int(port)
+
+
+def _leads_nowhere(cluster: Cluster, host: str) -> str:
+    """Return why a host that is an IP address is not to be connected to; "" for every other."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return ""
+    if address.is_loopback:
+        return ""
+    if cluster.state.get(_ALLOCATED, str(address)) is not None:
+        return f"{address} is the cluster IP of a service and leads nowhere, name the service instead"
+    if is_hollow_address(host) or any(address in ip_network(cidr) for cidr in _hollow_ranges(cluster)):
+        return f"{address} is an address of hollow nodes and pods, nothing there answers"
+    return ""
+
+
+def _hollow_ranges(cluster: Cluster) -> Iterator[str]:
+    for record in cluster.state.collection("nodes").records.values():
+        node = to_read(record.raw)
+        if is_hollow(node):
+            yield from (node.get("spec") or {}).get("podCIDRs") or ()
 
 
 def _slices(cluster: Cluster, namespace: str, service: str) -> Iterator[Object]:

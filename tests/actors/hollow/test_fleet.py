@@ -66,4 +66,4 @@ def test_there_may_be_none() -> None:
 
 
 def test_a_node_for_few_pods_has_as_many_addresses_as_any() -> None:
-    assert make_fleet(nodes=1, zones=1, pods=1)["hollow-node-0"].pod_range == "100.64.0.0/24"
+    assert make_fleet(nodes=1, zones=1, pods=1)["hollow-node-0"].pod_range == "240.0.0.0/24"

@@ -216,7 +216,7 @@ def test_pods_of_a_node_have_addresses_of_their_own() -> None:
     world = World(*(bound(name) for name in "abc"), bound("d", to="hollow-node-1"))
     for name in "abcd":
         world.drive(f"default/{name}")
-    assert addresses(world, *"abcd") == ["100.64.0.2", "100.64.0.3", "100.64.0.4", "100.64.1.2"]
+    assert addresses(world, *"abcd") == ["240.0.0.2", "240.0.0.3", "240.0.0.4", "240.0.1.2"]
 
 
 def test_a_node_with_a_pod_cidr_uses_that() -> None:
@@ -238,7 +238,7 @@ def test_a_new_kubelet_does_not_hand_out_what_pods_have() -> None:
     world.kubelet = HollowKubelet(tables=world.bench.tables, clock=world.bench.clock, fleet=FLEET)
     for name in "bca":
         world.drive(f"default/{name}")
-    assert addresses(world, *"abc") == ["100.64.0.2", "100.64.0.3", "100.64.0.4"]
+    assert addresses(world, *"abc") == ["240.0.0.2", "240.0.0.3", "240.0.0.4"]
 
 
 def test_a_write_that_failed_is_repeated_with_the_same_address() -> None:
@@ -246,7 +246,7 @@ def test_a_write_that_failed_is_repeated_with_the_same_address() -> None:
     world.drive(answer=lambda _: Unknown("timeout"), raises=CommandFailed)
     world.drive("default/other")
     world.drive()
-    assert addresses(world, "web", "other") == ["100.64.0.2", "100.64.0.3"]
+    assert addresses(world, "web", "other") == ["240.0.0.2", "240.0.0.3"]
 
 
 def test_the_address_of_a_pod_that_is_over_or_gone_is_free_again() -> None:
@@ -268,10 +268,10 @@ def test_the_address_of_a_pod_that_is_over_or_gone_is_free_again() -> None:
 
 
 def test_a_new_kubelet_does_not_keep_the_addresses_of_pods_that_are_over() -> None:
-    over = {**bound("a"), "status": {"phase": "Failed", "podIPs": [{"ip": "100.64.0.2"}]}}
+    over = {**bound("a"), "status": {"phase": "Failed", "podIPs": [{"ip": "240.0.0.2"}]}}
     world = World(over, bound())
     world.drive()
-    assert addresses(world, "web") == ["100.64.0.2"]
+    assert addresses(world, "web") == ["240.0.0.2"]
 
 
 def test_a_pod_that_only_finalizers_hold_has_given_its_address_back() -> None:

@@ -12,7 +12,7 @@ from protocols.times import format_time
 from tests.actors.hollow.objects import bound
 
 T = 1_800_000_000.0
-HOST, POD = ["198.18.0.1"], ["100.64.0.2"]
+HOST, POD = ["198.18.0.1"], ["240.0.0.2"]
 
 
 def plan(pod: Object, *, now: float = T, memories: Memories = NO_MEMORIES) -> PodPlan:
@@ -42,7 +42,7 @@ def test_a_pod_without_delays_is_running_and_ready_in_one_step() -> None:
     assert conditions(status) == ALL_WELL
     assert status["startTime"] == format_time(T)
     assert (status["hostIP"], status["hostIPs"]) == ("198.18.0.1", [{"ip": "198.18.0.1"}])
-    assert (status["podIP"], status["podIPs"]) == ("100.64.0.2", [{"ip": "100.64.0.2"}])
+    assert (status["podIP"], status["podIPs"]) == ("240.0.0.2", [{"ip": "240.0.0.2"}])
     assert [one["name"] for one in status["containerStatuses"]] == ["web"]
     assert due is None
 

@@ -117,7 +117,7 @@ def test_a_pod_is_scheduled_runs_and_goes(hollow: SimulatedCluster) -> None:
     pod = hollow.get(PODS, "default/web")
     assert pod["status"]["phase"] == "Running"
     assert all(is_true(pod["status"]["conditions"], type) for type in ("PodScheduled", "Initialized", "Ready"))
-    assert pod["status"]["podIP"].startswith("100.64.")
+    assert pod["status"]["podIP"].startswith("240.0.")
     node = pod["spec"]["nodeName"]
     assert events(hollow) == [("default-scheduler", "Scheduled", f"Successfully assigned default/web to {node}")]
     hollow.delete(PODS, "default/web")

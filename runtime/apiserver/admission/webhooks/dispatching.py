@@ -88,11 +88,12 @@ class _Mutation:
         changed = False
         try:
             found = _asked(cluster, asked, called)
-            answer = found if isinstance(found, Answer) else cluster.outside((found.post,))[0]
-            said = verdict(webhook.name, "" if isinstance(found, Answer) else found.uid, answer, mutating=True)
-            _note(asked, webhook, said)
-            if said.patch:
-                asked, changed = self._patched(called, asked, said.patch)
+            if found is not None:
+                answer = found if isinstance(found, Answer) else cluster.outside((found.post,))[0]
+                said = verdict(webhook.name, "" if isinstance(found, Answer) else found.uid, answer, mutating=True)
+                _note(asked, webhook, said)
+                if said.patch:
+                    asked, changed = self._patched(called, asked, said.patch)
         except CallingError as err:
             _fail(err, asked, webhook, f"failed-open.{_MUTATION}{place}")
         named = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": changed}
@@ -132,7 +133,7 @@ def have_judged(cluster: Cluster, asked: Attributes) -> None:
     if is_exempt(asked):
         return
     called = [one for hook in webhooks(cluster, VALIDATING) if (one := _invocation(cluster, hook, asked)) is not None]
-    prepared: list[_Asked | Answer | Exception] = []
+    prepared: list[_Asked | Answer | Exception | None] = []
     for one in called:
         try:
             prepared.append(_asked(cluster, asked, one))
@@ -140,6 +141,8 @@ def have_judged(cluster: Cluster, asked: Attributes) -> None:
             prepared.append(err)
     answers = iter(cluster.outside([one.post for one in prepared if isinstance(one, _Asked)]))
     for index, (one, found) in enumerate(zip(called, prepared, strict=True)):
+        if found is None:
+            continue
         answer = next(answers) if isinstance(found, _Asked) else found
         try:
             if isinstance(answer, Exception):
@@ -167,8 +170,11 @@ def _invocation(cluster: Cluster, webhook: Webhook, asked: Attributes) -> Invoca
     return called
 
 
-def _asked(cluster: Cluster, asked: Attributes, called: Invocation) -> _Asked | Answer:
-    """The question; or an answer, where nobody is there to be asked. Raises CallingError, StatusError."""
+def _asked(cluster: Cluster, asked: Attributes, called: Invocation) -> _Asked | Answer | None:
+    """Return the question; an answer, if there is no address; None if the webhook admits everything without a call.
+
+    Raises CallingError, StatusError.
+    """
     webhook = called.webhook
     if asked.call.dry_run or asked.options.get("dryRun") == ["All"]:
         if not webhook.side_effects:
@@ -187,6 +193,8 @@ def _asked(cluster: Cluster, asked: Attributes, called: Invocation) -> _Asked | 
         if not err.url:
             raise CallingError(f"could not get REST client: failed calling webhook {quoted('')}: {err}") from err
         return Answer(error=f"Post {quoted(err.url + timeout)}: {err}")
+    if found.admits:
+        return None
     authority = base64.b64decode(webhook.client.get("caBundle") or "")
     body = review(asked, called, uid, obj, old)
     return _Asked(Post(found.url + timeout, body, found.at, authority, webhook.seconds), uid)

@@ -1,0 +1,34 @@
+"""Hollow nodes: how their objects are recognized, and the addresses that they and their pods have.
+
+A pod of a hollow node runs in appearance only, so its address leads nowhere: no connection is ever opened to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network, ip_address
+from typing import Any
+
+RUNTIME = "hollow://"  # begins the version of their container runtime
+# Annotation of a Service, a pod or a node: what answers for webhooks whose pods are hollow.
+WEBHOOK = "hollow.kcm.dev/webhook"
+# Benchmarks (RFC 2544). Nodes only: some VPN and proxy clients answer for addresses of this range on their machine.
+NODE_RANGE = IPv4Network("198.18.0.0/15")
+# For the pods of nodes without a podCIDR: reserved (RFC 1112, class E). The only IPv4 range that routers do not forward
+# by definition, where 100.64.0.0/10 is in use by carriers and VPNs.
+POD_RANGE = IPv4Network("240.0.0.0/8")
+
+
+def is_hollow(node: Mapping[str, Any]) -> bool:
+    """Report whether a hollow kubelet has written the status of a Node."""
+    runtime: str = ((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion") or ""
+    return runtime.startswith(RUNTIME)
+
+
+def is_hollow_address(text: str) -> bool:
+    """Report whether hollow nodes, or hollow pods without a podCIDR, have such an address."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    return address in NODE_RANGE or address in POD_RANGE
