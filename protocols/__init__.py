@@ -7,14 +7,15 @@ models.py                    classes that objects are read as, and written from
 merge_patches.py             merge patches, applied to objects
 errors.py                    several errors as one text
 names.py, patterns.py        what names and labels may be; regular expressions as Go has them
-selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py,
+selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, tolerations.py,
 addresses.py                 values inside of objects
 shapes.py                    whether the fields of an object are of the types that they are to be
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
 pods.py, nodes.py, services.py, budgets.py, mounted_secrets.py
                              what is asked of pods, nodes, Services and PodDisruptionBudgets
 volumes.py, node_affinity.py what is asked of volumes and claims, and of the nodes that a pod may run on
-go_dump.py                   pod templates as Go dumps them, by the facts in go_structs.py; upstream hashes that
+hashing.py, go_dump.py, fnv.py
+                             upstream's hash of a pod template, of a dump by the facts in go_structs.py
 pod_resources.py, quality_of_service.py
                              what a pod as a whole requests, and what class that makes it
 admission_plugins.py         the names of the API server's admission plugins

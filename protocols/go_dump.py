@@ -1,7 +1,8 @@
-"""Pod templates as Go dumps them, byte by byte: what upstream's hash of a template is taken from.
+"""Pod templates as Go dumps them, byte by byte: the input of upstream's template hash.
 
-A dump has every field of every struct, set or not, with its type: so it depends on the release that go_structs.py is
-of, as upstream's hash does on that of kube-controller-manager.
+A dump contains every field of every struct, set or not, with its type. So it depends on the release that go_structs.py
+was made from, as upstream's hash depends on the release of kube-controller-manager. metadata.creationTimestamp of a
+template is dumped as unset: if a user sets it, upstream's hash depends on the time zone of the machine it runs on.
 
 Source: k8s.io/utils/dump (ForHash), github.com/davecgh/go-spew/spew/format.go; apimachinery
 pkg/api/resource/quantity.go (ParseQuantity), for what a quantity keeps of the text that it was read from.
@@ -10,15 +11,15 @@ pkg/api/resource/quantity.go (ParseQuantity), for what a quantity keeps of the t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+from protocols.fnv import FixedText
 from protocols.go_structs import STRUCTS
 
 POD_TEMPLATE = "v1.PodTemplateSpec"
 _RESOURCES = "v1.ResourceList"
-_MAP = re.compile(r"map\[([^]]*)\](.*)")
 _NIL = "<nil>"
 _ZERO_TIME = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
 
@@ -30,7 +31,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class StructField(NamedTuple):
-    """key: its name in JSON; "" for one whose fields stand among those of the struct."""
+    """Field of a Go struct. key: its name in JSON; "" for an embedded struct, whose fields count as the outer one's."""
 
     name: str
     key: str
@@ -38,25 +39,105 @@ class StructField(NamedTuple):
 
 
 def dump(value: Any, type: str = POD_TEMPLATE) -> str:
-    """The decoded JSON of a value of this type. What is not of its type counts as missing."""
-    return f"({type}){_plain(value, type)}"
+    """Return the dump of a decoded JSON value. A value that is not of its type counts as missing."""
+    return "".join(part if isinstance(part, str) else part.text for part in dump_parts(value, type))
 
 
-def _typed(value: Any, type: str) -> str:
-    """A field: with its type before it."""
+def dump_parts(value: Any, type: str = POD_TEMPLATE) -> list[str | FixedText]:
+    """Return the dump in parts: what the type determines as FixedText, values of users as strings."""
+    parts: list[str | FixedText] = [f"({type})"]
+    _append(parts, value, type)
+    return parts
+
+
+def _append(parts: list[str | FixedText], value: Any, type: str) -> None:
+    """Append the dump of a value without its type."""
+    if type in structs():
+        _append_struct(parts, value if isinstance(value, dict) else {}, type)
+    elif type.startswith("[]"):
+        _append_list(parts, value, type[2:])
+    elif type == _RESOURCES:
+        _append_map(parts, value, "resource.Quantity")
+    elif type.startswith("map["):
+        _append_map(parts, value, type[type.index("]") + 1 :])
+    else:
+        parts.append(_scalar(value, type))
+
+
+def _append_list(parts: list[str | FixedText], value: Any, of: str) -> None:
+    if not isinstance(value, list) or not value:
+        parts.append(_NIL)
+        return
+    separator = "["
+    for item in value:
+        parts.append(separator)
+        _append(parts, item, of)
+        separator = " "
+    parts.append("]")
+
+
+def _append_map(parts: list[str | FixedText], value: Any, of: str) -> None:
+    if not isinstance(value, dict) or not value:
+        parts.append(_NIL)
+        return
+    separator = "map["
+    for key, item in sorted(value.items(), key=lambda entry: entry[0].encode("utf-8", "surrogatepass")):
+        parts.append(f"{separator}{key}:")
+        _append(parts, item, of)
+        separator = " "
+    parts.append("]")
+
+
+def _append_struct(parts: list[str | FixedText], value: Mapping[str, Any], type: str) -> None:
+    inlined = _inlined_keys(type)
+    set_keys = frozenset(key for key in _keys(type) if value.get(key) is not None)
+    if inlined and any(value.get(key) is not None for key in inlined):
+        set_keys |= {""}
+    for text, field in _layout(type, set_keys):
+        parts.append(text)
+        if field is not None:
+            _append(parts, value[field.key] if field.key else value, field.type.removeprefix("*"))
+
+
+@lru_cache(maxsize=256)  # templates that are alike set the same fields
+def _layout(type: str, set_keys: frozenset[str]) -> Sequence[tuple[FixedText, StructField | None]]:
+    """Return the text before each field that is set, with that field; the text after the last one with None."""
+    layout: list[tuple[FixedText, StructField | None]] = []
+    text, separator = "{", ""
+    for field in structs()[type]:
+        text += f"{separator}{field.name}:({field.type})"
+        separator = " "
+        if field.key in set_keys:
+            layout.append((FixedText(text), field))
+            text = ""
+        else:
+            text += _missing(field.type)
+    layout.append((FixedText(text + "}"), None))
+    return layout
+
+
+@cache
+def _missing(type: str) -> str:
+    """Return the dump of a field that is not set, without its type."""
     if type.startswith("*"):
-        return f"({type}){_NIL if value is None else _plain(value, type[1:])}"
-    return dump(value, type)
+        return _NIL
+    parts: list[str | FixedText] = []
+    _append(parts, None, type)
+    return "".join(part if isinstance(part, str) else part.text for part in parts)
 
 
-def _plain(value: Any, type: str) -> str:
-    if type.startswith("[]"):
-        items = value if isinstance(value, list) else []
-        return f"[{' '.join(_plain(item, type[2:]) for item in items)}]" if items else _NIL
-    if type == _RESOURCES:
-        return _map(value, "resource.Quantity")
-    if mapped := _MAP.fullmatch(type):
-        return _map(value, mapped[2])
+@cache
+def _keys(type: str) -> Sequence[str]:
+    return [field.key for field in structs()[type] if field.key]
+
+
+@cache
+def _inlined_keys(type: str) -> Sequence[str]:
+    """Return the keys of the structs that are embedded in this one, in JSON among its own."""
+    return [key for field in structs()[type] if not field.key for key in _keys(field.type)]
+
+
+def _scalar(value: Any, type: str) -> str:
     match type:
         case "bool":
             return "true" if value else "false"
@@ -67,20 +148,8 @@ def _plain(value: Any, type: str) -> str:
         case "intstr.IntOrString":
             return _int_or_string(value)
         case "v1.Time":
-            return _ZERO_TIME  # a template was never created
-    fields = structs().get(type)
-    if fields is None:
-        return value if isinstance(value, str) else ""
-    given: Mapping[str, Any] = value if isinstance(value, dict) else {}
-    parts = (f"{one.name}:{_typed(given.get(one.key) if one.key else given, one.type)}" for one in fields)
-    return f"{{{' '.join(parts)}}}"
-
-
-def _map(value: Any, of: str) -> str:
-    if not isinstance(value, dict) or not value:
-        return _NIL
-    ordered = sorted(value.items(), key=lambda item: item[0].encode())
-    return f"map[{' '.join(f'{key}:{_plain(item, of)}' for key, item in ordered)}]"
+            return _ZERO_TIME  # see the module's docstring
+    return value if isinstance(value, str) else ""
 
 
 def _int_or_string(value: Any) -> str:
@@ -90,7 +159,7 @@ def _int_or_string(value: Any) -> str:
 
 
 def _quantity(value: Any) -> str:
-    """Of the canonical form in which the API server writes it."""
+    """Return the dump of a quantity in the canonical form that the API server writes."""
     text = "" if value is None else str(value)
     number, scale, form, kept = _parsed(text)
     amount = f"i:(resource.int64Amount){{value:(int64){number} scale:(resource.Scale){scale}}}"
@@ -99,9 +168,9 @@ def _quantity(value: Any) -> str:
 
 
 def _parsed(text: str) -> tuple[int, int, str, str]:
-    """The number, its power of ten, the format, and the text where Go keeps it.
+    """Return the number, its power of ten, the format, and the text if Go keeps it.
 
-    A number that needs more than an int64 is dumped as if it did not: no pod asks for so much.
+    A number beyond int64 is dumped like a smaller one: no pod requests that much.
     """
     if not text:
         return 0, 0, "", ""
@@ -126,7 +195,7 @@ def _parsed(text: str) -> tuple[int, int, str, str]:
 
 @cache
 def structs() -> Mapping[str, tuple[StructField, ...]]:
-    """Go's structs, each with its fields in Go's order."""
+    """Return Go's structs, each with its fields in Go's order."""
     lines = STRUCTS.strip().replace("\n  ", " ").splitlines()
     return {type: tuple(map(_field, words)) for type, *words in (line.split() for line in lines)}
 

@@ -1,60 +1,59 @@
 """The hashes that name ReplicaSets and ControllerRevisions after their pod templates.
 
-Upstream hashes a dump of Go values. So do we for a DaemonSet's revisions (protocols/go_dump.py), which then bear the
-names that upstream 1.36 gives them. No hash is more than a name: what exists is found by comparing templates
-(protocols/semantic.py).
+They are the hashes of kube-controller-manager 1.36, so that the names are the same whoever creates the object. No
+decision rests on a hash: existing objects are found by comparing templates (protocols/semantic.py), so that those that
+another release named otherwise are kept.
+
+Source: kubernetes v1.36 pkg/controller/controller_utils.go, ComputeHash; pkg/util/hash/hash.go, DeepHashObject.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
-from protocols.go_dump import dump
+from protocols.fnv import FixedText, fnv1a_32
+from protocols.go_dump import dump_parts
 
 POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
 
 # Without vowels, so that it spells no words; without 0, 1 and 3, which look like letters.
 SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
+_LONGEST_CACHED = 16 << 10  # bytes of a template, so that the cache holds 4 MiB at most
+
 
 def template_hash(template: Mapping[str, Any], collision_count: int | None) -> str:
-    """Up to 10 characters; equal templates give the same hash in any order of keys and in every version of kcm.
+    """Return upstream's hash of a pod template, of up to 10 characters.
 
-    collision_count: the Deployment's status.collisionCount; each value gives another hash, as does None (no collision).
+    template: as the API server returns it, with defaults and quantities in canonical form.
+    collision_count: status.collisionCount of the owner. Each value returns another hash, and so does None.
     """
-    data = orjson.dumps(template, option=orjson.OPT_SORT_KEYS)
+    encoded = orjson.dumps(template, option=orjson.OPT_SORT_KEYS)
+    value = _cached(encoded) if len(encoded) <= _LONGEST_CACHED else _dump_hash(template)
     if collision_count is not None:
-        data += (collision_count & 0xFFFFFFFF).to_bytes(8, "little")
-    return safe_encode(str(fnv1a_32(data)))
+        value = fnv1a_32((collision_count & 0xFFFFFFFF).to_bytes(8, "little"), value)
+    return safe_encode(str(value))
 
 
-def upstream_template_hash(template: Mapping[str, Any], collision_count: int | None) -> str:
-    """The hash of upstream's ComputeHash in 1.36, for the template as the API server has it."""
-    data = dump(template).encode("utf-8", "surrogatepass")
-    if collision_count is not None:
-        data += (collision_count & 0xFFFFFFFF).to_bytes(8, "little")
-    return safe_encode(str(fnv1a_32(data)))
+@lru_cache(maxsize=256)  # a creation that is refused, or waits, is computed at each sync
+def _cached(encoded: bytes) -> int:
+    return _dump_hash(orjson.loads(encoded))
+
+
+def _dump_hash(template: Mapping[str, Any]) -> int:
+    value = fnv1a_32(b"")
+    for part in dump_parts(template):
+        if isinstance(part, FixedText):
+            value = part.fnv1a_32(value)
+        else:
+            value = fnv1a_32(part.encode("utf-8", "surrogatepass"), value)
+    return value
 
 
 def safe_encode(text: str) -> str:
     """Map each character into SAFE_ALPHABET. Source: apimachinery rand.SafeEncodeString."""
     return "".join(SAFE_ALPHABET[ord(character) % len(SAFE_ALPHABET)] for character in text)
-
-
-def fnv1a_32(data: bytes) -> int:
-    """The FNV-1a hash of 32 bits: http://www.isthe.com/chongo/tech/comp/fnv/."""
-    value = 0x811C9DC5
-    for byte in data:
-        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return value
-
-
-def fnv1_32(data: bytes) -> int:
-    """The FNV-1 hash of 32 bits, which multiplies before it takes a byte in."""
-    value = 0x811C9DC5
-    for byte in data:
-        value = (value * 0x01000193 & 0xFFFFFFFF) ^ byte
-    return value

@@ -1,4 +1,7 @@
-"""What two managers left behind, made comparable: names, uids, hashes, times and versions are replaced by words."""
+"""What two managers left behind, made comparable: drawn names, uids, times and versions are replaced by words.
+
+Names of ReplicaSets are compared as they are, but for templates that contain the time of a restart.
+"""
 
 from __future__ import annotations
 
@@ -126,10 +129,11 @@ def _hash_of(replica_set: Object) -> str:
 
 
 def _hash_word(replica_set: Object) -> str:
-    """Each template of a scenario has an image of its own, but for a restarted one."""
+    """Return image and hash; for a template that contains the time of a restart, as only its hash varies, the image."""
     template = replica_set["spec"]["template"]
     restarted = "kubectl.kubernetes.io/restartedAt" in template["metadata"].get("annotations", {})
-    return f"<{template['spec']['containers'][0]['image']}{' restarted' if restarted else ''}>"
+    image = template["spec"]["containers"][0]["image"]
+    return f"<{image} restarted>" if restarted else f"<{image} {_hash_of(replica_set)}>"
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""DaemonSets whose templates say a bit of everything: what upstream's hash is compared by."""
+"""DaemonSets and Deployments whose templates use many kinds of fields, to compare upstream's hash by."""
 
 from __future__ import annotations
 
@@ -88,14 +88,15 @@ TEMPLATES: dict[str, Object] = {
 }
 
 
-def hashed(name: str) -> Object:
+def hashed(name: str, kind: str = "DaemonSet") -> Object:
+    """Return a DaemonSet or Deployment with the template of this name."""
     more: Any = TEMPLATES[name]
     labels = {"app": name}
     spec = {"containers": [{"name": "c", "image": "i"}], **more}
     template = {"metadata": {"labels": labels, "annotations": {"z": "1", "Z": "2", "a": ""}}, "spec": spec}
     return {
         "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
+        "kind": kind,
         "metadata": {"name": name},
         "spec": {"selector": {"matchLabels": labels}, "template": template},
     }

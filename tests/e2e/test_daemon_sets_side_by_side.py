@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from protocols.hashing import upstream_template_hash
+from protocols.hashing import template_hash
 from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.daemon_sets import REVISIONS, SETS, daemon_set, pods_of
@@ -188,7 +188,7 @@ def test_revisions_bear_the_same_names(real: RealServer) -> None:
         kubectl.apply(*map(hashed, TEMPLATES))
         until(lambda: len(kubectl.items(REVISIONS)) == len(TEMPLATES), "all are recorded", why=kubectl.state)
     names = {one["metadata"]["labels"]["app"]: name_of(one) for one in kubectl.items(REVISIONS)}
-    ours = {name_of(one): upstream_template_hash(one["spec"]["template"], None) for one in kubectl.items(SETS)}
+    ours = {name_of(one): template_hash(one["spec"]["template"], None) for one in kubectl.items(SETS)}
     assert names == {name: f"{name}-{hash}" for name, hash in ours.items()}
 
 

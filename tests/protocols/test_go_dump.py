@@ -10,18 +10,18 @@ import pytest
 
 from protocols.go_dump import POD_TEMPLATE, dump
 from protocols.go_structs import STRUCTS
-from protocols.hashing import upstream_template_hash
+from protocols.hashing import template_hash
 
 RECORDED = orjson.loads(Path(__file__).with_name("hashed_templates.json").read_bytes())
 
 
 @pytest.mark.parametrize("hash", RECORDED)
 def test_the_hash_is_upstreams(hash: str) -> None:
-    assert upstream_template_hash(RECORDED[hash], None) == hash
+    assert template_hash(RECORDED[hash], None) == hash
 
 
 def test_each_count_of_collisions_gives_another() -> None:
-    assert len({upstream_template_hash({}, count) for count in (None, 0, 1)}) == 3
+    assert len({template_hash({}, count) for count in (None, 0, 1)}) == 3
 
 
 @pytest.mark.parametrize(

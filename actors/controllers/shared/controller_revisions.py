@@ -17,7 +17,8 @@ from typing import Any
 import orjson
 
 from actors.reconciliation import own
-from protocols.hashing import fnv1_32, safe_encode
+from protocols.fnv import fnv1_32
+from protocols.hashing import safe_encode
 from protocols.messages.commands import Create, Update
 from protocols.objects import Object, decode_object, encode_object, key_of, labels_of, metadata, name_of, namespace_of
 from protocols.resources import CONTROLLER_REVISIONS, Resource

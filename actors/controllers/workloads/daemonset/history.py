@@ -38,7 +38,7 @@ from actors.reconciliation import (
     perform,
     update,
 )
-from protocols.hashing import upstream_template_hash
+from protocols.hashing import template_hash
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound
 from protocols.objects import (
     Object,
@@ -114,7 +114,7 @@ def clean_up(revisions: Sequence[Object]) -> Step[None]:
 
 def _record(daemon_set: Object, spec: DaemonSpec, data: Object, number: int) -> Step[Object]:
     """The revision of the current template, created or found under its name. Source: snapshot."""
-    hash = upstream_template_hash(spec.template, spec.collision_count)
+    hash = template_hash(spec.template, spec.collision_count)
     # The whole name: the DaemonSet controller does not shorten it as the StatefulSet controller does. One of more than
     # 253 characters is refused by the server, and the DaemonSet gets no pods.
     name = f"{name_of(daemon_set)}-{hash}"

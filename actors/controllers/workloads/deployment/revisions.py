@@ -147,9 +147,10 @@ def extended_history(history: str, revision: str, *, at_most: int) -> str:
 
 
 def new_replica_set(deployment: Object, old: Sequence[Object]) -> Object:
-    """The ReplicaSet to create for the Deployment's template.
+    """Return the ReplicaSet to create for the Deployment's template, with the name that upstream gives it.
 
-    Its name is computed, so that creating it twice meets itself. Raises ValueError on an unknown strategy.
+    The name follows from the template, so that a repeated creation finds the first one. Raises ValueError on an unknown
+    strategy.
     """
     pod_template = template(deployment)
     collisions = section(deployment, "status").get("collisionCount")
@@ -179,7 +180,7 @@ def new_replica_set(deployment: Object, old: Sequence[Object]) -> Object:
 
 
 def replica_set_name(deployment_name: str, hash: str) -> str:
-    """`<deployment>-<hash>`, the Deployment's part cut where it would be too long. Source: generateReplicaSetName."""
+    """Return `<deployment>-<hash>`, with a long name of a Deployment truncated. Source: generateReplicaSetName."""
     return f"{deployment_name[: MAX_NAME_LENGTH - 1 - len(hash)]}-{hash}"
 
 

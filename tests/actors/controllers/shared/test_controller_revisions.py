@@ -24,7 +24,7 @@ from actors.controllers.shared.controller_revisions import (
     update_revision,
     with_template_of,
 )
-from protocols.hashing import fnv1_32
+from protocols.fnv import fnv1_32
 from protocols.objects import Object, name_of
 from protocols.resources import STATEFULSETS
 

@@ -10,7 +10,7 @@ import pytest
 from actors.controllers.workloads.daemonset.fields import HASH_LABEL
 from actors.controllers.workloads.daemonset.spec import SPEC
 from actors.simulation import SimulatedCluster
-from protocols.hashing import upstream_template_hash as template_hash
+from protocols.hashing import template_hash
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound, Outcome
 from protocols.objects import Object, decode_object, encode_object, labels_of, name_of

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +23,12 @@ from actors.controllers.workloads.deployment.revisions import (
     split_new_and_old,
     synced_replica_set,
 )
-from protocols.objects import Object, annotations_of, name_of
+from protocols.objects import Object, annotations_of, decode_object, encode_object, name_of
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, template, web_deployment, web_replica_set
 
+RECORDED = orjson.loads(
+    (Path(__file__).parents[4] / "protocols/hashed_templates.json").read_bytes()
+)  # by upstream's hash
 REVISION, HISTORY = "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
 
 
@@ -217,6 +222,24 @@ def test_the_replica_set_that_is_created() -> None:
         },
     }
     assert d["spec"]["template"] == template()
+
+
+@pytest.mark.parametrize("hash", RECORDED)
+def test_new_replica_set_has_upstreams_name_label_and_selector(hash: str) -> None:
+    pod_template = RECORDED[hash]
+    made = new_replica_set(web_deployment(template=pod_template), [])
+    assert name_of(made) == f"web-{hash}"
+    assert made["metadata"]["labels"]["pod-template-hash"] == hash
+    assert made["spec"]["selector"]["matchLabels"]["pod-template-hash"] == hash
+    assert made["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] == hash
+
+
+@pytest.mark.parametrize("hash", RECORDED)
+def test_replica_set_that_another_release_named_otherwise_is_the_new_one(hash: str) -> None:
+    deployment = web_deployment(template=RECORDED[hash])
+    text = encode_object(new_replica_set(deployment, [])).decode()
+    named_otherwise = decode_object(text.replace(hash, "57fbd947fd").encode())
+    assert split_new_and_old(deployment, [named_otherwise]) == (named_otherwise, [])
 
 
 def test_the_name_follows_from_template_and_collisions() -> None:
