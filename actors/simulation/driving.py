@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from actors.engine.controller.own_writes import remember
+from actors.engine.controller.work import add_hint, nonsense
 from actors.reconciliation import Enqueue, Reconciler, RequeueAfter, Running, Tell
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
@@ -272,6 +273,9 @@ def drive_steps(
                 driven.enqueued.append(yielded)
                 reply = None
                 continue
+            if (wrong := nonsense(yielded, running)) is not None:
+                running.throw(wrong)  # there its author sees which yield it is
+                raise wrong
             batch = [yielded] if not isinstance(yielded, Sequence) else list(yielded)
             assert batch, "an empty batch was yielded"
             driven.batches.append(batch)
@@ -285,6 +289,7 @@ def drive_steps(
     except StopIteration as stop:
         driven.result = stop.value
     except Exception as err:
+        add_hint(err, running)
         if raises is None or not isinstance(err, raises):
             raise
         driven.error = err

@@ -133,4 +133,6 @@ def report_pass(err: Exception, *, delay: float, attempt: int, traces: Traces, l
 
 
 def one_line(err: Exception) -> str:
-    return f"{type(err).__name__}: {err}".replace("\n", " ")
+    """With its notes, which tell authors what to do."""
+    notes = "".join(f"; {note}" for note in getattr(err, "__notes__", ()))
+    return f"{type(err).__name__}: {err}{notes}".replace("\n", " ")

@@ -27,7 +27,8 @@ from protocols.messages.recording import Record
 from runtime.system.actor import Context
 from runtime.tables.overlay import Lister, Tables
 
-WAITS = "what waits outside goes by call(function, …)"
+# What to write in place of asyncio's waits and of async clients.
+NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, …)`"
 ALONE = (*COMMANDS, Record, Tell, Enqueue)  # what a reconciliation may yield by itself; commands also in a list
 
 
@@ -140,9 +141,9 @@ class Work:
                             beginning(self._context.name, attempt.task.queue, attempt.task.key)
                         attempt.generator = attempt.task.begin()
                     yielded = attempt.generator.send(answer)
-                    if (nonsense := _nonsense(yielded, attempt.generator)) is not None:
-                        attempt.generator.throw(nonsense)  # there its author sees which yield it is
-                        raise nonsense
+                    if (wrong := nonsense(yielded, attempt.generator)) is not None:
+                        attempt.generator.throw(wrong)  # there its author sees which yield it is
+                        raise wrong
                     addressed = self._addressed(attempt, yielded)
                 except StopIteration as stop:
                     self._finish(attempt, stop.value)
@@ -240,8 +241,7 @@ class Work:
         now = self._clock.monotonic()
         self.failed += not isinstance(err, Retry)
         task, context = attempt.task, self._context
-        if isinstance(err, RuntimeError) and isinstance(attempt.generator, Coroutine):
-            err.add_note(f"No event loop runs in a controller; {WAITS}.")
+        add_hint(err, attempt.generator)
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
         task.fail(err, now)
 
@@ -249,18 +249,28 @@ class Work:
 # What reconcilers get wrong, said so that their authors see it.
 
 
-def _nonsense(yielded: Any, by: Running) -> TypeError | None:
-    """What is wrong with what a reconciliation yielded or awaited, if anything is."""
+def nonsense(yielded: Any, by: Running) -> TypeError | None:
+    """Return the error of a reconciliation that yielded or awaited what no driver can take, None for all else."""
     if isinstance(yielded, ALONE):
         return None
     if isinstance(yielded, Sequence) and all(isinstance(one, COMMANDS) for one in yielded):
         return None
     if not isinstance(by, Generator):
-        return TypeError(
-            f"a reconciliation awaits commands, records and steps; {WAITS}: no event loop drives {yielded!r:.200}"
-        )
+        return TypeError(f"a reconciliation awaits commands, records and steps, not {yielded!r:.200}; {NO_LOOP}")
     hint = "; steps are written `yield from`" if isinstance(yielded, (Generator, Awaitable)) else ""
     return TypeError(f"a reconciliation yields a command, a list of commands or a record, not {yielded!r:.200}{hint}")
+
+
+def add_hint(err: Exception, by: Running | None) -> None:
+    """Add a note that names kcm.call to the error of a coroutine that asked for an event loop: asyncio's and anyio's.
+
+    Only a hint for people depends on the text of the error.
+    """
+    if isinstance(err, RuntimeError) and isinstance(by, Coroutine) and any(word in str(err) for word in _OF_LOOPS):
+        err.add_note(NO_LOOP)
+
+
+_OF_LOOPS = ("event loop", "async library", "async context")  # of asyncio; of sniffio, which httpx uses; of trio
 
 
 def _is_result(result: Any) -> bool:

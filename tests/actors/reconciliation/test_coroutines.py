@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from structlog.testing import LogCapture
 
@@ -262,7 +263,7 @@ class YieldsInAsync(Copier):
 @pytest.mark.parametrize(
     ("reconciler", "said"),
     [
-        (Waits, "what waits outside goes by call(function, …): no event loop drives <Future"),
+        (Waits, "not <Future pending>; no event loop runs in a controller: write `await kcm.call(function, …)`"),
         (YieldsInAsync, "reconcile() of YieldsInAsync is `async def`: it awaits its commands and steps, and yields"),
     ],
 )
@@ -282,17 +283,58 @@ def test_what_is_awaited_in_vain_is_the_keys_failure(
     assert said in error
 
 
-def test_asyncio_in_vain_says_what_to_write(make_cluster: Callable[..., SimulatedCluster], logs: LogCapture) -> None:
-    class Sleeps(Copier):
+async def asleep() -> None:
+    await asyncio.sleep(1.0)
+
+
+async def in_a_session() -> None:
+    async with aiohttp.ClientSession() as session:
+        await session.get("http://127.0.0.1:1/")
+
+
+class AsyncLibraryNotFoundError(RuntimeError):
+    """As sniffio raises it, for httpx and anyio."""
+
+
+async def by_httpx() -> None:
+    raise AsyncLibraryNotFoundError("unknown async library, or not in async context")
+
+
+@pytest.mark.parametrize("waits", [asleep, in_a_session, by_httpx])
+def test_wait_for_an_event_loop_is_answered_with_what_to_write(
+    waits: Callable[[], Any], make_cluster: Callable[..., SimulatedCluster], logs: LogCapture
+) -> None:
+    class Waiting(Copier):
         async def reconcile(self, _key: Key) -> None:
-            await asyncio.sleep(1.0)
+            await waits()
 
     cluster = make_cluster(seed=1)
-    cluster.manager(controllers=[spec(Sleeps)])
+    cluster.manager(controllers=[spec(Waiting)])
     cluster.create(CONFIGMAPS, {"metadata": {"name": "a"}})
     cluster.run_for(2.0)
-    raised = next(entry["exc_info"] for entry in logs.entries if entry.get("exc_info"))
-    assert raised.__notes__ == ["No event loop runs in a controller; what waits outside goes by call(function, …)."]
+    error = next(entry["error"] for entry in logs.entries if entry.get("exc_info"))
+    assert error.endswith("; no event loop runs in a controller: write `await kcm.call(function, …)`")
+    bench = Bench({CONFIGMAPS: [], SECRETS: []})
+    with pytest.raises(RuntimeError) as raised:
+        drive(Waiting(tables=bench.tables), "default/a", bench.accept, tables=bench.tables)
+    assert raised.value.__notes__ == ["no event loop runs in a controller: write `await kcm.call(function, …)`"]
+
+
+def test_error_of_an_author_gets_no_hint() -> None:
+    class Fails(Copier):
+        async def reconcile(self, _key: Key) -> None:
+            raise RuntimeError("the directory is full")
+
+    bench = Bench({CONFIGMAPS: [], SECRETS: []})
+    with pytest.raises(RuntimeError) as raised:
+        drive(Fails(tables=bench.tables), "default/a", bench.accept, tables=bench.tables)
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_future_that_is_awaited_by_hand_is_refused_where_it_is_awaited() -> None:
+    bench = Bench({CONFIGMAPS: [], SECRETS: []})
+    with pytest.raises(TypeError, match="not <Future pending>; no event loop runs in a controller"):
+        drive(Waits(tables=bench.tables), "default/a", bench.accept, tables=bench.tables)
 
 
 class Forgetful:
