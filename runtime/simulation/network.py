@@ -159,26 +159,24 @@ class SimulatedNetwork:
         key, has_name = make_key(found.namespace, name), bool(found.name)
         return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name)
 
-    def serve(self, request: Request) -> tuple[Response | Suspended, Sequence[str]]:
-        """What the server responds, with what its HTTP side adds: discovery documents, and warnings of stray fields."""
+    def serve(self, request: Request) -> Response | Suspended:
+        """What the server responds, with its HTTP side's discovery documents."""
         path = request.path
         if self.aggregated and (answer := self.aggregated.get(_group_of(path))) is not None:
-            return answer(request), ()
+            return answer(request)
         if not _is_discovery(path):
-            begin = partial(self.server.begin, request, user=_user_of(request))
-            return (begin(), ()) if request.method == "GET" else self._checked(request, begin)
+            return self.server.begin(request, user=_user_of(request))
         registry = self.server.registry
         document = aggregated_discovery(registry, path) if "APIGroupDiscoveryList" in request.accept else None
         document = document or discovery(registry, path, address="simulated:443")
-        if document is None:
-            return self.server.handle(request), ()
-        return Response(status=200, body=orjson.dumps(document)), ()
+        return self.server.handle(request) if document is None else Response(status=200, body=orjson.dumps(document))
 
-    def _checked(
-        self, request: Request, begin: Callable[[], Response | Suspended]
-    ) -> tuple[Response | Suspended, Sequence[str]]:
+    def serve_checked(self, request: Request) -> tuple[Response | Suspended, Sequence[str]]:
+        """As serve, with the warnings of the server's HTTP side about fields that the kind does not have."""
+        if request.method == "GET":
+            return self.serve(request), ()
         try:
-            return self._stray_fields.watched(request, JsonBody(request.body), begin)
+            return self._stray_fields.watched(request, JsonBody(request.body), partial(self.serve, request))
         except StatusError as err:
             return err.response(), ()
 
@@ -304,7 +302,7 @@ class _Exchange:
         network.note(self._process, f"{request.method} {request.path} arrives")
         times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
         for _ in range(times):
-            outcome, self._warnings = network.serve(request)
+            outcome, self._warnings = network.serve_checked(request)
             if isinstance(outcome, Suspended):
                 self._have_answered(outcome, network.server)
             else:
