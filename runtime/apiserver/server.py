@@ -419,21 +419,22 @@ class ApiServer:
     def _respond(self, cluster: Cluster, request: Request, user: User) -> Response:
         self._asking.outside = cluster.outside
         remarks = None if request.method == "GET" else Remarks()
-        warnings: Sequence[str] = () if remarks is None else remarks.warnings
+        deprecation = ""
         try:
             call = Call(route(self.registry, request.path), request, user, remarks)
             if call.definition.deprecation:
                 call.warn(call.definition.deprecation)
-                warnings = warnings or (call.definition.deprecation,)
+                deprecation = call.definition.deprecation
             response = self._carry_out(cluster, call)
         except TooLargeError:
             raise
         except StatusError as err:
             response = err.response()
-        annotations = None if remarks is None else remarks.annotations
-        if not warnings and not annotations:
+        if remarks is None:
+            return response.remarked((deprecation,), None) if deprecation else response
+        if not remarks.warnings and not remarks.annotations:
             return response
-        return response.remarked(tuple(warnings), annotations)
+        return response.remarked(remarks.warnings.texts, remarks.annotations)
 
     def _react(self) -> None:
         """Run the reactions to this request's changes, and to the changes that they make, as part of its commit."""

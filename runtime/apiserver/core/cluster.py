@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from protocols.late_methods import dataclass
@@ -11,6 +11,7 @@ from protocols.times import format_time
 from runtime.apiserver.core.account_tokens import AccountTokens
 from runtime.apiserver.core.questions import Outside, unanswered
 from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.warnings import Warnings
 from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route
@@ -110,7 +111,7 @@ class Remarks:
     __slots__ = ("annotations", "warnings")
 
     def __init__(self) -> None:
-        self.warnings: list[str] = []
+        self.warnings = Warnings()
         self.annotations: dict[str, str] = {}
 
 
@@ -125,8 +126,16 @@ class Call:
 
     def warn(self, text: str) -> None:
         """For the client, whatever becomes of the request."""
-        if self.remarks is not None and text not in self.remarks.warnings:
-            self.remarks.warnings.append(text)
+        if self.remarks is not None:
+            self.remarks.warnings.add(text)
+
+    def warn_all(self, texts: Iterable[str]) -> None:
+        """Take as many as a response can show; the rest of an iterator is not computed."""
+        if self.remarks is not None:
+            for text in texts:
+                if self.remarks.warnings.is_full:
+                    return
+                self.remarks.warnings.add(text)
 
     def annotate(self, key: str, text: str) -> None:
         """In the audit log. The first of a key counts."""

@@ -14,9 +14,9 @@ from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid, quoted
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.schema.nesting import check_nesting
 from runtime.apiserver.schema.scalars import ShapeError, json_type
 
-MOST_NESTED = 200  # levels; our JSON encoder takes 254
 _META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
@@ -79,17 +79,8 @@ def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 def parse_json(body: bytes) -> Any:
     """Raises ValueError, also on a body that is nested too deeply."""
     value = orjson.loads(body)
-    if body.count(b"{") + body.count(b"[") > MOST_NESTED and _depth(value) > MOST_NESTED:
-        raise ValueError(f"nested more than {MOST_NESTED} levels deep")
+    check_nesting(value, body)
     return value
-
-
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
-    while level := [one for one in level if isinstance(one, dict | list)]:
-        depth += 1
-        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
-    return depth
 
 
 def _settle_kind(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:

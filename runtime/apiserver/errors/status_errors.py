@@ -14,6 +14,8 @@ from protocols.errors import aggregate
 from runtime.apiserver.errors.field_errors import FieldError, quoted
 from runtime.client.api import Response
 
+MOST_CAUSES = 300  # field errors that are reported of one object
+LONGEST_CAUSES = 512 * 1024  # characters of them; the first is reported in full
 OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -119,9 +121,22 @@ def conflict(group: str, plural: str, name: str, because: str = OBJECT_MODIFIED)
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """errors: at least one."""
-    causes = [{"reason": error.type, "message": error.body, "field": error.field} for error in errors]
-    message = f"{qualified(kind, group)} {quoted(name)} is invalid: {aggregate(map(str, errors))}"
+    """errors: at least one. Upstream reports all; here the first ones are reported, and how many more there are."""
+    causes: list[dict[str, str]] = []
+    texts: list[str] = []
+    size = 0
+    for error in errors:
+        body = error.body
+        size += len(body) + len(error.field)
+        if causes and (len(causes) == MOST_CAUSES or size > LONGEST_CAUSES):
+            break
+        causes.append({"reason": error.type, "message": body, "field": error.field})
+        texts.append(f"{error.field}: {body}")
+    if len(causes) < len(errors):
+        more = f"and {len(errors) - len(causes)} more"
+        causes.append({"message": more})
+        texts.append(more)
+    message = f"{qualified(kind, group)} {quoted(name)} is invalid: {aggregate(texts)}"
     return StatusError(422, "Invalid", message, _details(group, kind, name) | {"causes": causes})
 
 

@@ -24,6 +24,7 @@ from typing import Any, Protocol, cast
 import httptools
 
 from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.errors.warnings import Warnings
 from runtime.apiserver.http.authentication import CertificateUser
 from runtime.apiserver.registry.users import User
 from runtime.client.api import Response
@@ -515,7 +516,10 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _warning_lines(warnings: Sequence[str]) -> bytes:
-    return b"".join(b"Warning: 299 - %b\r\n" % quoted(one).encode() for one in warnings)
+    if not warnings:
+        return b""
+    shown = Warnings(warnings).shown()
+    return b"".join(b"Warning: 299 - %b\r\n" % quoted(text).encode() for text in shown)
 
 
 @lru_cache(maxsize=256)

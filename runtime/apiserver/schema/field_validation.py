@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
 from runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Form, Type
+from runtime.apiserver.schema.nesting import check_nesting
 from runtime.apiserver.schema.scalars import ShapeError
 
 STRICT, WARN = "Strict", "Warn"
@@ -49,20 +50,23 @@ class FieldValidator:
         """
         try:
             obj = orjson.loads(body)
+            check_nesting(obj, body)
         except ValueError:
-            return []
+            return []  # refused later
         type_ = self._types.of_kind(group, version, kind)
         if not isinstance(obj, dict) or (type_ is None and settle is None):
             return []
-        found = list[str]()
+        found: list[str]
         if type_ is None:
-            found += [_duplicate(path) for path in duplicate_fields(body)]
+            found = [_duplicate(path) for path in duplicate_fields(body)]
             found += self._unknown_to_schema(obj, settle)
         elif patch:
-            found += [_duplicate(path) for path in duplicate_fields(body)]
-            found += self._strays(obj, type_, "", patch=True)
+            found = [_duplicate(path) for path in duplicate_fields(body)]
+            found += _first(self._strays(obj, type_, None, patch=True))
         else:
-            found += dict.fromkeys(self._strays(_pairs(body), type_, "", patch=False))
+            found = _first(self._strays(_pairs(body), type_, None, patch=False))
+        del found[MOST_STRAYS:]
+        repeated = repeated[:MOST_STRAYS]
         if (found or repeated) and directive == STRICT:
             told = ", ".join([as_go_says(repeated), *found] if repeated else found)
             raise _refusal(f"strict decoding error: {told}", kind, version, body, patch)
@@ -74,7 +78,7 @@ class FieldValidator:
         found: list[str] = []
         of_metadata, meta = self._types.find(OBJECT_META), obj.get("metadata")
         if of_metadata is not None and isinstance(meta, dict):
-            found += self._strays(meta, of_metadata, "metadata", patch=False)
+            found += _first(self._strays(meta, of_metadata, Path(None, "metadata"), patch=False))
         unknown: list[str] = []
         try:
             if settle is not None:
@@ -83,36 +87,64 @@ class FieldValidator:
             pass  # refused later
         return [*found, *map(_unknown, sorted(unknown))]
 
-    def _strays(self, value: Mapping[str, Any] | _Pairs, type_: Type, path: str, *, patch: bool) -> Iterator[str]:
+    def _strays(
+        self, value: Mapping[str, Any] | _Pairs, type_: Type, path: Path | None, *, patch: bool
+    ) -> Iterator[str]:
         """Unknown fields, and those that are there twice, in the order in which they are written."""
         seen = set()
         for name, inner in _fields(value):
-            here = f"{path}.{name}" if path else name
+            here = Path(path, name)
             field = type_.fields.get(name)
             if field is None:
                 if not (patch and name.startswith("$")):  # a directive: $patch, $setElementOrder/…
-                    yield _unknown(here)
+                    yield _unknown(here.text())
                 continue
             if name in seen:
-                yield _duplicate(here)
+                yield _duplicate(here.text())
             seen.add(name)
             struct = self._types.find(field.struct) if field.struct else None
             if struct is None:
-                yield from (_duplicate(one) for one in _duplicates(inner, here))
+                yield from map(_duplicate, _duplicates(inner, here))
                 continue
             for place, one in _structs_in(inner, field.form, here):
                 yield from self._strays(one, struct, place, patch=patch)
 
 
-def _structs_in(value: Any, form: Form, path: str) -> Iterator[tuple[str, Any]]:
+class Path(NamedTuple):
+    """The path of a field. Its text is only made where it is reported: a body can have long names that hold much."""
+
+    outer: Path | None
+    name: str | int
+    """int: an item of a list."""
+
+    def text(self) -> str:
+        parts: list[str] = []
+        here: Path | None = self
+        while here is not None:
+            parts.append(f"[{here.name}]" if isinstance(here.name, int) else f".{here.name}")
+            here = here.outer
+        return "".join(reversed(parts)).removeprefix(".")
+
+
+def _first(texts: Iterable[str]) -> list[str]:
+    """Return the first distinct texts, as many as are reported."""
+    found: dict[str, None] = {}
+    for text in texts:
+        found[text] = None
+        if len(found) == MOST_STRAYS:
+            break
+    return list(found)
+
+
+def _structs_in(value: Any, form: Form, path: Path) -> Iterator[tuple[Path, Any]]:
     """(path, struct) for all that a field has; what is of another form is left out."""
     match form:
         case "one" if _is_struct(value):
             yield path, value
         case "list" if isinstance(value, list) and not isinstance(value, _Pairs):
-            yield from ((f"{path}[{i}]", one) for i, one in enumerate(value) if _is_struct(one))
+            yield from ((Path(path, i), one) for i, one in enumerate(value) if _is_struct(one))
         case "map" if _is_struct(value):
-            yield from ((f"{path}.{key}", one) for key, one in _fields(value) if _is_struct(one))
+            yield from ((Path(path, key), one) for key, one in _fields(value) if _is_struct(one))
 
 
 def _is_struct(value: Any) -> bool:
@@ -147,13 +179,13 @@ def as_go_says(repeated: Sequence[str]) -> str:
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """Paths of the fields that a JSON document sets more than once. Raises ValueError if it is none."""
+    """Return paths of the first fields that a JSON document sets more than once. Raises ValueError on invalid JSON."""
     with suppress(ValueError, TypeError):  # also of one that is nested too deeply for our encoder
         if orjson.dumps(orjson.loads(body)) == body:  # then nothing was lost; most clients write it as we do
             return []
     try:
         document = json.loads(body, object_pairs_hook=_Pairs)
-        return list(dict.fromkeys(_duplicates(document, "")))
+        return _first(_duplicates(document, None))
     except RecursionError:
         return []  # such nesting is refused later
 
@@ -162,18 +194,20 @@ class _Pairs(list[tuple[str, Any]]):
     """A JSON object as it is written, repetitions included."""
 
 
-def _duplicates(value: Any, path: str) -> Iterator[str]:
+def _duplicates(value: Any, path: Path | None) -> Iterator[str]:
     if isinstance(value, _Pairs):
         seen = set()
         for name, inner in value:
-            here = f"{path}.{name}" if path else name
+            here = Path(path, name)
             if name in seen:
-                yield here
+                yield here.text()
             seen.add(name)
-            yield from _duplicates(inner, here)
+            if isinstance(inner, list):
+                yield from _duplicates(inner, here)
     elif isinstance(value, list):
         for i, inner in enumerate(value):
-            yield from _duplicates(inner, f"{path}[{i}]")
+            if isinstance(inner, list):
+                yield from _duplicates(inner, Path(path, i))
 
 
 def _refusal(problem: str, kind: str, version: str, body: bytes, patch: bool) -> status_errors.StatusError:

@@ -17,6 +17,7 @@ from protocols.objects import Object
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.nesting import check_nesting
 from runtime.apiserver.schema.protobuf import UnknownType
 from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
 
@@ -49,10 +50,17 @@ def check_size(obj: Object, raw: bytes) -> None:
 
 
 def check_draft(obj: Object) -> None:
-    """Check an object that a policy or webhook has changed, before others change it. Raises TooLargeError."""
-    size = len(orjson.dumps(obj))
-    if size > MOST_IN_JSON:
-        raise TooLargeError(size)
+    """Check an object that a policy or webhook has changed, before others change it.
+
+    Raises TooLargeError, and ValueError where it is nested too deeply.
+    """
+    try:
+        raw = orjson.dumps(obj)
+    except TypeError as err:
+        raise ValueError(str(err)) from err
+    if len(raw) > MOST_IN_JSON:
+        raise TooLargeError(len(raw))
+    check_nesting(obj, raw)
 
 
 def _stored_size(obj: Object, raw: bytes) -> int:

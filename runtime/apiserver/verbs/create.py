@@ -85,8 +85,7 @@ def create_object(
     if given_version:
         raise status_errors.version_on_create()
     if call is not None:
-        for text in strategy.warn(obj, None):
-            call.warn(text)
+        call.warn_all(strategy.warn(obj, None))
     strategy.canonicalize(obj)
     if call is not None and call.request.method != "POST":
         _authorize_creation(cluster, call)

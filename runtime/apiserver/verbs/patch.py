@@ -71,8 +71,7 @@ def _check_fields(call: Call, patched: Object) -> None:
         directive=directive,
         patch=True,
     )
-    for text in found:
-        call.warn(text)
+    call.warn_all(found)
 
 
 def _unmanaged(live: Object, patch: bytes) -> Object:
@@ -134,7 +133,10 @@ def settle_patched(cluster: Cluster, definition: ResourceDefinition, patched: Ob
         shown = orjson.dumps(patched)
     except TypeError as err:  # operations of a JSON patch can nest values in each other without end
         raise status_errors.unprocessable(str(err)) from err
-    obj: Object = orjson.loads(shown)
+    try:
+        obj: Object = parse_json(shown)
+    except ValueError as err:
+        raise status_errors.unprocessable(str(err)) from err
     try:
         settle_types(cluster, definition, obj)
     except UnfitError as err:

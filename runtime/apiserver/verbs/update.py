@@ -97,8 +97,7 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
     if errors:
         raise status_errors.invalid(definition.stored_group, definition.kind, call.route.name, errors)
     if not call.route.subresource:
-        for text in strategy.warn(new, old):
-            call.warn(text)
+        call.warn_all(strategy.warn(new, old))
     strategy.canonicalize(new)
     keep_times(new, old)
     charges = chain.check_update(cluster, call, new, old)

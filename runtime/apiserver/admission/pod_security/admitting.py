@@ -152,8 +152,7 @@ def _check_namespace(cluster: Cluster, call: Call, obj: Object, old: Object | No
     if is_exempt:
         _warn_of_exemption(call, obj, policy, defaults)
         return
-    for warning in _warnings(cluster, name_of(obj), policy.enforce):
-        call.warn(warning)
+    call.warn_all(_warnings(cluster, name_of(obj), policy.enforce))
 
 
 def _warn_of_exemption(call: Call, namespace: Object, policy: Policy, defaults: Policy) -> None:

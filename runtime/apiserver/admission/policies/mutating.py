@@ -97,7 +97,6 @@ def _mutated(cluster: Cluster, asked: Attributes, invocation: Invocation, failur
         run = run_of(cluster, asked, invocation, BUDGET)
         try:
             obj = _after(cluster, asked, invocation.found, mutation, run)
-            check_draft(obj)
         except (FailedError, SpentError, _MutationError) as err:
             failures += _failure(policy, invocation.binding, str(err))
     return obj
@@ -127,6 +126,10 @@ def _after(cluster: Cluster, asked: Attributes, found: Matched, mutation: Mutati
             why = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
             raise _MutationError(f"error applying patch: invalid ApplyConfiguration: {why}")
         new = merge(obj, _plain(value), kind)
+    try:
+        check_draft(new)
+    except ValueError as err:
+        raise _MutationError(str(err)) from err
     return shown_back(asked, found.definition, _settled(cluster, asked, found, new))
 
 

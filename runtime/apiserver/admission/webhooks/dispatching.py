@@ -204,8 +204,7 @@ def _note(asked: Attributes, webhook: Webhook, said: Verdict) -> None:
     """Raises StatusError: the webhook's refusal."""
     for key, value in said.annotations.items():
         asked.call.annotate(f"{webhook.name}/{key}", value)
-    for warning in said.warnings:
-        asked.call.warn(warning)
+    asked.call.warn_all(said.warnings)
     if said.refusal is not None:
         raise said.refusal
 

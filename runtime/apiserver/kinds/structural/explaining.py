@@ -15,6 +15,7 @@ import orjson
 
 from protocols.patterns import matcher
 from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, quoted, required
+from runtime.apiserver.errors.status_errors import MOST_CAUSES
 from runtime.apiserver.kinds.structural.correlation import Pair
 from runtime.apiserver.kinds.structural.formats import format_of, is_of_format
 from runtime.apiserver.kinds.structural.go_text import go_number, sorted_keys
@@ -27,6 +28,7 @@ from runtime.apiserver.kinds.structural.numbers import (
 )
 from runtime.apiserver.kinds.structural.schemas import Schema, additional_of, items_of, properties_of, types_of
 
+MOST_PROBLEMS = MOST_CAUSES + 1  # more are not reported, and not looked for
 _NOWHERE = "<nil>"  # the field of an error that upstream gives no path
 
 
@@ -49,6 +51,10 @@ class Result:
     def __init__(self, *problems: Problem) -> None:
         self.problems = {problem.text: problem for problem in problems}
         self.matches = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.problems) >= MOST_PROBLEMS
 
     def add(self, *problems: Problem) -> None:
         for problem in problems:
@@ -169,6 +175,8 @@ def _list(schema: Schema, values: list[Any], path: str, pair: Pair | None) -> Re
     result, items = Result(), items_of(schema)
     if items is not None:
         for i, value in enumerate(values):
+            if result.is_full:
+                break
             result.merge(_explain(items, value, f"{path}[{i}]", None if pair is None else pair.at_index(i)))
     size, most, least = len(values), schema.get("maxItems"), schema.get("minItems")
     if least is not None and size < least:
@@ -197,6 +205,8 @@ def _map(schema: Schema, value: dict[str, Any], path: str, pair: Pair | None) ->
 
     others = [name for name in value if name not in properties]
     for name in others:
+        if result.is_full:
+            break
         if schema.get("additionalProperties") is False:
             result.add(Problem(path, f"{path}.{name} in body is a forbidden property", name))
         elif additional is not None:

@@ -9,13 +9,14 @@ pkg/apiserver/customresource_handler.go (unstructuredSchemaCoercer; v1.36).
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.structural.checking import IsValid, checker
 from runtime.apiserver.kinds.structural.correlation import Pair
 from runtime.apiserver.kinds.structural.embedded import FindEmbedded, embedded_finder, problems, settle_embedded
-from runtime.apiserver.kinds.structural.explaining import explain
+from runtime.apiserver.kinds.structural.explaining import MOST_PROBLEMS, explain
 from runtime.apiserver.kinds.structural.list_types import CheckLists, list_checker
 from runtime.apiserver.kinds.structural.rules import RuleNode, rule_node
 from runtime.apiserver.kinds.structural.schemas import Schema, properties_of
@@ -107,10 +108,11 @@ class ObjectSchema:
     def _of_embedded(self, obj: Object) -> list[FieldError]:
         if self._embedded is None:
             return []
-        return [error for one, path in self._embedded(obj, "") for error in problems(one, path)]
+        found = (error for inner, path in self._embedded(obj, "") for error in problems(inner, path))
+        return list(islice(found, MOST_PROBLEMS))
 
     def _of_lists(self, obj: Object) -> list[FieldError]:
-        return [] if self._lists is None else list(self._lists(obj, ""))
+        return [] if self._lists is None else list(islice(self._lists(obj, ""), MOST_PROBLEMS))
 
     def _of_changed_lists(self, new: Object, old: Object) -> list[FieldError]:
         found = self._of_lists(new)

@@ -9,9 +9,11 @@ Source: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, pkg/regi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runtime.apiserver.errors.field_errors import OMITTED, FieldError, duplicate, forbidden, invalid, quoted, required
+from runtime.apiserver.errors.status_errors import MOST_CAUSES
 from runtime.apiserver.kinds.structural.correlation import Pair
 from runtime.apiserver.kinds.structural.field_paths import field_at
 from runtime.apiserver.kinds.structural.schemas import (
@@ -104,7 +106,7 @@ class RuleNode:
         change = Change() if old is None else Change(Pair(obj, old, self._schema))
         errors: list[FieldError] = []
         try:
-            errors.extend(self._walk(obj, old, "", change, _Budget()))
+            errors.extend(islice(self._walk(obj, old, "", change, _Budget()), MOST_CAUSES + 1))
         except OutOfBudgetError as err:
             errors.append(err.args[0])
         return errors

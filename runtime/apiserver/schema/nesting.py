@@ -1,0 +1,42 @@
+"""How deep JSON may nest, and how long the paths of its fields may be.
+
+A path is written for each field that is looked at, so many fields below a long name cost their number times its length.
+Upstream writes a path only when it reports it, and has no such limit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MOST_NESTED = 200  # levels; our JSON encoder takes 254
+MOST_WRITTEN = 500_000_000  # fields and items, times the characters of the longest path
+SMALL = 32 * 1024  # bytes of JSON that cannot exceed it
+
+
+def check_nesting(value: Any, raw: bytes) -> None:
+    """raw: the JSON that the value was read from. Raises ValueError."""
+    if len(raw) <= SMALL and raw.count(b"{") + raw.count(b"[") <= MOST_NESTED:
+        return
+    depth = count = longest = 0
+    level = [(value, 0)] if isinstance(value, dict | list) else []
+    while level:
+        depth += 1
+        if depth > MOST_NESTED:
+            raise ValueError(f"nested more than {MOST_NESTED} levels deep")
+        below: list[tuple[Any, int]] = []
+        for outer, path in level:
+            count += len(outer)
+            if isinstance(outer, dict):
+                longest = max(longest, path + 1 + max(map(len, outer), default=0))
+                below += [
+                    (inner, path + 1 + len(name)) for name, inner in outer.items() if isinstance(inner, dict | list)
+                ]
+            else:
+                path += 2 + len(str(len(outer)))
+                longest = max(longest, path)
+                below += [(inner, path) for inner in outer if isinstance(inner, dict | list)]
+        level = below
+    if count * longest > MOST_WRITTEN:
+        raise ValueError(
+            f"names of fields are too long: {count} fields and items, with paths of up to {longest} characters"
+        )
