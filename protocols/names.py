@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+
+from protocols.bounded_cache import bounded_cache
 
 NameRule = Callable[[str], list[str]]
 
@@ -101,7 +102,7 @@ def label_key(value: str) -> list[str]:
     return [] if _is_label_key(value) else _label_key_problems(value)
 
 
-@lru_cache(maxsize=4096)  # every write brings the same few again
+@bounded_cache(4096, longest=320)  # every write brings the same few again
 def _is_label_key(value: str) -> bool:
     return not _label_key_problems(value)
 

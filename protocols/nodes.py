@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
+from protocols.bounded_cache import bounded_cache
 from protocols.late_methods import dataclass
 from protocols.objects import Object, shared_json
 from protocols.times import parse_time
@@ -153,7 +153,7 @@ def taint_keys(taints: Iterable[Mapping[str, Any]], effect: str) -> frozenset[st
     return frozenset(taint.get("key") or "" for taint in taints if taint.get("effect") == effect)
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256, longest=64)
 def _shared(keys: frozenset[str]) -> frozenset[str]:
     """Share one set between all nodes whose keys are equal."""
     return keys

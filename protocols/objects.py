@@ -7,10 +7,11 @@ is never modified: copy the part that changes. Messages carry objects as JSON by
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
+
+from protocols.bounded_cache import bounded_cache, total_size
 
 Object = dict[str, Any]
 Key = str  # "namespace/name", or "name" for a cluster-scoped object
@@ -108,12 +109,12 @@ def shared_json(value: object) -> bytes:
     return b"" if value is None else _shared_bytes(orjson.dumps(value))
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024, longest=4096)
 def _shared_bytes(value: bytes) -> bytes:
     return value
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256, size=total_size)
 def _shared_finalizers(finalizers: tuple[str, ...]) -> tuple[str, ...]:
     return finalizers
 

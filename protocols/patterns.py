@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
+
+from protocols.bounded_cache import bounded_cache
 
 # What RE2 says of a pattern that it cannot parse → what Go says.
 _TEXTS = {
@@ -34,7 +35,7 @@ class PatternError(ValueError):
     """A pattern that is no regular expression of Go's; its text is Go's."""
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(512)
 def compiled(pattern: str) -> Any:
     """Has search and finditer, as re.Pattern has. Raises PatternError."""
     import re2
@@ -47,7 +48,7 @@ def compiled(pattern: str) -> Any:
         raise PatternError(_as_go_says(err.args[0].decode(errors="replace"))) from err
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(512)
 def matcher(pattern: str) -> Callable[[str], Any]:
     """Returns what says of a text whether the pattern matches somewhere in it: something true. Raises PatternError."""
     import re2

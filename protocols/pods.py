@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from protocols.blanks import blank_of
+from protocols.bounded_cache import bounded_cache
 from protocols.integers import INT32
 from protocols.late_methods import dataclass
 from protocols.node_affinity import NAME_FIELD, REQUIRED
@@ -192,7 +192,7 @@ def _labels(labels: Any) -> Mapping[str, str]:
         raise ValueError(f"metadata.labels is a map of strings, got {labels!r}") from None
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096, longest=64)
 def _shared_labels(labels: tuple[tuple[str, Any], ...]) -> Mapping[str, str]:
     for key, value in labels:
         if not isinstance(value, str):
@@ -200,7 +200,7 @@ def _shared_labels(labels: tuple[tuple[str, Any], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(labels))
 
 
-_shared_time = lru_cache(maxsize=4096)(parse_time)  # pods of one burst are created within the same second
+_shared_time = bounded_cache(4096, longest=64)(parse_time)  # pods of one burst are created within the same second
 
 
 def _time(text: Any, field: str) -> float | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from actors.hollow.image_commands import command_of
 from actors.hollow.programs import FOR_EVER, SHELLS, EndlessError, Machine, Run, UnknownProgramError, execute
 from actors.hollow.shell import run_script
+from protocols.bounded_cache import bounded_cache, total_size
 from protocols.objects import Object, annotations_of, labels_of, metadata, uid_of
 
 # Words that hardly any image takes for a subcommand of its own.
@@ -63,7 +63,7 @@ def _is_command(word: str) -> bool:
     return "/" in word or word in SHELLS or word in COMMANDS
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096, longest=4096, size=total_size)
 def _run(
     words: Sequence[str], environ: Sequence[tuple[str, str]], volumes: tuple[str, ...], restarts: int, seed: str
 ) -> Run | None:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from actors.hollow.images import Pull, Said, hindrance
 from actors.hollow.probes import first_verdict, probe_of, readiness
 from actors.hollow.scripts import FOR_EVER, Script, Scripts
+from protocols.bounded_cache import bounded_cache
 from protocols.messages.recording import RecordType
 from protocols.objects import Object, metadata, uid_of
 from protocols.times import format_time, parse_time
@@ -76,7 +76,7 @@ class Life(NamedTuple):
     said: Sequence[Said] = ()
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024)
 def image_id(image: str) -> str:
     return f"{RUNTIME}://sha256:{hashlib.sha256(image.encode()).hexdigest()}"
 

@@ -6,7 +6,8 @@ They have no entry point, so that a container's arguments are its command line. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+
+from protocols.bounded_cache import bounded_cache
 
 _SHELL = """
     almalinux alpine amazonlinux archlinux bash busybox buildpack-deps centos debian fedora opensuse oraclelinux
@@ -15,7 +16,7 @@ _SHELL = """
 _COMMANDS = {**dict.fromkeys(_SHELL.split(), ("sh",)), "hello-world": ("/hello",)}
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096)
 def command_of(image: str) -> Sequence[str] | None:
     """By the last part of its repository, wherever that is kept. None if it is not known."""
     name = image.partition("@")[0].rpartition("/")[2].partition(":")[0]

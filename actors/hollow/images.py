@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from protocols.bounded_cache import bounded_cache, total_size
 from protocols.messages.recording import RecordType
 from protocols.objects import Object
 from runtime.scheduling.backoff import Backoff
@@ -56,7 +56,7 @@ def is_reference(image: str) -> bool:
     return _REFERENCE.fullmatch(image) is not None
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096, size=total_size)
 def _is_there(image: str, patterns: tuple[str, ...]) -> bool:
     return not image or (is_reference(image) and not missing(image, patterns))
 

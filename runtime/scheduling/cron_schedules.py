@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, tzinfo
-from functools import lru_cache
 from typing import NamedTuple
 
+from protocols.bounded_cache import bounded_cache, first_size
 from runtime.scheduling.cron_times import Every, Fields, Schedule
 from runtime.scheduling.go_durations import nanoseconds_of
 from runtime.scheduling.time_zones import LOCAL, UnknownZoneError, load_zone
@@ -49,7 +49,7 @@ class _Range(NamedTuple):
     star: bool
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024, size=first_size)
 def parse_schedule(text: str, local: tzinfo = UTC) -> Schedule:
     """local: the zone of a schedule that names none. Raises ScheduleError."""
     if not text:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 from calendar import timegm
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
 from zoneinfo import ZoneInfo
+
+from protocols.bounded_cache import bounded_cache
 
 Zone = tzinfo
 LOCAL = "Local"
@@ -23,7 +24,7 @@ class UnknownZoneError(ValueError):
     """In Go's words."""
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024)
 def load_zone(name: str) -> tzinfo:
     """As Go has it: "" is UTC, and "Local" the machine's. Raises UnknownZoneError."""
     if name in ("", "UTC"):

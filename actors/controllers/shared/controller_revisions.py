@@ -11,12 +11,12 @@ releases until 1.33 is no change either.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from actors.reconciliation import own
+from protocols.bounded_cache import bounded_cache, total_size
 from protocols.fnv import fnv1_32
 from protocols.hashing import safe_encode
 from protocols.messages.commands import Create, Update
@@ -125,7 +125,8 @@ def equal_data(one: Any, other: Any) -> bool:
     return _mean_the_same(encode_object(_without_times(ours)), encode_object(_without_times(theirs)))
 
 
-@lru_cache(maxsize=512)  # every look at an owner compares its template with those of its whole history
+# Every sync of an owner compares its template with those of its whole history.
+@bounded_cache(512, longest=64 * 1024, size=total_size)
 def _mean_the_same(one: bytes, other: bytes) -> bool:
     return semantically_equal(decode_object(one), decode_object(other), POD_TEMPLATE)
 

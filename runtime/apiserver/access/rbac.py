@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from protocols.bounded_cache import total_size
 from protocols.errors import aggregate
 from runtime.apiserver.access.role_index import Granted, MissingRole, RoleIndex
 from runtime.apiserver.registry.attributes import Attributes
 from runtime.apiserver.registry.policy_rules import Rule, allows, allows_any_name
 from runtime.apiserver.registry.users import Decision, User
 
-MOST_USERS, MOST_KEPT = 1024, 4096  # decisions kept for one user
+MOST_USERS, MOST_KEPT = 1024, 65_536  # decisions of all of them
+# Characters of a user with their groups, and of a request. Reviews may name anything; what is longer is decided anew.
+LONGEST_USER, LONGEST_REQUEST = 4096, 512
 
 _Who = tuple[str, tuple[str, ...]]
 _What = tuple[str, ...]
@@ -33,16 +36,19 @@ class Rbac:
     def __init__(self, index: RoleIndex) -> None:
         self._index = index
         self._kept: dict[_Who, dict[_What, _Kept]] = {}
+        self._count = 0
 
     def authorize(self, user: User, asked: Attributes) -> Decision:
         if self._index.refresh():
-            self._kept.clear()
+            self._clear()
         who = (user.name, user.groups)
         of_user = self._kept.get(who)
         if of_user is None:
-            if len(self._kept) >= MOST_USERS:
-                self._kept.clear()
-            of_user = self._kept[who] = {}
+            of_user = {}
+            if total_size(*who) <= LONGEST_USER:
+                if len(self._kept) >= MOST_USERS:
+                    self._clear()
+                self._kept[who] = of_user
         what: _What
         if asked.is_resource:
             what = (asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace)
@@ -50,10 +56,17 @@ class Rbac:
             what = (asked.verb, asked.path)
         kept = of_user.get(what)
         if kept is None:
-            if len(of_user) >= MOST_KEPT:
-                of_user.clear()
-            kept = of_user[what] = self._decide(user, asked)
+            kept = self._decide(user, asked)
+            if total_size(*what) <= LONGEST_REQUEST:
+                if self._count >= MOST_KEPT:
+                    self._clear()
+                self._count += 1
+                of_user[what] = kept
         return kept.named.get(asked.name, kept.decision) if kept.named else kept.decision
+
+    def _clear(self) -> None:
+        self._kept.clear()
+        self._count = 0
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
         """All that apply, and what is wrong with some bindings."""

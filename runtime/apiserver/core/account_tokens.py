@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from protocols.bounded_cache import bounded_cache
 from protocols.objects import Key, Object, make_key, metadata, name_of, namespace_of, split_key, uid_of
 from protocols.times import parse_time
 from runtime.apiserver.registry.users import (
@@ -31,7 +31,7 @@ CLAIM = "kubernetes.io"
 EXTRA = "authentication.kubernetes.io/"
 BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}  # kinds that a token may be bound to, by their storage
 ACCOUNT = "serviceaccounts"
-MOST_KNOWN = 1024  # tokens
+MOST_KNOWN, LONGEST_KNOWN = 1024, 4096  # tokens; characters of each
 LEEWAY = 60.0  # seconds that clocks may differ
 _ACCOUNT_KIND, _INVALIDATED = "service account", "service account token has been invalidated"
 
@@ -66,7 +66,7 @@ class _Issued(NamedTuple):
 class AccountTokens:
     def __init__(self, key: SigningKey) -> None:
         self._key = key
-        self._read = lru_cache(maxsize=MOST_KNOWN)(self._read_anew)  # a signature is looked at once
+        self._read = bounded_cache(MOST_KNOWN, longest=LONGEST_KNOWN)(self._read_anew)  # a signature is looked at once
 
     def public_key(self) -> dict[str, str]:
         """As a JSON Web Key (RFC 7517)."""

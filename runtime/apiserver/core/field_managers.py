@@ -10,12 +10,12 @@ apiserver pkg/endpoints/handlers/{create,update}.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import orjson
 
+from protocols.bounded_cache import bounded_cache
 from protocols.objects import Object
 from protocols.times import parse_time
 from runtime.apiserver.core.cluster import Call, Cluster
@@ -54,13 +54,11 @@ class Manager(NamedTuple):
     subresource: str
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def agent_prefix(user_agent: str) -> str:
     """The manager that a user agent stands for: "kubectl/v1.36.2 (linux/amd64)" → "kubectl"."""
-    name = "".join(char for char in user_agent.partition("/")[0] if char.isprintable())
-    while len(name.encode()) > LONGEST_NAME:
-        name = name[:-1]
-    return name
+    name = "".join(filter(str.isprintable, user_agent.partition("/")[0]))
+    return name.encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
 def updater(call: Call) -> Manager:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import base64
 import hmac
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from protocols.bounded_cache import bounded_cache
 from protocols.objects import Object, decode_object, is_deleting, labels_of, make_key, uid_of
 from protocols.times import format_time
 from runtime.apiserver.registry.users import AUTHENTICATED, User
@@ -26,7 +26,7 @@ ISSUER = "kubernetes/serviceaccount"
 _CLAIM = "kubernetes.io/serviceaccount/"
 LAST_USED, INVALID_SINCE = "kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since"
 DAY = 86400.0
-MOST_KNOWN = 1024  # tokens
+MOST_KNOWN, LONGEST_KNOWN = 1024, 4096  # tokens; characters of each
 
 
 class Use(NamedTuple):
@@ -41,7 +41,7 @@ class LegacyTokens:
     def __init__(self, keys: Sequence[SigningKey]) -> None:
         """keys: of those whose tokens are taken."""
         self._keys = tuple(keys)
-        self._claims_of = lru_cache(maxsize=MOST_KNOWN)(self._read)  # a signature is looked at once
+        self._claims_of = bounded_cache(MOST_KNOWN, longest=LONGEST_KNOWN)(self._read)  # a signature is looked at once
 
     def use_of(self, token: str, *, state: State, now: float) -> Use | None:
         """None for a token that is none of these, or that its Secret or account no longer stands for. now: Unix

@@ -11,7 +11,7 @@ from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS
 
-MOST_ROUTES = 4096  # that are kept
+MOST_ROUTES, LONGEST_PATH = 4096, 512  # that are kept; characters of each
 
 
 class Route(NamedTuple):
@@ -28,6 +28,8 @@ def route(registry: Registry, path: str) -> Route:
     found: Route | None = registry.routes.get(path)
     if found is None:
         found = _found(registry, path)
+        if len(path) > LONGEST_PATH:
+            return found
         if len(registry.routes) >= MOST_ROUTES:
             registry.routes.clear()
         registry.routes[path] = found

@@ -7,7 +7,7 @@ resourceClaims, a Deployment's strategy) matters to clients that make patches: a
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Field, built_in_types
 from runtime.apiserver.schema.strategic_merge import MergeField, MergeSchema
@@ -41,7 +41,7 @@ class TypeMergeSchema(MergeSchema):
         )
 
 
-@cache
+@lru_cache(maxsize=1024)  # as many as there are kinds, also of definitions that are gone
 def merge_schema_of(group: str, version: str, kind: str) -> MergeSchema:
     """The schema of a built-in kind. That of any other kind still knows how metadata merges.
 

@@ -32,6 +32,9 @@ _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "timeoutSeconds", "watch")
 
 
+MOST_SCHEMAS = 4096  # whose hashes are kept
+
+
 class OpenApi:
     """The documents, made once for as long as the same resources are served."""
 
@@ -65,6 +68,8 @@ class OpenApi:
                 "paths": dict(_paths(path, definitions, self._types)),
                 "components": {"schemas": schemas_of(definitions, self._types, self._descriptions)},
             }
+            served = self._group_versions()
+            self._documents = {each: made for each, made in self._documents.items() if each in served}
             kept = self._documents[path] = (version, orjson.dumps(document))
         return kept
 
@@ -96,6 +101,8 @@ class OpenApi:
             return ""
         kept = self._hashes.get(id(schema))
         if kept is None or kept[0] is not schema:
+            if len(self._hashes) >= MOST_SCHEMAS:  # also of definitions that are gone
+                self._hashes.clear()
             digest = hashlib.sha256(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)).hexdigest()
             kept = self._hashes[id(schema)] = (schema, digest)
         return kept[1]

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from protocols.bounded_cache import bounded_cache
 from protocols.objects import Object
 from protocols.times import EPOCH
 from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Form, Kind, Type
@@ -111,6 +112,9 @@ _MORE_KINDS: Mapping[tuple[str, str], str] = {
 }
 
 
+MOST_KINDS = 4096  # of which it is known whether they can be encoded
+
+
 class ProtobufEncoder:
     """Turns objects into messages. What a type's message is made of is put together when the first one is encoded."""
 
@@ -137,6 +141,8 @@ class ProtobufEncoder:
     def _kind(self, api_version: str, kind: str) -> Encode | None:
         place = api_version, kind
         if place not in self._of_kind:
+            if len(self._of_kind) >= MOST_KINDS:  # custom kinds come and go
+                self._of_kind.clear()
             group, _, version = api_version.rpartition("/")
             name = _MORE_KINDS.get(place) or self._types.name_of(group, version or "v1", kind)
             self._of_kind[place] = None if name is None else self._message(name)
@@ -339,14 +345,14 @@ def _map_of(number: int, value: Encode) -> Encode:
 # --- types with an encoding of their own
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096, longest=64)
 def _time(text: str) -> bytes:
     """metav1.Time: whole seconds, as in JSON. Nothing for one that was never set."""
     seconds, _ = _unix(text)
     return b"" if seconds == UNIX_OF_YEAR_1 else _timestamp(seconds, 0)
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096, longest=64)
 def _micro_time(text: str) -> bytes:
     seconds, microseconds = _unix(text)
     return b"" if seconds == UNIX_OF_YEAR_1 and not microseconds else _timestamp(seconds, microseconds * 1000)
@@ -371,7 +377,7 @@ def _unix(text: str) -> tuple[int, int]:
     return seconds, int((found[2] or "")[:6].ljust(6, "0"))
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096, longest=128)
 def _quantity(value: str) -> bytes:
     return _string(1)(value)
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from protocols.bounded_cache import bounded_cache
 from protocols.quantities import canonical_quantity
 from runtime.apiserver.schema.api_types import Kind
 
@@ -106,7 +107,7 @@ def _time(value: Any) -> Any:
     return value
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache(4096, longest=64)
 def _is_time(text: str) -> bool:
     """What Go's time.Parse accepts as RFC 3339: a moment that there is, in the year 0 too, off by 24:60 at most."""
     found = _TIME.fullmatch(text)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple
 
+from protocols.bounded_cache import bounded_cache
 from protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
 from runtime.apiserver.storage.calling import call_all
 from runtime.apiserver.storage.sizes import MOST_STORED, TooLargeError, check_size
@@ -33,7 +34,7 @@ class Record(NamedTuple):
 IDENTITY = ("name", "generateName", "namespace", "uid")  # of an object's metadata
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256, longest=16 * 1024)
 def to_read(raw: bytes) -> Object:
     """A stored object, decoded, for who does not change it: what most requests look at (accounts, classes) is decoded
     once for all of them."""
@@ -213,7 +214,7 @@ def _shared_labels(obj: Object) -> Mapping[str, str]:
     return _labels(tuple(labels_of(obj).items()))
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024, longest=64)
 def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     """The pods of a template have the same: they are in memory once."""
     return dict(items)

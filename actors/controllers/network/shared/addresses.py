@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
+
+from protocols.bounded_cache import bounded_cache, first_size
 
 IPV4, IPV6 = "IPv4", "IPv6"
 
@@ -16,7 +17,7 @@ class Address(NamedTuple):
     text: str
 
 
-@lru_cache(maxsize=8192)
+@bounded_cache(8192, longest=64)
 def read_address(text: str) -> Address | None:
     """None for what is no address. Leading zeros are read as decimal, as upstream's ParseIPSloppy does."""
     try:
@@ -34,7 +35,7 @@ def read_address(text: str) -> Address | None:
     return Address(IPV6 if isinstance(found, IPv6Address) else IPV4, str(found))
 
 
-@lru_cache(maxsize=8192)
+@bounded_cache(8192, size=first_size)
 def addresses_of(ips: str, family: str) -> tuple[str, ...]:
     """Those of one family. ips: as PodFacts.ips."""
     found = (read_address(text) for text in ips.split(",")) if ips else ()

@@ -9,11 +9,11 @@ daemon/util/daemonset_util.go (AddOrUpdateDaemonPodTolerations).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
 
+from protocols.bounded_cache import bounded_cache, first_size
 from protocols.node_affinity import Term, required_terms
 from protocols.nodes import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE
 from protocols.objects import Object
@@ -122,7 +122,7 @@ def placement_of(template: Mapping[str, Any], *, comparing: bool) -> Placement:
         raise ValueError(f"spec.template.spec says in a form that is none where pods are to run: {err}") from err
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256, longest=64 * 1024, size=first_size)
 def _shared(parts: bytes, comparing: bool) -> Placement:
     spec = orjson.loads(parts)
     return Placement(

@@ -6,7 +6,6 @@ Source: kubernetes v1.36 pkg/controller/deployment/sync.go, getNewReplicaSet, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from actors.controllers.workloads.deployment.annotations import REVISION, REVISION_HISTORY, copyable, with_annotations
@@ -14,6 +13,7 @@ from actors.controllers.workloads.deployment.arithmetic import new_replica_set_s
 from actors.controllers.workloads.deployment.fields import number, oldest_first, section, template, total_replicas
 from actors.controllers.workloads.deployment.scaling import size_annotations
 from actors.reconciliation import controlled_by, own
+from protocols.bounded_cache import bounded_cache, total_size
 from protocols.hashing import POD_TEMPLATE_HASH_LABEL, template_hash
 from protocols.integers import parse_int, wrapped_int64
 from protocols.objects import (
@@ -69,7 +69,8 @@ def _same_template(one: bytes, other: bytes) -> bool:
     return one == other or _mean_the_same(one, other)
 
 
-@lru_cache(maxsize=1024)  # every look at a Deployment compares it with the ReplicaSets of its whole history
+# Every sync of a Deployment compares it with the ReplicaSets of its whole history.
+@bounded_cache(1024, longest=64 * 1024, size=total_size)
 def _mean_the_same(one: bytes, other: bytes) -> bool:
     return semantically_equal(decode_object(one), decode_object(other), POD_TEMPLATE)
 

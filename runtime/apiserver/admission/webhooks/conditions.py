@@ -5,9 +5,9 @@ Source: apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go (v1.36
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from protocols.bounded_cache import bounded_cache, total_size
 from protocols.objects import Object
 from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.expressions import asking, request_of
@@ -37,7 +37,7 @@ def conditions_match(
         raise status_errors.forbidden(definition.group, definition.plural, asked.name, str(err)) from err
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256, longest=64 * 1024, size=total_size)
 def _compiled(texts: tuple[str, ...]) -> tuple[Expression, ...]:
     from runtime.cel.admission import BOOLEAN, Expression, admission_environment
 

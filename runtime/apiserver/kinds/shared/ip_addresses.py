@@ -7,9 +7,9 @@ kubernetes pkg/apis/core/validation/validation.go (ValidateEndpointIP; v1.36).
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from protocols.bounded_cache import bounded_cache
 from runtime.apiserver.errors.field_errors import FieldError, invalid
 
 IPV4, IPV6 = "IPv4", "IPv6"
@@ -81,7 +81,7 @@ def wrong_endpoint_address(address: str, field: str) -> list[FieldError]:
     return errors or validate_endpoint_ip(address, field)
 
 
-@lru_cache(maxsize=65536)
+@bounded_cache(65536, longest=64)
 def _is_endpoint(address: str) -> bool:
     return not _ip_problem(address) and not validate_endpoint_ip(address, "")
 

@@ -15,8 +15,8 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
 
+from protocols.bounded_cache import bounded_cache
 from protocols.quantities import parse_quantity
 from runtime.scheduling.go_durations import nanoseconds_of
 
@@ -28,7 +28,7 @@ _TOO_MUCH = 2**63
 _THOUSANDTHS = Decimal("0.001")  # what comes of a curve is rounded to
 
 
-@lru_cache(maxsize=1024)  # pods of one template have the same
+@bounded_cache(1024)  # pods of one template have the same
 def read_usage(text: str) -> Usage:
     """Raises ValueError, which says what is wrong with the text."""
     text = text.strip()

@@ -6,10 +6,13 @@ pkg/registry/rbac/validation/rule_test.go (TestDefaultRuleResolver, TestAppliesT
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
+from runtime.apiserver.access import rbac
+from runtime.apiserver.access.role_index import RoleIndex
 from runtime.apiserver.registry.attributes import Attributes
 from runtime.apiserver.registry.policy_rules import Rule
 from runtime.apiserver.registry.users import Decision, User
@@ -194,3 +197,29 @@ def test_the_rules_that_apply_to_a_user(api: Api) -> None:
     assert list(resolver.rules_for(User("foobar", groups=("admin",)), "ns1").rules) == [rest, read]
     assert resolver.role_rules("Role", "read", "ns1") == (read,)
     assert resolver.role_rules("Role", "read", "ns2") is None
+
+
+def test_decisions_on_long_names_are_not_kept(api: Api) -> None:
+    """A review may ask of any user and any resource."""
+    role(api, "reader", {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})
+    bind(api, "reader", "User:jane")
+    assert may(api, "jane", "get", "pods")
+    tracemalloc.start()
+    for number in range(100):
+        long = f"{number}{'x' * 20_000}"
+        assert not may(api, long, "get", "pods")
+        assert not may(api, "jane", "get", long)
+        assert may(api, "jane", "get", "pods", namespace=long)
+        assert not may(api, "jane", "get", f"/{long}")
+    del long
+    assert tracemalloc.get_traced_memory()[0] < 200_000
+    tracemalloc.stop()
+
+
+def test_kept_decisions_are_bounded_over_all_users(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rbac, "MOST_KEPT", 50)
+    found = rbac.Rbac(RoleIndex(api.server._state))
+    for number in range(60):
+        for name in ("jane", "joe", "jim"):
+            found.authorize(User(f"{name}{number % 7}"), Attributes("get", "", "v1", f"r{number}"))
+            assert sum(map(len, found._kept.values())) <= 50

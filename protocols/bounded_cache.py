@@ -1,0 +1,67 @@
+"""Caches of functions whose arguments others choose: bounded by the size of their entries, not only by their number.
+
+functools.lru_cache counts its entries. Where a client chooses the keys, a thousand entries may be a thousand requests
+of a megabyte each. Keys that are used again and again are short, so that long ones need not be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LONGEST = 512  # bytes, characters or items of a key that is kept
+
+
+def first_size(first: Any, *_: Any) -> int:
+    """The size of the first argument, where the others are few. All have to be positional."""
+    return len(first)
+
+
+def bounded_cache(
+    maxsize: int, *, longest: int = LONGEST, size: Callable[..., int] = len
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a pure function to keep its results for short arguments; for others it is called each time.
+
+    maxsize: number of results that are kept.
+    longest: the largest size of the arguments whose result is kept.
+    size: called with the arguments, returns their size; by default the length of the only one.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        kept = lru_cache(maxsize)(function)
+
+        as_any: Any = function
+
+        def find_by_one(key: Any) -> Any:
+            return kept(key) if len(key) <= longest else as_any(key)
+
+        def find_by_first(first: Any, *others: Any) -> Any:
+            return kept(first, *others) if len(first) <= longest else as_any(first, *others)
+
+        def find(*arguments: Any, **named: Any) -> Any:
+            is_short = size(*arguments, *named.values()) <= longest
+            return (kept if is_short else as_any)(*arguments, **named)
+
+        fast: Any = {len: find_by_one, first_size: find_by_first}
+        found: Any = wraps(function)(fast.get(size, find))
+        found.cache_clear = kept.cache_clear
+        found.cache_info = kept.cache_info
+        result: Callable[P, T] = found
+        return result
+
+    return decorate
+
+
+def total_size(*parts: Any) -> int:
+    """The size of several arguments: characters and bytes of texts, also inside tuples. Numbers have none."""
+    size = 0
+    for part in parts:
+        if isinstance(part, str | bytes):
+            size += len(part)
+        elif isinstance(part, tuple | frozenset | list):
+            size += len(part) + total_size(*part)
+    return size

@@ -1,0 +1,65 @@
+"""Caches whose keys others choose are bounded by size: see protocols/bounded_cache.py."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# Caches bounded by count alone, or not at all, and why their keys are short and few.
+BY_COUNT = {
+    "actors/controllers/workloads/statefulset/identity.py": "names and keys of objects, which the server validates",
+    "actors/hollow/addresses.py": "a node's podCIDRs, which the server validates; other texts raise an error",
+    "actors/hollow/demand.py": "quantities of at most 128 characters; longer ones raise an error",
+    "actors/reconciliation/forgotten_steps.py": "files of the program",
+    "protocols/bounded_cache.py": "it is what bounds the others",
+    "protocols/discovery/documents.py": "two answers of the server",
+    "protocols/go_dump.py": "no argument",
+    "protocols/models.py": "classes of the program",
+    "protocols/quantities.py": "at most 128 characters; longer ones raise an error",
+    "protocols/selectors.py": "valid label keys and values; others raise an error",
+    "protocols/semantic.py": "types of Kubernetes",
+    "protocols/times.py": "numbers",
+    "runtime/apiserver/admission/pod_security/admitting.py": "the server's own configuration",
+    "runtime/apiserver/admission/policies/configured.py": "stored policies, which have to stay compiled",
+    "runtime/apiserver/admission/webhooks/configured.py": "the stored configurations, four times at most",
+    "runtime/apiserver/http/connection.py": "statuses and media types of the server",
+    "runtime/apiserver/http/metrics.py": "resources that are served",
+    "runtime/apiserver/kinds/metrics/pod_metrics.py": "lives for one request",
+    "runtime/apiserver/kinds/shared/metrics_objects.py": "numbers",
+    "runtime/apiserver/kinds/shared/usage.py": "resource names and quantities of stored pods, which are validated",
+    "runtime/apiserver/schema/api_types.py": "no argument",
+    "runtime/apiserver/schema/inner_forms.py": "no argument",
+    "runtime/apiserver/schema/merge_schemas.py": "kinds that are served",
+    "runtime/apiserver/schema/merge_types.py": "types of Kubernetes, or no argument",
+    "runtime/apiserver/schema/protobuf_encoding.py": "kinds of Kubernetes, numbers of their fields",
+    "runtime/apiserver/schema/protobuf_wire.py": "numbers of fields",
+    "runtime/apiserver/schema/scalars.py": "quantities of at most 128 characters; longer ones raise an error",
+    "runtime/apiserver/schema/shapes.py": "no argument",
+    "runtime/apiserver/storage/sqlite_store.py": "numbers of rows",
+    "runtime/cel/admission.py": "booleans",
+    "runtime/cel/devices.py": "no argument",
+    "runtime/cel/language.py": "no argument",
+    "runtime/scheduling/cron_times.py": "numbers",
+    "runtime/simulation/keys.py": "no argument",
+}
+
+
+def test_a_cache_bounded_by_count_alone_has_a_reason() -> None:
+    """A client that chooses the keys of a cache chooses how much memory a thousand entries take."""
+    found = {
+        str(path.relative_to(ROOT))
+        for package in ("actors", "kcm", "protocols", "runtime")
+        for path in (ROOT / package).rglob("*.py")
+        if "actors/simulation/" not in str(path) and _has_cache(path.read_text())
+    }
+    assert found == BY_COUNT.keys()
+
+
+def _has_cache(source: str) -> bool:
+    names = ("cache", "lru_cache")
+    return any(
+        (isinstance(node, ast.ImportFrom) and node.module == "functools" and any(a.name in names for a in node.names))
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) in ("functools.cache", "functools.lru_cache"))
+        for node in ast.walk(ast.parse(source))
+    )
