@@ -34,6 +34,8 @@ class CertificateUser(NamedTuple):
 
 NO_CERTIFICATE = CertificateUser(ANONYMOUS)
 
+LONGEST_AUTHORIZATION = 16 * 1024  # bytes of the header; no token of ours has a tenth of it
+
 
 class Authenticator:
     def __init__(self, user_of: Callable[[str], User | None]) -> None:
@@ -42,6 +44,8 @@ class Authenticator:
 
     def by_token(self, authorization: bytes) -> User | None:
         """Return the user of an Authorization header; ANONYMOUS without a bearer token, None for an invalid one."""
+        if len(authorization) > LONGEST_AUTHORIZATION:
+            return None
         scheme, *rest = authorization.decode(errors="replace").strip().split(" ", 2)
         if scheme.lower() != "bearer" or not rest or not rest[0]:
             return ANONYMOUS

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import ssl
 import zlib
 from collections import deque
@@ -26,16 +27,28 @@ import httptools
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.warnings import Warnings
 from runtime.apiserver.http.authentication import CertificateUser
+from runtime.apiserver.http.buffered_bytes import BufferedBytes
 from runtime.apiserver.registry.users import User
 from runtime.client.api import Response
 from runtime.process.bounded_connections import BoundedConnections
 
-LARGEST_HEAD = 1024 * 1024  # bytes, as upstream
+LARGEST_HEAD = 1024 * 1024  # bytes of a request's head and trailers, as upstream
+MOST_HEADERS = 500  # lines of a head, and again of trailers: each costs far more than its bytes; as Go since 1.27
+MOST_PIECES = 4096  # reads that one head may take: the parser copies what it has of a line at each
+READ_AT_ONCE = 16 * 1024  # bytes that are parsed before these bounds are checked
+MOST_PIPELINED = 64  # requests that may wait for the response to the one before; further ones stay unparsed
+# Bytes on the wire per byte of a body. A chunk of one byte takes six.
+MOST_OVERHEAD = 8
+BODY_DEADLINE = 60.0  # seconds from the end of a request's head to that of its body, as upstream's --request-timeout
+STALLED = 60.0  # seconds after which a client that reads nothing of its response is cut off
+WRITE_BUFFER = 128 * 1024  # bytes that the transport may buffer before it has us wait
 COMPRESSED_FROM = 128 * 1024  # bytes of a body, as upstream, which compresses little and fast, too
 _GZIP = 31  # zlib's largest window, with gzip's head and end
-IN_ONE_WRITE = 64 * 1024  # bytes of a body that are copied to stand behind their head
+IN_ONE_WRITE = 64 * 1024  # bytes of a body that go to the transport at a time, together with the head if that is all
 _NOBODY_KEEPS_IT = b"no-cache, private"
 _BAD_REQUEST, _HEAD_TOO_LARGE = "400 Bad Request", "431 Request Header Fields Too Large"
+_NO_HOST, _WRONG_HOST = f"{_BAD_REQUEST}: missing required Host header", f"{_BAD_REQUEST}: malformed Host header"
+_HOST = re.compile(rb"[!$%&'()*+,\-.0-9:;=@A-Z\[\]_a-z~]*")  # net/http's httpguts.ValidHostHeader
 _BEFORE_ITS_BODY = b"HTTP/1.1 100 Continue\r\n\r\n"
 # By whether it is HTTP/1.1 and whether the connection ends: what is no matter of course is said.
 _CONNECTION = {
@@ -44,6 +57,10 @@ _CONNECTION = {
     (False, False): b"Connection: keep-alive\r\n",
     (False, True): b"",
 }
+
+
+class _RefusedError(Exception):
+    """Stops the parser: the connection has been refused."""
 
 
 class Streamed(Protocol):
@@ -66,7 +83,16 @@ class Handler(Protocol):
         """Have the request answered, now or later: by respond, or by stream and finish."""
 
     def too_large(self) -> Response:
-        """To a request with too large a body."""
+        """Return the response to a request with too large a body."""
+
+    def needs_body(self, request: HttpRequest) -> bool:
+        """Report whether the body will be used; otherwise none of it is kept. Called when its first bytes arrive."""
+
+    def too_late(self) -> Response:
+        """Return the response to a request whose body did not arrive in time."""
+
+    def cut_off(self, connection: HttpConnection, why: str) -> None:
+        """Log that a connection is closed because of its client."""
 
 
 class Observer(Protocol):
@@ -88,10 +114,16 @@ class Observer(Protocol):
 
 
 class HttpRequest:
-    """method: in capitals. target: as it was sent. headers: by name in lower case; of several of one name the first.
+    """One request and its response.
 
-    began: when it came to the handler, in unix seconds. observer: is told what becomes of it. repeated: further headers
-    of a name. user: for the handler, None for nobody.
+    method: in capitals; empty until the head is complete.
+    target: as it was sent.
+    headers: by name in lower case; of several lines with one name the first.
+    repeated: further headers with a name that was there already.
+    began: when it came to the handler, in Unix seconds.
+    observer: is informed of what happens to it.
+    place: set by the handler: what the target means to it.
+    user: set by the handler; None for an unknown user.
     """
 
     __slots__ = (
@@ -99,9 +131,11 @@ class HttpRequest:
         "began",
         "body",
         "headers",
+        "is_complete",
         "is_last",
         "method",
         "observer",
+        "place",
         "refusal",
         "repeated",
         "size",
@@ -116,11 +150,13 @@ class HttpRequest:
         self.began = 0.0
         self.user: User | None = None
         self.headers: dict[bytes, bytes] = {}
-        self.repeated: tuple[tuple[bytes, bytes], ...] = ()
+        self.repeated: list[tuple[bytes, bytes]] | tuple[()] = ()
         self.refusal: Response | None = None
         self.observer: Observer | None = None
+        self.place: Any = None
         self.is_last = False  # the connection is closed after the response
         self.size = 0  # bytes of the body that have come
+        self.is_complete = False  # all of it has come
 
     @property
     def connection(self) -> HttpConnection:
@@ -166,6 +202,10 @@ class HttpRequest:
         """Part of a streamed body; not empty."""
         self._connection.write(self, data)
 
+    def hold(self, size: int) -> None:
+        """Record how many bytes of a streamed body wait to be written."""
+        self._connection.hold_streamed(size)
+
     @property
     def is_full(self) -> bool:
         """More should be written when the body is told that there is room."""
@@ -192,9 +232,14 @@ class HttpServer:
         largest_body: int,
         now: Callable[[], float],
         connections: BoundedConnections | None = None,
+        buffered: BufferedBytes | None = None,
     ) -> None:
-        """largest_body: bytes. now: unix seconds. connections: those that it will have, if they are bounded."""
-        self.handler, self.largest_body, self.bounded = handler, largest_body, connections
+        """largest_body: bytes. now: Unix seconds.
+
+        connections, buffered: the bounds on its connections and on what these buffer, if there are any.
+        """
+        self.handler, self.largest_body, self.bounded, self.buffered = handler, largest_body, connections, buffered
+        self.longest_message = LARGEST_HEAD + MOST_OVERHEAD * largest_body  # bytes of one request on the wire
         self.ending = False
         self._now = now
         self._dated, self._date = -1, b""
@@ -242,19 +287,31 @@ class HttpConnection(asyncio.Protocol):
     __slots__ = (
         "_body",
         "_current",
+        "_deadline",
         "_discarding",
         "_head_size",
+        "_held",
+        "_host",
         "_is_closing",
+        "_is_last",
+        "_message_size",
         "_parser",
+        "_pieces",
         "_request",
         "_server",
+        "_stalled",
         "_stream",
+        "_streamed",
+        "_trailers",
         "_transport",
         "_unanswered",
+        "_unparsed",
+        "_unsent",
         "_waiting",
         "authorization",
         "certificate",
         "is_full",
+        "is_known",
         "known_as",
     )
 
@@ -263,15 +320,27 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._parser: Any = httptools.HttpRequestParser(self)
         self._request = HttpRequest(self)  # that is being read
-        self._head_size = 0  # bytes of a head that is not complete
-        self._body: list[bytes] = []
-        self._discarding = False  # the body of a request that was refused
+        self._head_size = 0  # bytes of a head that is not complete, then of what is neither head nor body
+        self._host: bytes | None = None  # of the last request, which was well-formed
+        self._pieces = 0  # reads that left this head incomplete
+        self._trailers = 0  # lines
+        self._message_size = 0  # bytes of a request whose head is complete but whose body is not
+        self._body: bytes | bytearray = b""
+        self._discarding = False  # the body of a request that was refused, or that needs none
+        self._deadline: asyncio.TimerHandle | None = None  # for the body
         self._current: HttpRequest | None = None  # that is being handled
         self._waiting: deque[HttpRequest] = deque()  # complete, or refused
+        self._unparsed = b""  # requests behind those that wait
         self._unanswered = 0  # requests whose head has come
         self._stream: Streamed | None = None
+        self._unsent: deque[memoryview] = deque()  # of the response, until the transport has room
+        self._is_last = False  # what is unsent ends the response
+        self._streamed = 0  # bytes that wait in the stream
+        self._held = 0  # bytes that were last reported as held
+        self._stalled: asyncio.TimerHandle | None = None  # for the client to read
         self._is_closing = False  # nothing is read or written any more
         self.is_full = False
+        self.is_known = False
         self.authorization: bytes | None = None
         self.certificate: CertificateUser | None = None
         self.known_as: User | None = None
@@ -280,14 +349,21 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
         self._server.made(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._is_closing = True
         self._waiting.clear()
+        self._unsent.clear()
+        self._unparsed = self._body = b""
         current, self._current = self._current, None
         if current is not None and current.observer is not None and self._stream is not None:
             current.observer.finished()
+        for timer in (self._deadline, self._stalled):
+            if timer is not None:
+                timer.cancel()
+        self._hold(0)
         del self._parser, self._request  # they refer to us, and the collector comes seldom
         self._server.lost(self)
         stream, self._stream = self._stream, None
@@ -296,9 +372,17 @@ class HttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_full = True
+        self._stalled = asyncio.get_running_loop().call_later(STALLED, self._cut_off, "its client does not read")
 
     def resume_writing(self) -> None:
         self.is_full = False
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        if self._unsent:
+            self._send_on()
+        if self.is_full or self._unsent or self._is_closing:
+            return
         if self._stream is not None:
             self._stream.on_room()
         elif self._waiting:
@@ -307,33 +391,94 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_closing:
             return
+        if self._unparsed or len(data) > READ_AT_ONCE:
+            self._unparsed += data
+            self._parse_on()
+        elif self._parse(data) and (self._held or not self._request.is_complete):
+            self._note_incomplete()
+
+    def _parse_on(self) -> None:
+        """Parse what has been read, unless many requests wait already."""
+        data = memoryview(self._unparsed)
+        self._unparsed, at = b"", 0
+        while at < len(data) and len(self._waiting) < MOST_PIPELINED:
+            if not self._parse(data[at : at + READ_AT_ONCE]):
+                return
+            at += READ_AT_ONCE
+        self._unparsed = bytes(data[at:])
+        self._note_incomplete()
+
+    def _parse(self, data: bytes | memoryview) -> bool:
+        """Return False if nothing more is to be parsed: the connection is about to be closed."""
+        size_before = self._request.size
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
+            if self._is_closing:  # the callback has refused what came
+                return False
             self.abort()
             raise
         except httptools.HttpParserUpgrade:
-            pass  # its request is the last one here; nothing else is spoken
+            return False  # its request is the last one here; nothing else is spoken
         except httptools.HttpParserError:
             self._refuse_connection(_BAD_REQUEST)
-        else:
+            return False
+        request = self._request
+        if request.is_complete or self._is_closing:
+            return not self._is_closing
+        # What was parsed ends within a message: its bounds are checked here rather than at each line.
+        self._message_size += len(data)
+        if not request.method or request.size == size_before:  # a head, trailers, or extensions of chunks
             self._head_size += len(data)
-            if self._head_size > LARGEST_HEAD and not self._request.method:
+        if self._head_size > LARGEST_HEAD or len(request.headers) + len(request.repeated) > MOST_HEADERS:
+            self._refuse_connection(_HEAD_TOO_LARGE)
+        elif self._message_size > self._server.longest_message:
+            self._refuse_connection(_BAD_REQUEST)
+        return not self._is_closing
+
+    def _note_incomplete(self) -> None:
+        """After each read: report what is held of a message that is not complete, and see that it does not take long.
+
+        Until its body is complete a request of an unknown user is subject to BoundedConnections.
+        """
+        request = self._request
+        if request.is_complete:
+            if self._held or self._message_size:
+                self._hold_all()
+            return
+        if not request.method:
+            self._pieces += 1
+            if self._pieces > MOST_PIECES:
                 self._refuse_connection(_HEAD_TOO_LARGE)
+                return
+        elif self._deadline is None:
+            self._deadline = asyncio.get_running_loop().call_later(BODY_DEADLINE, self._body_is_late)
+        self._hold_all()
 
     # What the parser calls.
 
     def on_message_begin(self) -> None:
         self._request = HttpRequest(self)
-        self._head_size = 0
+        if self._message_size or self._trailers:
+            self._head_size = self._pieces = self._trailers = self._message_size = 0
 
     def on_url(self, part: bytes) -> None:
         self._request.target += part
 
     def on_header(self, name: bytes, value: bytes | None) -> None:
         request, name, value = self._request, name.lower(), value or b""
-        if request.headers.setdefault(name, value) is not value:
-            request.repeated += ((name, value),)
+        if request.method:  # a trailer, which has no meaning here
+            self._trailers += 1
+            self._head_size += len(name) + len(value)
+            if self._trailers > MOST_HEADERS or self._head_size > LARGEST_HEAD:
+                self._refuse_connection(_HEAD_TOO_LARGE)
+                raise _RefusedError
+        elif name in request.headers:
+            if not request.repeated:
+                request.repeated = []
+            request.repeated.append((name, value))
+        else:
+            request.headers[name] = value
 
     def on_headers_complete(self) -> None:
         if self._is_closing:
@@ -343,7 +488,15 @@ class HttpConnection(asyncio.Protocol):
         request.version = parser.get_http_version()
         request.is_last = server.ending or not parser.should_keep_alive() or parser.should_upgrade()
         headers = request.headers
+        host = headers.get(b"host")
+        if host is None or host != self._host or request.repeated or len(headers) > MOST_HEADERS:
+            if problem := _problem_of(request, host):
+                self._refuse_connection(problem)
+                raise _RefusedError
+            self._host = host
         request.refusal = server.handler.admit(request)
+        if request.user:
+            self.is_known = True
         if self._unanswered == 0 and server.bounded is not None and (request.user or request.refusal is not None):
             server.bounded.began(self)
         self._unanswered += 1
@@ -357,25 +510,35 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(_BEFORE_ITS_BODY)
 
     def on_body(self, part: bytes) -> None:
-        if self._discarding or self._is_closing:
-            return
         request = self._request
+        if not request.size and not self._discarding:
+            self._discarding = not self._server.handler.needs_body(request)
         request.size += len(part)
-        if request.size <= self._server.largest_body:
-            self._body.append(part)
+        if self._is_closing:
             return
-        request.refusal = self._server.handler.too_large()
-        self._refuse(request)
+        if request.size > self._server.largest_body:
+            if request.refusal is None:
+                request.refusal = self._server.handler.too_large()
+                self._refuse(request)
+        elif not self._discarding:
+            if not self._body:
+                self._body = part
+            else:
+                if isinstance(self._body, bytes):
+                    self._body = bytearray(self._body)
+                self._body += part
 
     def on_message_complete(self) -> None:
-        if self._discarding or self._is_closing:
-            self._discarding = False
-            return
         request = self._request
-        body = self._body
-        if body:
-            request.body = body[0] if len(body) == 1 else b"".join(body)
-            body.clear()
+        request.is_complete = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._discarding = False
+        if request.refusal is not None or self._is_closing:
+            return
+        if self._body:
+            request.body, self._body = bytes(self._body), b""
         if not request.user and self._server.bounded is not None:
             self._server.bounded.began(self)  # not before: nobody else may let us wait for a body
         if self._current is None and not self.is_full and not self._waiting:
@@ -388,9 +551,9 @@ class HttpConnection(asyncio.Protocol):
     # One request after the other.
 
     def _refuse(self, request: HttpRequest) -> None:
-        """In its turn, which does not wait for its body."""
+        """Respond in its turn, without waiting for its body, none of which is kept."""
         self._discarding = True
-        self._body.clear()
+        self._body = b""
         self._waiting.append(request)
         self._go_on()
 
@@ -406,12 +569,25 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._waiting:
             self._transport.pause_reading()
+        elif self._unparsed:
+            asyncio.get_running_loop().call_soon(self._read_on)
         else:
+            self._transport.resume_reading()
+
+    def _read_on(self) -> None:
+        if self._is_closing or self._waiting or not self._unparsed:
+            return
+        self._parse_on()
+        if not self._waiting and not self._unparsed and not self._is_closing:
             self._transport.resume_reading()
 
     def _answered(self, request: HttpRequest) -> None:
         self._current = None
         self._unanswered -= 1
+        if self._head_size and request is self._request:  # a large head would stay until the next request
+            request.headers, request.repeated, request.target = {}, (), b""
+        if self._held:
+            self._hold_all()
         if request.is_last or self._server.ending:
             self._close()
         elif self._waiting:
@@ -427,9 +603,8 @@ class HttpConnection(asyncio.Protocol):
 
     def respond(self, request: HttpRequest, response: Response, lines: bytes) -> None:
         """lines: of the head, after its Content-Type."""
-        if self._is_closing or self._current is not request:
+        if self._is_closing or self._current is not request or self._unsent:
             return
-        transport = self._transport
         body = response.body
         head = b"%b%bContent-Length: %d\r\nDate: %b\r\nServer: kcm\r\n%b\r\n" % (
             _status_and_type(request.version, response.status, response.content_type),
@@ -441,10 +616,10 @@ class HttpConnection(asyncio.Protocol):
         if request.method == "HEAD":
             body = b""
         if len(body) <= IN_ONE_WRITE:
-            transport.write(head + body)
+            self._transport.write(head + body)
+            self._answered(request)
         else:
-            transport.writelines((head, body))
-        self._answered(request)
+            self._send(head, body, is_last=True)
 
     def stream(self, request: HttpRequest, content_type: str, body: Streamed, lines: bytes) -> None:
         """lines: of the head."""
@@ -465,21 +640,88 @@ class HttpConnection(asyncio.Protocol):
     def write(self, request: HttpRequest, data: bytes) -> None:
         if self._is_closing or self._current is not request:
             return
-        transport = self._transport
-        if request.version != "1.1":
-            transport.write(data)
-        elif len(data) <= IN_ONE_WRITE:
-            transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        whole = (data,) if request.version != "1.1" else (b"%x\r\n" % len(data), data, b"\r\n")
+        if len(data) <= IN_ONE_WRITE and not self._unsent:
+            self._transport.write(b"".join(whole))
         else:
-            transport.writelines((b"%x\r\n" % len(data), data, b"\r\n"))
+            self._send(*whole)
 
     def finish(self, request: HttpRequest) -> None:
         if self._is_closing or self._current is not request:
             return
         self._stream = None
-        if request.version == "1.1":
-            self._transport.write(b"0\r\n\r\n")
+        end = b"0\r\n\r\n" if request.version == "1.1" else b""
+        if self._unsent:
+            self._send(end, is_last=True)
+            return
+        if end:
+            self._transport.write(end)
         self._answered(request)
+
+    def _send(self, *parts: bytes, is_last: bool = False) -> None:
+        """Hand over to the transport what it has room for, and the rest when there is room again.
+
+        A transport takes whatever it is given: a whole list would be in memory twice with TLS, and nothing would tell
+        a client that reads slowly from one that does not read.
+        """
+        self._unsent += map(memoryview, filter(None, parts))
+        self._is_last = is_last
+        self._send_on()
+        if self._unsent or self._held:
+            self._hold_all()
+
+    def _send_on(self) -> None:
+        unsent, transport = self._unsent, self._transport
+        while unsent and not self.is_full and not self._is_closing:
+            part = unsent[0]
+            transport.write(part[:IN_ONE_WRITE])
+            if len(part) > IN_ONE_WRITE:
+                unsent[0] = part[IN_ONE_WRITE:]
+            else:
+                unsent.popleft()
+        if unsent or self._is_closing:
+            return
+        if self._is_last and self._current is not None:
+            self._is_last = False
+            self._answered(self._current)
+        elif self._held:
+            self._hold_all()
+
+    # What is held for the client.
+
+    def hold_streamed(self, size: int) -> None:
+        self._streamed = size
+        if not self._is_closing:
+            self._hold_all()
+
+    def _hold_all(self) -> None:
+        """Report what is held: of requests that are small only what is incomplete."""
+        size = len(self._body) + len(self._unparsed) + self._streamed + sum(map(len, self._unsent))
+        if not self._request.is_complete or self._request is self._current:
+            size += self._head_size
+        if self._current is not None:
+            size += len(self._current.body)
+        self._hold(size + sum(len(request.body) for request in self._waiting))
+
+    def _hold(self, size: int) -> None:
+        buffered = self._server.buffered
+        if buffered is not None and size != self._held:
+            self._held = size
+            buffered.hold(self, size)
+
+    def _body_is_late(self) -> None:
+        self._deadline = None
+        request = self._request
+        if request.refusal is None:
+            request.is_last, request.refusal = True, self._server.handler.too_late()
+            self._refuse(request)
+        else:
+            self._cut_off("its client does not send the rest of a request")
+
+    def _cut_off(self, why: str) -> None:
+        if not self._is_closing:
+            self._server.handler.cut_off(self, why)
+            self.abort()
 
     # The end.
 
@@ -489,13 +731,23 @@ class HttpConnection(asyncio.Protocol):
         return cast("ssl.SSLObject | None", self._transport.get_extra_info("ssl_object"))
 
     @property
+    def target(self) -> bytes:
+        """That of the request which is being handled, or else read."""
+        return (self._current or self._request).target
+
+    @property
     def peer(self) -> str:
         """The other side's address, for people."""
         name = self._transport.get_extra_info("peername")
         return str(name[0]) if name else ""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all requests that have come are answered."""
+        return self._unanswered == 0
+
     def close_if_idle(self) -> None:
-        if self._unanswered == 0:
+        if self.is_idle:
             self._close()
 
     def abort(self) -> None:
@@ -513,6 +765,17 @@ class HttpConnection(asyncio.Protocol):
             head = f"HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{text}"
             self._transport.write(head.encode())
         self._close()
+
+
+def _problem_of(request: HttpRequest, host: bytes | None) -> str:
+    """Return the status line of a refusal, as Go's net/http words it; "" for a head without a problem."""
+    if len(request.headers) + len(request.repeated) > MOST_HEADERS:
+        return _HEAD_TOO_LARGE
+    if host is None:
+        return "" if request.version == "1.0" or request.method == "CONNECT" else _NO_HOST
+    if any(name == b"host" for name, _ in request.repeated):
+        return _BAD_REQUEST
+    return "" if _HOST.fullmatch(host) else _WRONG_HOST
 
 
 def _warning_lines(warnings: Sequence[str]) -> bytes:

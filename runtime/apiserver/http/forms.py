@@ -33,6 +33,9 @@ from runtime.apiserver.server import ApiServer
 from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Response
 
+# What most clients send: JSON is preferred to all else. Found here, it need not be negotiated.
+_JSON_FIRST = frozenset((b"", b"*/*", b"application/json", b"application/json, */*"))
+
 
 class Forms:
     """accept: the header, in each method."""
@@ -42,6 +45,8 @@ class Forms:
 
     def wanted(self, accept: bytes, target: Target) -> Form:
         """Raises StatusError (406)."""
+        if accept in _JSON_FIRST:
+            return AS_IT_IS
         stream = target.is_watch
         form = _negotiated(accept, OF_OBJECTS, stream=stream)
         if form.kind == "Table" and self._is_review(target):

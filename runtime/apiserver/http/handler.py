@@ -13,9 +13,10 @@ import asyncio
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
+from protocols.bounded_cache import bounded_cache
 from runtime.apiserver.access.impersonation import PREFIX as IMPERSONATE
 from runtime.apiserver.access.impersonation import Impersonation, wanted_user
 from runtime.apiserver.core.cluster import Now
@@ -25,7 +26,8 @@ from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator, by_certificate
-from runtime.apiserver.http.connection import HttpRequest, HttpServer
+from runtime.apiserver.http.buffered_bytes import BufferedBytes
+from runtime.apiserver.http.connection import HttpConnection, HttpRequest, HttpServer
 from runtime.apiserver.http.encodings import Encodings
 from runtime.apiserver.http.forms import Forms
 from runtime.apiserver.http.gradually import Gradually
@@ -70,6 +72,7 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 _SLASHES_IGNORED = ("/api/", "/apis/", "/version/", "/openid/v1/jwks/", "/.well-known/openid-configuration/")
 _WITHOUT_USER = {*_HEALTH, "/version"}
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized").response()
+_TOO_LATE = StatusError(504, "Timeout", "Timeout: request did not complete within the allotted timeout", {}).response()
 _TOO_LARGE = StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}").response()
 # Of these patches the body has the fields of the object.
 
@@ -134,7 +137,14 @@ class ApiHttp:
     def server(self, connections: BoundedConnections | None = None) -> HttpServer:
         """Makes the protocols of connections. connections: those that it will have, if they are bounded."""
         self._connections = connections
-        return HttpServer(self, largest_body=LARGEST_BODY, now=self._clock.now, connections=connections)
+        buffered = BufferedBytes(
+            now=lambda: asyncio.get_running_loop().time(),
+            later=lambda seconds, do: asyncio.get_running_loop().call_later(seconds, do),
+            log=self._log,
+        )
+        return HttpServer(
+            self, largest_body=LARGEST_BODY, now=self._clock.now, connections=connections, buffered=buffered
+        )
 
     def end_watches(self) -> None:
         """End all watches gracefully, before the server stops."""
@@ -168,10 +178,14 @@ class ApiHttp:
     # --- what a connection calls
 
     def admit(self, request: HttpRequest) -> Response | None:
+        try:
+            request.place = target_of(request.target)
+        except StatusError as error:
+            return error.response()
         user = self._user_of(request)
         if user is None or (user is ANONYMOUS and not self._is_open_to_anonymous(request)):
             if self._audit is not None:
-                self._audit.not_let_in(request, asked_for(request.method, request.target))
+                self._audit.not_let_in(request, asked_for(request.method, request.place))
             return self._forms.error(_accept(request), _UNAUTHORIZED)
         if user is ANONYMOUS:
             return self._refusal_of_anonymous(request)
@@ -206,13 +220,13 @@ class ApiHttp:
         return user
 
     def _is_open_to_anonymous(self, request: HttpRequest) -> bool:
-        return self._anonymous or target_of(request.target).path.rstrip("/") in _WITHOUT_USER
+        return self._anonymous or request.place.path.rstrip("/") in _WITHOUT_USER
 
     def _refusal_of_anonymous(self, request: HttpRequest) -> Response | None:
         """Authorize an anonymous request by its head, so that no body is kept of one that is refused."""
         request.began = self._clock.now()
         try:
-            self._let_in(request, target_of(request.target))
+            self._let_in(request, request.place)
         except Exception as error:
             return self._forms.error(_accept(request), self._refusal(request, error))
         return None
@@ -220,20 +234,31 @@ class ApiHttp:
     def too_large(self) -> Response:
         return _TOO_LARGE
 
+    def too_late(self) -> Response:
+        return _TOO_LATE
+
+    def needs_body(self, request: HttpRequest) -> bool:
+        """Only resources have use for one."""
+        return request.method != "GET" and bool(request.place.is_resource)
+
+    def cut_off(self, connection: HttpConnection, why: str) -> None:
+        path = connection.target.decode(errors="replace")
+        self._log.warning(f"connection cut off, {why}", path=path, peer=connection.peer)
+
     def handle(self, request: HttpRequest) -> None:
         if self._turns is None:
             loop = asyncio.get_running_loop()
             self._turns = Turns(self._handle, now=loop.time, soon=loop.call_soon)
             self._in_slices = Gradually(now=loop.time, soon=loop.call_soon)
         request.began = self._clock.now()
-        target = target_of(request.target)
+        target: Target = request.place
         is_probe = target.path in _HEALTH
         self._turns.take(request, level_of(request.user, request.method, target.is_heartbeat, is_probe=is_probe))
 
     def _handle(self, request: HttpRequest) -> None:
         if not request.is_awaited:
             return
-        target = target_of(request.target)
+        target: Target = request.place
         try:
             self._let_in(request, target)
             _check_timeout(target)
@@ -255,7 +280,7 @@ class ApiHttp:
     def _let_in(self, request: HttpRequest, target: Target) -> None:
         """Settles who acts. Raises StatusError: 403 where that user may not do this."""
         if self._audit is not None and request.observer is None:  # else it is carried out again
-            asked = asked_for(request.method, request.target)
+            asked = asked_for(request.method, request.place)
             self._audit.begin(request, request.user or ANONYMOUS, asked)
         if IMPERSONATE in b"\n".join(request.headers):  # looked at one by one only where there may be such
             self._impersonate(request)
@@ -263,7 +288,7 @@ class ApiHttp:
         is_probe = request.method == "GET" and target.path in _HEALTH
         if request.observer is None and (MASTERS in user.groups or is_probe):
             return
-        asked = asked_for(request.method, request.target)
+        asked = asked_for(request.method, request.place)
         decision = ALLOWED if is_probe else self._api.decide(user, asked)
         if request.observer is not None:
             request.observer.decided(allowed=decision.allowed, reason=decision.reason)
@@ -274,7 +299,7 @@ class ApiHttp:
         wanted = wanted_user((*request.headers.items(), *request.repeated))
         if wanted is None:
             return
-        asked = asked_for(request.method, request.target)
+        asked = asked_for(request.method, request.place)
         found = self._impersonation.impersonate(request.user or ANONYMOUS, wanted, asked)
         request.user = found.user
         # Once: it may be carried out again.
@@ -283,8 +308,8 @@ class ApiHttp:
             request.observer.impersonated(found.user, found.constraint)
 
     def _count(self, request: HttpRequest, status: int) -> None:
-        target = target_of(request.target)
-        asked = asked_for(request.method, request.target)
+        target: Target = request.place
+        asked = asked_for(request.method, request.place)
         # There are any number of paths that are not served, and a route that was looked up is kept.
         if status >= 400 and (request.user is None or self._api.route(target.path) is None):
             asked = Attributes(asked.verb, is_resource=False)
@@ -380,7 +405,7 @@ class ApiHttp:
 
     def _respond(self, request: HttpRequest, response: Response, warnings: Sequence[str]) -> None:
         if self._waiting.pop(request, None) is not None:  # else it was told that the store has failed
-            accept, target = _accept(request), target_of(request.target)
+            accept, target = _accept(request), request.place
             first = (target.deprecation,) if target.deprecation else ()
             all_of_them = (*first, *warnings, *response.warnings)
             if isinstance(response, ListResponse):
@@ -396,7 +421,7 @@ class ApiHttp:
 
     def _show_in_steps(self, request: HttpRequest, response: ListResponse, warnings: Sequence[str]) -> Iterator[None]:
         """Ends early when the client is gone."""
-        steps = self._forms.in_steps(_accept(request), target_of(request.target), response)
+        steps = self._forms.in_steps(_accept(request), request.place, response)
         while request.is_awaited:
             try:
                 next(steps)
@@ -412,7 +437,7 @@ class ApiHttp:
     def _watch(self, request: HttpRequest, asked: Request, form: Form) -> None:
         watch: Watch | Response | None = None
 
-        wanted = asked_for("GET", request.target)
+        wanted = asked_for("GET", request.place)
 
         def over() -> None:
             self._streams.discard(stream)
@@ -420,7 +445,7 @@ class ApiHttp:
                 watch.cancel()
                 self._metrics.watching(wanted, -1)
 
-        shown = None if form == AS_IT_IS else self._forms.representation(target_of(request.target), form).lines
+        shown = None if form == AS_IT_IS else self._forms.representation(request.place, form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
         watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
         if isinstance(watch, Response):
@@ -430,7 +455,7 @@ class ApiHttp:
         self._streams.add(stream)
         self._metrics.watching(wanted, 1)
         type_ = form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch"
-        deprecations = (target_of(request.target).deprecation, watch.definition.deprecation)
+        deprecations = (request.place.deprecation, watch.definition.deprecation)
         request.stream(type_, stream, warnings=[one for one in deprecations if one])
 
     def _cut_off(self, request: HttpRequest) -> None:
@@ -484,7 +509,7 @@ def _accept(request: HttpRequest) -> bytes:
     return request.headers.get(b"accept", b"")
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def _media_type(content_type: bytes) -> str:
     """Without its parameters."""
     return content_type.decode(errors="replace").partition(";")[0].strip().lower()

@@ -44,6 +44,8 @@ _VERBS = {"get": "GET", "list": "LIST", "watch": "WATCH", "create": "POST", "upd
     "deletecollection": "DELETECOLLECTION",
 }
 
+MOST_SERIES = 10_000  # of requests; further ones are counted without their resource
+
 
 class RequestMetrics:
     """For one thread."""
@@ -56,6 +58,9 @@ class RequestMetrics:
         place = (*asked[:5], bool(asked.namespace), bool(asked.name), dry_run, code)
         found = self._of.get(place)
         if found is None:
+            if len(self._of) >= MOST_SERIES:  # custom resources come and go
+                asked = Attributes(asked.verb, is_resource=False)
+                place = (*asked[:5], False, False, dry_run, code)
             verb, *labels = _labels(asked)
             values = (verb, "All" if dry_run else "", *labels)
             counter = self._metrics.counter(REQUESTS, *values, str(code))

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from functools import lru_cache
 from typing import NamedTuple
 
+from protocols.bounded_cache import bounded_cache, first_size
 from protocols.late_methods import dataclass
-from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.errors.status_errors import StatusError, bad_request
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+
+
+MOST_CLAUSES = 100  # of a header
 
 
 class Form(NamedTuple):
@@ -74,11 +77,13 @@ class _Clause(NamedTuple):
         return (self.type == type_ and self.subtype in (subtype, "*")) or (self.type == self.subtype == "*")
 
 
-@lru_cache(maxsize=1024)
 def negotiate(accept: str, offer: Offer, *, stream: bool = False) -> Form:
-    """Returns the first form in the header that can be served. stream: of a watch. Raises StatusError (406)."""
-    if not accept:
-        return AS_IT_IS
+    """Return the first form in the header that can be served. stream: of a watch. Raises StatusError (406, 400)."""
+    return _negotiated(accept, offer, stream) if accept else AS_IT_IS
+
+
+@bounded_cache(1024, size=first_size)
+def _negotiated(accept: str, offer: Offer, stream: bool) -> Form:
     for clause in _clauses(accept):
         for media_type in _BOTH:
             if clause.takes(media_type):
@@ -109,7 +114,9 @@ def ranges(accept: str) -> list[tuple[str, str]]:
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """The clauses, the ones to prefer first. What is no clause is left out."""
+    """Return the clauses, the preferred ones first. Malformed ones are left out. Raises StatusError (400)."""
+    if accept.count(",") >= MOST_CLAUSES:  # sorting them takes their number squared
+        raise bad_request(f"the Accept header has more than {MOST_CLAUSES} clauses")
     found: list[_Clause] = []
     for text in accept.split(","):
         range_, *rest = text.split(";")

@@ -11,9 +11,9 @@ import asyncio
 import os
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from protocols.bounded_cache import bounded_cache
 from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.core.questions import PAUSED, Answer, Pause, Post, Question
 from runtime.client.api import Response
@@ -116,7 +116,7 @@ class OutsideCalls:
             return Answer(response.status, await response.read())
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(64, longest=512 * 1024)
 def _trusting(authority: bytes) -> ssl.SSLContext:
     """As Go does, one trusts a certificate of the bundle itself too, and asks for no extensions that name its issuer.
 

@@ -10,13 +10,15 @@ from runtime.client.api import Response
 
 MOST_WAITING = 16 * 1024 * 1024  # bytes
 CHUNK = 256 * 1024  # bytes of the beginning that are made at a time
-STALLED = 60.0  # seconds until there is room again
 
 
 class Wire(Protocol):
     """Where the lines go; an HttpRequest."""
 
     def write(self, data: bytes) -> None: ...
+
+    def hold(self, size: int) -> None:
+        """Record how many bytes wait until there is room."""
 
     @property
     def is_full(self) -> bool: ...
@@ -42,9 +44,8 @@ class WatchStream:
         """too_slow: called once, when more than most_waiting bytes have gathered; then nothing more is taken.
 
         The client is to be cut off: it will relist, and the memory is freed. What there was at the beginning is not
-        counted: it is taken bit by bit. It is cut off too if there is no room for STALLED seconds. over: called once,
-        after the last line was written, or when the client is gone. shown: what lines become on the wire; if it raises,
-        the client is cut off.
+        counted: it is taken bit by bit. over: called once, after the last line was written, or when the client is gone.
+        shown: what lines become on the wire; if it raises, the client is cut off.
         """
         self._wire, self._too_slow, self._over, self._shown = wire, too_slow, over, shown
         self._most_waiting = most_waiting
@@ -52,8 +53,7 @@ class WatchStream:
         self._first: Iterator[bytes] | None = None
         self._waiting: list[bytes] = []
         self._size = 0
-        self._ended = self._is_over = self._is_due = False
-        self._stalled: asyncio.TimerHandle | None = None
+        self._ended = self._is_over = self._is_due = self._is_held = False
 
     def begin(self, lines: Iterator[bytes]) -> None:
         """These lines come before all others."""
@@ -68,6 +68,9 @@ class WatchStream:
         else:
             self._waiting.append(lines)
             self._size += len(lines)
+            if self._wire.is_full:
+                self._is_held = True
+                self._wire.hold(self._size)
             self._soon()
 
     def end(self, _response: Response | None = None) -> None:
@@ -77,9 +80,6 @@ class WatchStream:
 
     def on_room(self) -> None:
         """The wire takes more again."""
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
         self._soon()
 
     def on_lost(self) -> None:
@@ -92,8 +92,6 @@ class WatchStream:
         self._is_over = self._ended = True
         self._first = None
         self._waiting.clear()
-        if self._stalled is not None:
-            self._stalled.cancel()
         self._over()
 
     def _give_up(self) -> None:
@@ -102,13 +100,13 @@ class WatchStream:
             self._stop()
 
     def _soon(self) -> None:
-        if not self._is_due and not self._is_over and self._stalled is None:
+        if not self._is_due and not self._is_over and not self._wire.is_full:
             self._is_due = True
             self._loop.call_soon(self._write)
 
     def _write(self) -> None:
         self._is_due = False
-        if self._is_over:
+        if self._is_over or self._wire.is_full:
             return
         lines = self._next()
         if not lines:
@@ -122,9 +120,7 @@ class WatchStream:
             self._give_up()
             raise
         self._wire.write(shown)
-        if self._wire.is_full:
-            self._stalled = self._loop.call_later(STALLED, self._give_up)
-        elif self._first is not None or self._ended:
+        if self._first is not None or self._ended:
             self._soon()
 
     def _next(self) -> bytes:
@@ -140,4 +136,7 @@ class WatchStream:
         chunk += self._waiting
         self._waiting.clear()
         self._size = 0
+        if self._is_held:
+            self._is_held = False
+            self._wire.hold(0)
         return b"".join(chunk) if len(chunk) != 1 else chunk[0]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import unquote, unquote_plus
 
+from protocols.bounded_cache import bounded_cache
+from runtime.apiserver.errors.status_errors import StatusError, bad_request
 from runtime.apiserver.http.turns import is_heartbeat
 from runtime.apiserver.registry.attributes import Attributes, attributes_of
+
+LONGEST_TARGET = 128 * 1024  # bytes; label selectors with thousands of values are some ten thousand
+MOST_PARAMETERS = 1000  # of a query
 
 _ABSOLUTE = re.compile("https?://[^/?]*", re.IGNORECASE)
 _BROKEN_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -23,23 +27,35 @@ _DEPRECATED = {
 
 
 class Target(NamedTuple):
-    """path: unescaped. query: the first value of each parameter, as upstream reads them.
+    """The target of a request, read.
 
-    is_resource: the path leads below a group's version. is_watch: a GET of it is authorized and served as a watch.
-    is_heartbeat: the path leads to a lease, or to the status of a node. deprecation: a warning for its clients.
+    path: unescaped.
+    query: the first value of each parameter, as upstream reads them.
+    asked: what requests with it ask for, by their method: see asked_for.
+    is_resource: the path leads below a group's version.
+    is_watch: a GET of it is authorized and served as a watch.
+    is_heartbeat: the path leads to a lease, or to the status of a node.
+    deprecation: a warning for its clients.
     """
 
     path: str
     query: Mapping[str, str]
+    asked: dict[str, Attributes]
     is_resource: bool
     is_watch: bool
     is_heartbeat: bool
     deprecation: str
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(1024)
 def target_of(raw: bytes) -> Target:
-    """raw: as sent; in absolute form its scheme and host are ignored (RFC 9112, 3.2.2)."""
+    """Read a target as it was sent; in absolute form its scheme and host are ignored (RFC 9112, 3.2.2).
+
+    Raises StatusError: 414 on too long a target, 400 on too many parameters.
+    """
+    if len(raw) > LONGEST_TARGET:
+        text = f"the request's target has {len(raw)} bytes, at most {LONGEST_TARGET} are allowed"
+        raise StatusError(414, "", text)
     text = raw.decode(errors="surrogateescape")
     if not text.startswith("/") and (absolute := _ABSOLUTE.match(text)):
         text = text[absolute.end() :]
@@ -47,13 +63,25 @@ def target_of(raw: bytes) -> Target:
     if "%" in path:
         path = unquote(path)
     parameters = _parameters(query)
-    is_watch = attributes_of("GET", path, parameters).verb == "watch"
-    return Target(path, parameters, _is_resource(path), is_watch, is_heartbeat(path), _deprecation_of(path))
+    asked = attributes_of("GET", path, parameters)
+    is_watch = asked.verb == "watch"
+    return Target(
+        path,
+        parameters,
+        {"GET": asked},
+        _is_resource(path),
+        is_watch,
+        is_heartbeat(path),
+        _deprecation_of(path),
+    )
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def _parameters(query: str) -> Mapping[str, str]:
     """Parse a query as Go's net/url does: what is malformed, or has a semicolon, is left out."""
+    count = query.count("&") + 1
+    if count > MOST_PARAMETERS:
+        raise bad_request(f"the request's query has {count} parameters, at most {MOST_PARAMETERS} are allowed")
     found: dict[str, str] = {}
     for part in query.split("&") if query else ():
         if part and ";" not in part and not _BROKEN_ESCAPE.search(part):
@@ -62,11 +90,12 @@ def _parameters(query: str) -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
-@lru_cache(maxsize=1024)
-def asked_for(method: str, raw: bytes) -> Attributes:
-    """What a request with this target asks to do; who authorizes, notes and counts requests all want to know."""
-    target = target_of(raw)
-    return attributes_of(method, target.path, target.query)
+def asked_for(method: str, target: Target) -> Attributes:
+    """What such a request asks to do; who authorizes, notes and counts requests all need to know."""
+    found = target.asked.get(method)
+    if found is None:
+        found = target.asked[method] = attributes_of(method, target.path, target.query)
+    return found
 
 
 def _is_resource(path: str) -> bool:

@@ -3,7 +3,13 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.http.authentication import NO_CERTIFICATE, Authenticator, by_certificate, certificate_user
+from runtime.apiserver.http.authentication import (
+    LONGEST_AUTHORIZATION,
+    NO_CERTIFICATE,
+    Authenticator,
+    by_certificate,
+    certificate_user,
+)
 from runtime.apiserver.registry.users import ANONYMOUS, StaticTokens, User
 
 KNOWN = "system:authenticated"
@@ -79,3 +85,12 @@ def test_certificate_is_refused_from_its_expiry_on() -> None:
 
 def test_connection_without_tls_has_no_certificate() -> None:
     assert by_certificate(None) is NO_CERTIFICATE
+
+
+def test_an_absurdly_long_token_is_not_looked_up() -> None:
+    asked: list[str] = []
+    authenticator = Authenticator(lambda token: asked.append(token))
+    assert authenticator.by_token(b"Bearer " + b"x" * LONGEST_AUTHORIZATION) is None
+    assert asked == []
+    authenticator.by_token(b"Bearer " + b"x" * (LONGEST_AUTHORIZATION - 7))
+    assert len(asked) == 1

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httptools
 import orjson
 import pytest
 
-from runtime.apiserver.http.connection import LARGEST_HEAD, HttpConnection, HttpRequest, HttpServer, Streamed
+from runtime.apiserver.http.buffered_bytes import BufferedBytes
+from runtime.apiserver.http.connection import (
+    BODY_DEADLINE,
+    IN_ONE_WRITE,
+    LARGEST_HEAD,
+    MOST_HEADERS,
+    MOST_PIECES,
+    MOST_PIPELINED,
+    STALLED,
+    HttpConnection,
+    HttpRequest,
+    HttpServer,
+    Streamed,
+)
 from runtime.apiserver.http.handler import LARGEST_BODY
 from runtime.apiserver.registry.users import User
 from runtime.client.api import Response
+from runtime.logs.standard_log import quiet_log
 from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, posted_pod, run
 from tests.runtime.apiserver.stores import HeldStore
 
@@ -284,12 +300,28 @@ class Transport:
     def __init__(self) -> None:
         self.written, self.ends = b"", list[str]()
         self.is_reading = True
+        self.full: Callable[[], None] | None = None
+        self.room = 0
+
+    def room_for(self, connection: HttpConnection, writes: int) -> None:
+        """Be full after so many writes."""
+        self.full, self.room = connection.pause_writing, writes
 
     def write(self, data: bytes) -> None:
         self.written += data
+        if self.full is not None:
+            self.room -= 1
+            if not self.room:
+                self.full()
 
     def writelines(self, parts: list[bytes]) -> None:
         self.written += b"".join(parts)
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.high = high
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
 
     def pause_reading(self) -> None:
         self.is_reading = False
@@ -309,6 +341,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.requests: list[HttpRequest] = []
+        self.cut: list[tuple[bytes, str]] = []
 
     def admit(self, request: HttpRequest) -> Response | None:
         name = request.headers.get(b"user", b"").decode()
@@ -317,6 +350,15 @@ class Kept:
 
     def too_large(self) -> Response:
         return Response(status=413)
+
+    def too_late(self) -> Response:
+        return Response(status=504)
+
+    def needs_body(self, request: HttpRequest) -> bool:
+        return request.method != "GET"
+
+    def cut_off(self, connection: HttpConnection, why: str) -> None:
+        self.cut.append((connection.target, why))
 
     def handle(self, request: HttpRequest) -> None:
         self.requests.append(request)
@@ -334,9 +376,12 @@ class Body:
 
 
 @contextmanager
-def connected(bounds: Any = None) -> Iterator[tuple[HttpServer, HttpConnection, Transport, list[HttpRequest]]]:
+def connected(
+    bounds: Any = None, *, largest_body: int = 10
+) -> Iterator[tuple[HttpServer, HttpConnection, Transport, list[HttpRequest]]]:
     handler, transport = Kept(), Transport()
-    server = HttpServer(handler, largest_body=10, now=lambda: 0.0, connections=bounds)
+    buffered = BufferedBytes(now=lambda: 0.0, later=lambda _, do: None, log=quiet_log())
+    server = HttpServer(handler, largest_body=largest_body, now=lambda: 0.0, connections=bounds, buffered=buffered)
     connection: Any = server()
     connection.connection_made(transport)
     yield server, connection, transport, handler.requests
@@ -357,19 +402,22 @@ def test_while_the_client_takes_nothing_its_next_request_waits_unread() -> None:
 
 
 def test_a_stream_is_told_of_room_and_of_the_end() -> None:
-    with connected() as (_, connection, transport, requests):
-        connection.data_received(asked("GET", "/a"))
-        body: Streamed = (told := Body())
-        requests[0].stream("text/plain", body)
-        requests[0].write(b"abc")
-        assert transport.written.endswith(b"\r\n\r\n3\r\nabc\r\n")
-        connection.pause_writing()
-        assert requests[0].is_full
-        connection.resume_writing()
-        connection.connection_lost(None)
-        requests[0].write(b"late")
-        requests[0].finish()
-        assert (told.told, transport.written[-3:]) == (["room", "lost"], b"c\r\n")
+    async def scenario() -> None:
+        with connected() as (_, connection, transport, requests):
+            connection.data_received(asked("GET", "/a"))
+            body: Streamed = (told := Body())
+            requests[0].stream("text/plain", body)
+            requests[0].write(b"abc")
+            assert transport.written.endswith(b"\r\n\r\n3\r\nabc\r\n")
+            connection.pause_writing()
+            assert requests[0].is_full
+            connection.resume_writing()
+            connection.connection_lost(None)
+            requests[0].write(b"late")
+            requests[0].finish()
+            assert (told.told, transport.written[-3:]) == (["room", "lost"], b"c\r\n")
+
+    asyncio.run(scenario())
 
 
 def test_a_request_is_answered_once() -> None:
@@ -416,10 +464,381 @@ class Bounds:
 def test_the_body_of_a_request_is_waited_for_only_if_its_user_is_known(user: str, told: list[str]) -> None:
     """A connection that does not wait is never cut, however long its request takes."""
     bounds = Bounds()
-    with connected(bounds) as (_, connection, _, requests):
-        connection.data_received(asked("GET", "/livez", f"User: {user}", "Content-Length: 2"))
-        assert bounds.told == told
-        connection.data_received(b"{}")
-        assert bounds.told[-1:] == ["began"]
-        requests[0].respond(Response(status=200))
-        assert bounds.told[-1:] == ["ended"]
+
+    async def scenario() -> None:
+        with connected(bounds) as (_, connection, _, requests):
+            connection.data_received(asked("POST", "/livez", f"User: {user}", "Content-Length: 2"))
+            assert bounds.told == told
+            connection.data_received(b"{}")
+            assert bounds.told[-1:] == ["began"]
+            requests[0].respond(Response(status=200))
+            assert bounds.told[-1:] == ["ended"]
+
+    asyncio.run(scenario())
+
+
+# Bounds on what a client sends.
+
+
+def head_of(count: int) -> bytes:
+    """A request with many header lines, few of which have a name of their own."""
+    return b"GET /a HTTP/1.1\r\nHost: h\r\n" + b"".join(b"x%d: y\r\n" % (i % 7) for i in range(count)) + b"\r\n"
+
+
+def pieces_of(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+CHUNKED = asked("POST", "/a", "Transfer-Encoding: chunked")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (head_of(MOST_HEADERS - 1), b""),
+        (head_of(MOST_HEADERS), TOO_LARGE),
+        (head_of(300_000), TOO_LARGE),
+        (b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * (2 * LARGEST_HEAD) + b"\r\n\r\n", TOO_LARGE),
+        (b"GET /" + b"x" * (2 * LARGEST_HEAD) + b" HTTP/1.1\r\nHost: h\r\n\r\n", TOO_LARGE),
+        (CHUNKED + b"0\r\n" + b"a: b\r\n" * MOST_HEADERS + b"\r\n", b""),
+        (CHUNKED + b"0\r\n" + b"a: b\r\n" * (MOST_HEADERS + 1) + b"\r\n", TOO_LARGE),
+        (CHUNKED + b"0\r\na: " + b"b" * (2 * LARGEST_HEAD) + b"\r\n\r\n", TOO_LARGE),
+        (CHUNKED + b"1;a=" + b"b" * (2 * LARGEST_HEAD) + b"\r\nx\r\n0\r\n\r\n", TOO_LARGE),
+        (CHUNKED + b"0" * (2 * LARGEST_HEAD) + b"1\r\nx\r\n0\r\n\r\n", TOO_LARGE),
+    ],
+    ids=[
+        "as many lines as allowed",
+        "one line more",
+        "many lines",
+        "a long line",
+        "a long target",
+        "as many trailers as allowed",
+        "one trailer more",
+        "a long trailer",
+        "a long chunk extension",
+        "a long chunk size",
+    ],
+)
+@pytest.mark.parametrize("size", [1_000, 64_000, 10_000_000], ids=["pieces", "large pieces", "at once"])
+def test_a_head_or_trailers_beyond_the_bounds_are_refused(sent: bytes, status: bytes, size: int) -> None:
+    async def scenario() -> None:
+        with connected() as (_, connection, transport, requests):
+            for piece in pieces_of(sent, size):
+                connection.data_received(piece)
+                if transport.ends:
+                    break
+            assert transport.written.startswith(status)
+            assert (len(requests), transport.ends) == ((0, ["closed"]) if status else (1, []))
+
+    asyncio.run(scenario())
+
+
+def test_what_is_read_of_a_head_beyond_the_bounds_is_bounded() -> None:
+    """A client that sends short lines costs by their number, whatever their bytes."""
+
+    async def scenario() -> None:
+        with connected() as (_, connection, _, _):
+            seen = list[bytes]()
+            real = connection.on_header
+
+            def counted(name: bytes, value: bytes | None) -> None:
+                seen.append(name)
+                real(name, value)
+
+            connection._parser = httptools.HttpRequestParser(Parsed(connection, counted))
+            connection.data_received(head_of(300_000))
+            assert len(seen) < 4_000
+
+    asyncio.run(scenario())
+
+
+class Parsed:
+    """The callbacks of a connection, one of which is counted."""
+
+    def __init__(self, connection: HttpConnection, on_header: Callable[[bytes, bytes | None], None]) -> None:
+        self.on_header = on_header
+        for name in ("on_message_begin", "on_url", "on_headers_complete", "on_body", "on_message_complete"):
+            setattr(self, name, getattr(connection, name))
+
+
+def test_a_head_in_countless_pieces_is_refused() -> None:
+    """The parser copies what it has of a line at each piece."""
+
+    async def scenario() -> None:
+        with connected() as (_, connection, transport, _):
+            connection.data_received(b"GET / HTTP/1.1\r\nX: ")
+            for number in range(MOST_PIECES):
+                assert not transport.ends, number
+                connection.data_received(b"x")
+            assert transport.written.startswith(TOO_LARGE)
+
+    asyncio.run(scenario())
+
+
+def test_trailers_are_ignored() -> None:
+    async def scenario() -> None:
+        with connected() as (_, connection, _, requests):
+            trailers = b"Impersonate-User: root\r\nHost: other\r\nContent-Type: text/plain\r\n\r\n"
+            connection.data_received(CHUNKED + b"2\r\n{}\r\n0\r\n" + trailers)
+            names = {b"host", b"authorization"}
+            assert (requests[0].body, requests[0].headers.keys(), requests[0].repeated) == (
+                b"{}",
+                {*names, b"transfer-encoding"},
+                (),
+            )
+            requests[0].respond(Response(status=200))
+            connection.data_received(asked("GET", "/b"))
+            assert (requests[1].headers.keys(), requests[1].repeated) == (names, ())
+
+    asyncio.run(scenario())
+
+
+def test_a_user_in_a_trailer_is_not_impersonated() -> None:
+    async def scenario(_: Served, line: Line) -> None:
+        body = pod_body("a")
+        line.writer.write(asked("POST", PODS, "Transfer-Encoding: chunked") + b"%x\r\n%b\r\n0\r\n" % (len(body), body))
+        line.writer.write(b"Impersonate-User: nobody\r\n\r\n")
+        assert (await line.response())[0] == 201
+
+    on_the_wire(scenario, role_based=True, users={TOKEN: User("admin", groups=("system:masters",))})
+
+
+@pytest.mark.parametrize(
+    ("lines", "version", "answer"),
+    [
+        ("", "1.1", "400 Bad Request: missing required Host header"),
+        ("Host: a\r\nHost: a\r\n", "1.1", "400 Bad Request"),
+        ("Host: a\r\nHost: b\r\n", "1.0", "400 Bad Request"),
+        ("Host: a/b\r\n", "1.1", "400 Bad Request: malformed Host header"),
+        ("Host: [::1]:6443\r\n", "1.1", ""),
+        ("Host:\r\n", "1.1", ""),
+        ("", "1.0", ""),
+    ],
+)
+def test_a_request_without_exactly_one_well_formed_host_is_refused(lines: str, version: str, answer: str) -> None:
+    async def scenario() -> None:
+        with connected() as (_, connection, transport, requests):
+            connection.data_received(f"GET /a HTTP/{version}\r\n{lines}\r\n".encode())
+            assert len(requests) == (0 if answer else 1)
+            close = f"Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{answer}"
+            assert transport.written.decode() == (f"HTTP/1.1 {answer}\r\n{close}" if answer else "")
+
+    asyncio.run(scenario())
+
+
+def test_a_body_in_many_chunks_takes_no_more_memory_than_its_bytes() -> None:
+    async def scenario() -> None:
+        with connected(largest_body=200_000) as (server, connection, _, requests):
+            tracemalloc.start()
+            connection.data_received(CHUNKED)
+            for _ in range(1000):
+                connection.data_received(b"2\r\nxy\r\n" * 100)
+            assert tracemalloc.get_traced_memory()[0] < 500_000
+            tracemalloc.stop()
+            assert server.buffered is not None
+            assert server.buffered.total >= 200_000
+            connection.data_received(b"0\r\n\r\n")
+            assert requests[0].body == b"xy" * 100_000
+            requests[0].respond(Response(status=200))
+            assert server.buffered.total == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_body_that_nothing_needs_is_not_kept() -> None:
+    async def scenario() -> None:
+        with connected(largest_body=200_000) as (server, connection, _, requests):
+            connection.data_received(asked("GET", "/a", "Content-Length: 200000"))
+            assert server.buffered is not None
+            for _ in range(4):
+                held = server.buffered.total
+                connection.data_received(b"x" * 50_000)
+                assert server.buffered.total <= max(held, 1000)
+            assert [request.body for request in requests] == [b""]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/version", "/apis", PODS, "/nothing"])
+def test_no_body_of_an_anonymous_request_is_kept(path: str) -> None:
+    async def scenario(served: Served) -> None:
+        server = served.front.server()
+        connection: Any = server()
+        connection.connection_made(Transport())
+        connection.data_received(f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: 3000000\r\n\r\n".encode())
+        for _ in range(20):
+            connection.data_received(b"x" * 100_000)
+        assert server.buffered is not None
+        assert server.buffered.total < 10_000
+
+    run(scenario, role_based=True)
+
+
+def test_requests_behind_one_that_is_not_answered_stay_unparsed() -> None:
+    async def scenario() -> None:
+        with connected() as (_, connection, transport, requests):
+            connection.data_received(asked("GET", "/a"))
+            connection.data_received(asked("GET", "/b") * 4000)
+            waiting = len(connection._waiting)
+            assert MOST_PIPELINED <= waiting < MOST_PIPELINED + 300
+            assert not transport.is_reading
+            for number in range(4001):
+                requests[number].respond(Response(status=200))
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                assert len(connection._waiting) < MOST_PIPELINED + 300
+            assert transport.written.count(b"HTTP/1.1 200 OK") == 4001
+            assert transport.is_reading
+
+    asyncio.run(scenario())
+
+
+class Hours(asyncio.SelectorEventLoop):
+    """A loop whose clock can be moved."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+    async def advance(self, seconds: float) -> None:
+        self.ahead += seconds
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+def run_for_hours(scenario: Callable[[Hours], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, Hours)
+        await scenario(loop)
+
+    with asyncio.Runner(loop_factory=Hours) as runner:
+        runner.run(whole())
+
+
+def test_a_body_that_takes_too_long_is_refused_and_the_connection_closed() -> None:
+    async def scenario(loop: Hours) -> None:
+        with connected() as (_, connection, transport, _):
+            connection.data_received(asked("POST", "/a", "User: admin", "Content-Length: 9"))
+            for _ in range(5):
+                await loop.advance(BODY_DEADLINE / 5 - 1)
+                connection.data_received(b"x")
+                assert not transport.written
+            await loop.advance(5)
+            assert transport.written.startswith(b"HTTP/1.1 504 Gateway Timeout\r\n")
+            assert transport.ends == ["closed"]
+
+    run_for_hours(scenario)
+
+
+def test_a_refused_body_that_does_not_end_is_cut_off() -> None:
+    async def scenario(loop: Hours) -> None:
+        with connected() as (_, connection, transport, _):
+            connection.data_received(asked("POST", "/a", "Content-Length: 99"))
+            assert transport.written.startswith(b"HTTP/1.1 413 ")
+            assert not transport.ends
+            await loop.advance(BODY_DEADLINE + 1)
+            assert transport.ends == ["aborted"]
+
+    run_for_hours(scenario)
+
+
+def test_more_bytes_than_a_body_may_take_end_the_connection() -> None:
+    async def scenario() -> None:
+        with connected() as (server, connection, transport, _):
+            connection.data_received(CHUNKED + b"99999999\r\n")
+            for _ in range(server.longest_message // 10_000 + 3):
+                connection.data_received(b"x" * 10_000)
+            assert transport.ends == ["closed"]
+
+    asyncio.run(scenario())
+
+
+# Clients that do not read.
+
+
+LONG = bytes(range(256)) * 4096  # 1 MiB
+
+
+def test_a_long_response_is_handed_over_as_there_is_room() -> None:
+    async def scenario() -> None:
+        with connected() as (server, connection, transport, requests):
+            transport.room_for(connection, 3)
+            connection.data_received(asked("GET", "/a") + asked("GET", "/b"))
+            requests[0].respond(Response(status=200, body=LONG))
+            assert server.buffered is not None
+            at_first = len(transport.written)
+            assert at_first <= 3 * IN_ONE_WRITE
+            assert len(LONG) - at_first <= server.buffered.total <= len(LONG) + 1000
+            while len(requests) == 1:
+                transport.room_for(connection, 3)
+                connection.resume_writing()
+                await asyncio.sleep(0)
+            assert transport.written.partition(b"\r\n\r\n")[2] == LONG
+            assert server.buffered.total == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_ends_after_a_long_response_is_closed_when_all_of_it_is_written() -> None:
+    async def scenario() -> None:
+        with connected() as (_, connection, transport, requests):
+            transport.room_for(connection, 1)
+            connection.data_received(asked("GET", "/a", "Connection: close"))
+            requests[0].respond(Response(status=200, body=LONG))
+            while not transport.ends:
+                transport.room_for(connection, 1)
+                connection.resume_writing()
+            assert transport.written.endswith(LONG)
+            assert transport.ends == ["closed"]
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_reads_nothing_is_cut_off_and_a_slow_one_is_not() -> None:
+    async def scenario(loop: Hours) -> None:
+        with connected() as (server, connection, transport, requests):
+            transport.room_for(connection, 1)
+            connection.data_received(asked("GET", "/a"))
+            requests[0].respond(Response(status=200, body=LONG))
+            for _ in range(10):  # ten minutes
+                await loop.advance(STALLED - 1)
+                transport.room_for(connection, 1)
+                connection.resume_writing()
+            assert not transport.ends
+            await loop.advance(STALLED + 1)
+            assert transport.ends == ["aborted"]
+            handler: Any = server.handler
+            assert handler.cut == [(b"/a", "its client does not read")]
+
+    run_for_hours(scenario)
+
+
+def test_a_watch_whose_client_reads_nothing_is_cut_off() -> None:
+    async def scenario(loop: Hours) -> None:
+        with connected() as (server, connection, transport, requests):
+            connection.data_received(asked("GET", "/a"))
+            requests[0].stream("text/plain", Body())
+            transport.room_for(connection, 1)
+            requests[0].write(LONG)
+            requests[0].hold(1000)
+            assert server.buffered is not None
+            assert server.buffered.total > 1000
+            await loop.advance(STALLED + 1)
+            assert transport.ends == ["aborted"]
+
+    run_for_hours(scenario)
+
+
+def test_a_large_head_is_not_kept_once_it_is_answered() -> None:
+    async def scenario() -> None:
+        with connected() as (server, connection, _, requests):
+            connection.data_received(asked("GET", "/a", f"X: {'x' * 500_000}"))
+            assert server.buffered is not None
+            assert server.buffered.total >= 480_000
+            requests[0].respond(Response(status=200))
+            assert (connection._request.headers, server.buffered.total) == ({}, 0)
+
+    asyncio.run(scenario())

@@ -1,4 +1,7 @@
 import asyncio
+import gc
+import tracemalloc
+from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
@@ -7,7 +10,8 @@ import pytest
 
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.kinds.built_in import BUILT_IN
-from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, Served, posted_pod, run, until
+from runtime.apiserver.registry.users import User
+from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, TOKEN, Served, posted_pod, run, until
 from tests.runtime.apiserver.stores import HeldStore
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
@@ -447,5 +451,87 @@ def test_no_answer_names_versions_of_python_or_a_library() -> None:
     async def scenario(served: Served) -> None:
         for path in ("/version", PODS, "/nothing"):
             assert (await served.get(path)).headers["Server"] == "kcm"
+
+    run(scenario)
+
+
+def large_heads(name: str, count: int) -> Iterator[bytes]:
+    """Requests each of which has a long text of its own in one place."""
+    for number in range(count):
+        text = f"{number}" + "x" * 90_000
+        target, lines, user = PODS, "", f"Authorization: Bearer {TOKEN}\r\n"
+        match name:
+            case "query":
+                target = f"{PODS}?labelSelector={text}"
+            case "path":
+                target = f"{PODS}/{text}"
+            case "page":
+                target = f"/healthz/{text}"
+            case "of an unknown user":
+                target, user = f"{PODS}?{text}", ""
+            case "token":
+                user = f"Authorization: Bearer {text}\r\n"
+            case "media types":
+                lines = f"Accept: application/json,{text}/x\r\n"
+            case "user agent":
+                lines = f"User-Agent: {text}\r\nContent-Length: 2\r\n"
+        method = "POST" if name == "user agent" else "GET"
+        body = "{}" if name == "user agent" else ""
+        yield f"{method} {target} HTTP/1.1\r\nHost: h\r\n{user}{lines}\r\n{body}".encode()
+
+
+@pytest.mark.parametrize("name", ["query", "path", "page", "of an unknown user", "token", "media types", "user agent"])
+def test_long_texts_of_requests_are_not_kept(name: str) -> None:
+    """30 requests, each with 90 kB that no other has, leave less behind than five of them have."""
+
+    async def scenario(served: Served) -> None:
+        connection: Any = served.front.server()()
+        connection.connection_made(Sink())
+        for head in large_heads(name, 3):
+            connection.data_received(head)
+            await until(lambda: connection.is_idle)
+        tracemalloc.start()
+        for head in large_heads(name, 30):
+            connection.data_received(head)
+            while not connection.is_idle:
+                await asyncio.sleep(0)
+        del head
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert kept < 400_000  # what there is of the last request
+
+    run(scenario, role_based=True, users={TOKEN: User("admin", groups=("system:masters",))})
+
+
+class Sink(asyncio.Transport):
+    """Takes everything and keeps nothing."""
+
+    def write(self, data: Any) -> None:
+        pass
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "message"),
+    [
+        ("x=" + "y" * 140_000, 414, "the request's target has 140034 bytes, at most 131072 are allowed"),
+        ("a&" * 1000 + "a", 400, "the request's query has 1001 parameters, at most 1000 are allowed"),
+        ("a&" * 999 + "a", 200, ""),
+    ],
+    ids=["long", "many parameters", "as many parameters as allowed"],
+)
+def test_absurd_targets_are_refused(target: str, status: int, message: str) -> None:
+    async def scenario(served: Served) -> None:
+        answer = await served.get(f"{PODS}?{target}")
+        assert (answer.status, answer.json.get("message", "")) == (status, message)
 
     run(scenario)

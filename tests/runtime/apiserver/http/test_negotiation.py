@@ -92,3 +92,10 @@ def test_the_refusal_says_what_there_is() -> None:
 def test_discovery_is_aggregated_where_it_can_be() -> None:
     assert negotiate(KUBECTL_DISCOVERY, OF_DISCOVERY) == Form("APIGroupDiscoveryList", "v2")
     assert negotiate(KUBECTL_GET, OF_DISCOVERY) == AS_IT_IS
+
+
+def test_a_header_of_too_many_clauses_is_refused() -> None:
+    """Sorting them takes their number squared."""
+    assert negotiate("*/*," * 50 + "a/b," * 49 + "c/d", OF_OBJECTS) == AS_IT_IS
+    with pytest.raises(StatusError, match="more than 100 clauses"):
+        negotiate("*/*," * 50 + "a/b," * 50 + "c/d", OF_OBJECTS)

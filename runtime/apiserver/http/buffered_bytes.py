@@ -1,0 +1,120 @@
+"""The bytes that connections hold for their clients, and one bound on all of them.
+
+A connection holds what its client has not read yet (the rest of a response, events of a watch) and what it has not sent
+completely yet (a head, a body). Bounds per connection do not bound the process, as there may be thousands of
+connections. So each connection reports what it holds, and when all of them together hold too much, those that have
+held theirs longest are cut off: a client that reads holds its bytes briefly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+MOST_BUFFERED = 256 * 1024 * 1024  # bytes
+GRACE = 5.0  # seconds in which nobody is cut off, as long as no more than twice the bound is held
+LOG_EVERY = 10.0  # seconds between two warnings
+
+
+class Holder(Protocol):
+    """A connection."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a request of a known user has come over it."""
+
+    @property
+    def peer(self) -> str: ...
+
+    def abort(self) -> None: ...
+
+
+class _Holding:
+    """size: bytes. since: when the holder began to hold something, in seconds of the clock."""
+
+    __slots__ = ("since", "size")
+
+    def __init__(self, since: float) -> None:
+        self.size, self.since = 0, since
+
+
+class BufferedBytes:
+    """For one thread."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], float],
+        later: Callable[[float, Callable[[], None]], object],
+        log: FilteringBoundLogger,
+        most: int = MOST_BUFFERED,
+    ) -> None:
+        """now: seconds of a monotonic clock. later: calls a function after some seconds. most: bytes."""
+        self._now, self._later, self._log, self._most = now, later, log, most
+        self._held: dict[Holder, _Holding] = {}  # those that began first come first
+        self._is_due = False  # to look again when those that are spared now no longer are
+        self._cut = 0  # connections since the last warning
+        self._warned_at = -LOG_EVERY
+        self.total = 0
+
+    def hold(self, holder: Holder, size: int) -> None:
+        """Record how many bytes a connection holds from now on. May cut off others, never this one."""
+        holding = self._held.get(holder)
+        if not size:
+            if holding is not None:
+                self.total -= self._held.pop(holder).size
+            return
+        if holding is None:
+            holding = self._held[holder] = _Holding(self._now())
+        self.total += size - holding.size
+        holding.size = size
+        if self.total > self._most:
+            self._make_room(holder)
+
+    def _look_again(self) -> None:
+        self._is_due = False
+        if self.total > self._most:
+            self._make_room(None)
+
+    def _make_room(self, newest: Holder | None) -> None:
+        for holder in [*self._in_turn(newest)]:
+            if self.total <= self._most:
+                break
+            self._cut += 1
+            self._warn(holder)
+            self.hold(holder, 0)
+            holder.abort()
+        if self.total > self._most and len(self._held) > 1 and not self._is_due:
+            self._is_due = True
+            self._later(GRACE, self._look_again)
+
+    def _in_turn(self, newest: Holder | None) -> Iterator[Holder]:
+        """Yield the connections that may be cut off: those of unknown users first, then those that began first.
+
+        Small ones are spared: to cut them off would free little. A single one may hold as much as it needs.
+        """
+        if len(self._held) == 1:
+            return
+        spared_after = self._now() - GRACE if self.total <= 2 * self._most else self._now()
+        enough = self.total / (2 * len(self._held))
+        large = [
+            holder
+            for holder, holding in self._held.items()
+            if holding.size >= enough and holding.since <= spared_after and holder is not newest
+        ]
+        yield from sorted(large, key=lambda holder: holder.is_known)
+
+    def _warn(self, holder: Holder) -> None:
+        if self._now() - self._warned_at >= LOG_EVERY:
+            self._log.warning(
+                "connection cut off, too many bytes are buffered for clients that do not read or send on",
+                peer=holder.peer,
+                bytes=self._held[holder].size,
+                buffered=self.total,
+                most=self._most,
+                cut=self._cut,
+            )
+            self._warned_at, self._cut = self._now(), 0
