@@ -188,11 +188,12 @@ def start_local_cluster(
     enable_plugins: Collection[str] = (),
     disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
     volumes: bool = False,
+    metrics: bool = True,
 ) -> LocalCluster:
     """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
 
     log_format: "text" or "json"; quiet: no information. patience: seconds for another server to leave the directory.
-    The rest: see LocalCluster.start.
+    metrics: whether metrics.k8s.io is built in. The rest: see LocalCluster.start.
     """
     server = launch(
         directory,
@@ -209,6 +210,7 @@ def start_local_cluster(
         access=access,
         enable_plugins=enable_plugins,
         disable_plugins=disable_plugins,
+        metrics=metrics,
     )
     fleet = None
     if nodes > 0:

@@ -103,6 +103,7 @@ def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence
         access=access_of(server),
         enable_plugins=enabled,
         disable_plugins=(*server.disable_plugins, *without_controllers(lambda _needed: False, enable=enabled)),
+        metrics=server.metrics,
     )
     try:
         return run(

@@ -128,6 +128,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         enable_plugins=enabled,
         disable_plugins=sorted({*embedded.disable_plugins, *missing}),
         volumes=runs(persistentvolume_binder.SPEC.name, BUILT_IN, options),
+        metrics=embedded.metrics,
     )
     closing.callback(local.stop)
     return local

@@ -432,6 +432,12 @@ class EmbeddedServer:
         "Admission plugins that do not. Those that rest on controllers that do not run do not anyway.",
         name="embedded-disable-admission-plugins",
     )
+    metrics: bool = flag(
+        True,
+        "Serve metrics.k8s.io there. If false, the group is left to a metrics-server that you install; its hollow pods "
+        "serve the same metrics once they are ready.",
+        name="embedded-metrics",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from runtime.apiserver.bootstrap.api_services import CustomApiServices
 from runtime.apiserver.bootstrap.flow_control import FlowControl
 from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
+from runtime.apiserver.bootstrap.metrics import remove_metrics_api_service
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
 from runtime.apiserver.bootstrap.policy import node_rules
 from runtime.apiserver.bootstrap.roles import reconcile_roles
@@ -43,6 +44,7 @@ from runtime.apiserver.core.expiry import Expiry
 from runtime.apiserver.core.legacy_tokens import LAST_USED, LegacyTokens, Use
 from runtime.apiserver.core.outside import Asking, AskLater, Suspended, in_background
 from runtime.apiserver.core.questions import Answer, Ask, Question, Unanswered, nobody_there, unanswered
+from runtime.apiserver.core.remote_api_services import RemoteApiServices
 from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
@@ -105,6 +107,7 @@ class ApiServer:
         store: Store,
         clock: Now,
         resources: Iterable[ResourceDefinition] = BUILT_IN,
+        stand_ins: Iterable[ResourceDefinition] = (),
         uid: Callable[[], str] | None = None,
         suffix: Callable[[], str] = random_suffix,
         collect_garbage: bool = True,
@@ -121,7 +124,9 @@ class ApiServer:
         ask: Ask = nobody_there,
         record_managers: bool = True,
     ) -> None:
-        """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
+        """stand_ins: definitions that are served while an APIService names a Service with hollow pods for them.
+
+        clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
         default.
 
         collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
@@ -163,6 +168,8 @@ class ApiServer:
             CustomResources(self._cluster, self._cache, self._asking),
             self._expiry,
         ]
+        remote_api_services = RemoteApiServices(self._cluster, stand_ins)
+        self._reactions.append(remote_api_services)
         if self._authorizer is not None:
             self._reactions.append(self._authorizer)
         if collect_garbage:
@@ -172,6 +179,7 @@ class ApiServer:
         self._kubernetes_service: KubernetesService | None = None
         self._flow_control: FlowControl | None = None
         self._transact(partial(create_first_namespaces, self._cluster))
+        self._transact(remote_api_services.reconcile)
 
     @property
     def revision(self) -> int:
@@ -201,6 +209,7 @@ class ApiServer:
         self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)
         self._transact(self._kubernetes_service.reconcile)
         self._transact(partial(note_tracking, self._cluster))
+        self._transact(partial(remove_metrics_api_service, self._cluster))
         self._transact(partial(create_system_objects, self._cluster))
         flow_control = self._flow_control = FlowControl(self._cluster)
         own = (CustomApiServices(self._cluster), ServiceAddresses(self._cluster), flow_control)

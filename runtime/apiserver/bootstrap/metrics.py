@@ -5,9 +5,10 @@ Source: kubernetes-sigs/metrics-server v0.8 manifests/base/{apiservice,rbac}.yam
 
 from __future__ import annotations
 
-from protocols.objects import Object
+from protocols.objects import Object, decode_object, labels_of
 from runtime.apiserver.bootstrap.policy import API_VERSION
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.field_managers import SERVER
 from runtime.apiserver.kinds.shared.metrics_objects import GROUP, VERSION
 
 _READER = "system:aggregated-metrics-reader"
@@ -23,6 +24,19 @@ def metrics_policy() -> list[Object]:
     rule = {"apiGroups": [GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}
     meta = {"name": _READER, "labels": {"k8s-app": "metrics-server", **labels}}
     return [{"apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": meta, "rules": [rule]}]
+
+
+def remove_metrics_api_service(cluster: Cluster) -> None:
+    """Remove the APIService that a server with built-in metrics has left: nobody else could create theirs."""
+    storage, name = "apiservices.apiregistration.k8s.io", f"{VERSION}.{GROUP}"
+    record = cluster.state.get(storage, name)
+    if record is None or serves_metrics(cluster):
+        return
+    stored = decode_object(record.raw)
+    own = metrics_api_service(cluster)["metadata"]["labels"]
+    managers = {one.get("manager") for one in stored["metadata"].get("managedFields") or ()}
+    if labels_of(stored) == own and managers <= {SERVER}:
+        cluster.state.remove(storage, name, stored)
 
 
 def metrics_api_service(cluster: Cluster) -> Object:

@@ -83,7 +83,7 @@ def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[s
         raise NoAddressError(f"no service port {port} found for service {quoted(name)}")
     hollow: tuple[Object, int] | None = None
     for endpoint, number in _ready_endpoints(cluster, namespace, name, ports[port]):
-        if not _is_hollow(cluster, endpoint):
+        if not is_hollow_endpoint(cluster, endpoint):
             return str(endpoint["addresses"][0]), number
         hollow = hollow or (endpoint, number)
     stand_in = _stand_in(cluster, service, None if hollow is None else hollow[0])
@@ -99,14 +99,14 @@ def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[s
 
 def _ready_endpoints(cluster: Cluster, namespace: str, service: str, port: str) -> Iterator[tuple[Object, int]]:
     """Yield endpoints with the number of the port of this name."""
-    for found in _slices(cluster, namespace, service):
+    for found in slices_of(cluster, namespace, service):
         number = next((each.get("port") for each in found.get("ports") or () if each.get("name") == port), None)
         for endpoint in found.get("endpoints") or () if number else ():
             if (endpoint.get("conditions") or {}).get("ready", True):
                 yield endpoint, int(number or 0)
 
 
-def _is_hollow(cluster: Cluster, endpoint: Object) -> bool:
+def is_hollow_endpoint(cluster: Cluster, endpoint: Object) -> bool:
     """A pod whose node is gone runs no more than a hollow one."""
     node = endpoint.get("nodeName")
     if not node:
@@ -157,7 +157,7 @@ def _hollow_ranges(cluster: Cluster) -> Iterator[str]:
             yield from (node.get("spec") or {}).get("podCIDRs") or ()
 
 
-def _slices(cluster: Cluster, namespace: str, service: str) -> Iterator[Object]:
+def slices_of(cluster: Cluster, namespace: str, service: str) -> Iterator[Object]:
     collection = cluster.state.collection(SLICES)
     for key in collection.keys(namespace):
         found = decode_object(collection.records[key].raw)

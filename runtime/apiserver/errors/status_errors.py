@@ -16,6 +16,7 @@ from runtime.client.api import Response
 
 MOST_CAUSES = 300  # field errors that are reported of one object
 LONGEST_CAUSES = 512 * 1024  # characters of them; the first is reported in full
+TEXT = "text/plain; charset=utf-8"
 OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -53,6 +54,13 @@ class StatusError(Exception):
         return Response(status=self.code, body=orjson.dumps(self.status), retry_after=float(retry_after))
 
 
+class PlainError(StatusError):
+    """A refusal that is plain text, as those of Go's http.Error."""
+
+    def response(self) -> Response:
+        return Response(status=self.code, body=f"{self.message}\n".encode(), content_type=TEXT)
+
+
 def qualified(plural: str, group: str) -> str:
     """schema.GroupResource as text: "pods", "replicasets.apps"."""
     return f"{plural}.{group}" if group else plural
@@ -78,6 +86,11 @@ def no_such_path(because: str = "") -> StatusError:
     """A path that no resource is served under. because: what is missing; upstream has no such hint."""
     hint = f" ({because})" if because else ""
     return StatusError(404, "NotFound", f"the server could not find the requested resource{hint}", {})
+
+
+def served_elsewhere() -> StatusError:
+    """A group version of an APIService whose Service does not answer."""
+    return PlainError(503, "ServiceUnavailable", "service unavailable")
 
 
 def nothing_runs(plural: str, subresource: str) -> StatusError:

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS, Subresource, subresource_of
 from runtime.apiserver.registry.version_ranks import version_rank
@@ -36,9 +37,22 @@ def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, 
     }
 
 
+def served_groups(registry: Registry) -> dict[str, dict[str, list[ResourceDefinition]]]:
+    """As groups_of; a version that another server serves has no resources."""
+    groups = groups_of(one for one in registry if (one.group, one.version) not in registry.elsewhere)
+    for group, version in registry.elsewhere:
+        groups[group] = dict(
+            sorted({**groups.get(group, {}), version: []}.items(), key=lambda one: version_rank(one[0]))
+        )
+    return groups
+
+
 def discovery(registry: Registry, path: str, *, address: str) -> dict[str, Any] | None:
-    """The plain discovery document at /api…, /apis…; None where there is none. address: "host:port" of the server."""
-    groups = groups_of(registry)
+    """Return the plain discovery document at /api…, /apis…; None without one. address: "host:port" of the server.
+
+    Raises StatusError (503) for a version that another server serves.
+    """
+    groups = served_groups(registry)
     match path.strip("/").split("/"):
         case ["api"]:
             served = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
@@ -52,6 +66,10 @@ def discovery(registry: Registry, path: str, *, address: str) -> dict[str, Any] 
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": named}
         case ["apis", group] if group in groups:
             return {"kind": "APIGroup", "apiVersion": "v1", **_api_group(group, groups[group])}
+        case ["api", version] if ("", version) in registry.elsewhere:
+            raise status_errors.served_elsewhere()
+        case ["apis", group, version] if (group, version) in registry.elsewhere:
+            raise status_errors.served_elsewhere()
         case ["api", version] if definitions := groups.get("", {}).get(version):
             return _resource_list(registry, definitions)
         case ["apis", group, version] if group and (definitions := groups.get(group, {}).get(version)):
@@ -66,19 +84,20 @@ def aggregated_discovery(registry: Registry, path: str) -> dict[str, Any] | None
     items = [
         {
             "metadata": {"name": group} if group else {},
-            "versions": [
-                {
-                    "version": version,
-                    "resources": [_aggregated(definition) for definition in definitions],
-                    "freshness": "Current",
-                }
-                for version, definitions in versions.items()
-            ],
+            "versions": [_aggregated_version(version, definitions) for version, definitions in versions.items()],
         }
-        for group, versions in groups_of(registry).items()
+        for group, versions in served_groups(registry).items()
         if bool(group) == path.startswith("/apis")
     ]
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+
+
+def _aggregated_version(version: str, definitions: Iterable[ResourceDefinition]) -> dict[str, Any]:
+    """A version that another server serves has no resources, and its server does not answer."""
+    resources = [_aggregated(definition) for definition in definitions]
+    if not resources:
+        return {"version": version, "freshness": "Stale"}
+    return {"version": version, "resources": resources, "freshness": "Current"}
 
 
 def _api_group(group: str, versions: Iterable[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import orjson
 
 from runtime.apiserver.core.account_tokens import ISSUER
 from runtime.apiserver.http.connection import HttpRequest
-from runtime.apiserver.http.discovery import aggregated_discovery, discovery, groups_of
+from runtime.apiserver.http.discovery import aggregated_discovery, discovery, served_groups
 from runtime.apiserver.http.health import Health
 from runtime.apiserver.http.metrics import CONTENT_TYPE as METRICS_TYPE
 from runtime.apiserver.http.metrics import RequestMetrics
@@ -95,7 +95,7 @@ class Pages:
 
     def _paths(self) -> Iterator[str]:
         yield from ("/api", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
-        for group, versions in groups_of(self._api.registry).items():
+        for group, versions in served_groups(self._api.registry).items():
             root = f"/apis/{group}" if group else "/api"
             yield from (root, *(f"{root}/{version}" for version in versions))
         for name in _HEALTH:

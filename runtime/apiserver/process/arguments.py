@@ -31,6 +31,7 @@ class Arguments:
     access: AccessSettings = BY_ROLES
     enable_plugins: tuple[str, ...] = ()
     disable_plugins: tuple[str, ...] = ()
+    metrics: bool = True
 
 
 def parse_arguments(argv: Sequence[str] | None) -> Arguments:
@@ -49,6 +50,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
     for which in ("enable", "disable"):
         parser.add_argument(f"--{which}-admission-plugins", default="", help=f"those of upstream's to {which}")
     parser.add_argument("--service-account-key-file", default="", help="of who signs the tokens of Secrets; private")
+    parser.add_argument("--no-metrics", action="store_true", help="leave metrics.k8s.io to an APIService of others")
     add_arguments(parser)
     parsed = parser.parse_args(argv)
     return Arguments(
@@ -67,6 +69,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
         access=access_settings(parsed),
         enable_plugins=_listed(parsed.enable_admission_plugins),
         disable_plugins=_listed(parsed.disable_admission_plugins),
+        metrics=not parsed.no_metrics,
     )
 
 

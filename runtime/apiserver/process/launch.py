@@ -72,6 +72,7 @@ def launch(
     access: AccessSettings = BY_ROLES,
     enable_plugins: Collection[str] = (),
     disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
+    metrics: bool = True,
     ready_within: float = READY_WITHIN,
 ) -> EmbeddedServer:
     """Starts a server on a directory and waits until it serves. Raises LaunchError.
@@ -82,7 +83,7 @@ def launch(
     ApiServer. service_ranges: CIDRs of cluster IPs, one for each IP family; none: the server's own. account_key_file:
     of who signs tokens of service accounts' Secrets; "" for none. access: who may in. enable_plugins,
     disable_plugins: admission plugins that are on beside upstream's default ones, or off; by default those are off that
-    rest on controllers.
+    rest on controllers. metrics: whether metrics.k8s.io is built in, or left to an APIService of others.
     """
     arguments = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}", f"--patience={patience}"]
     if in_memory:
@@ -102,6 +103,8 @@ def launch(
     if enable_plugins:
         arguments.append(f"--enable-admission-plugins={','.join(enable_plugins)}")
     arguments.extend(access.arguments())
+    if not metrics:
+        arguments.append("--no-metrics")
     if disable_plugins:
         arguments.append(f"--disable-admission-plugins={','.join(disable_plugins)}")
     child = start_module(MODULE, ["--until-stdin-closes", *arguments], read=True)

@@ -229,7 +229,8 @@ def _api(
     return ApiServer(
         store=store,
         clock=clock,
-        resources=(*BUILT_IN, *AGGREGATED),
+        resources=(*BUILT_IN, *AGGREGATED) if arguments.metrics else BUILT_IN,
+        stand_ins=() if arguments.metrics else AGGREGATED,
         collect_garbage=arguments.collect_garbage,
         empty_namespaces=arguments.empty_namespaces,
         tokens=AccountTokens(account_key),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from protocols.late_methods import dataclass
@@ -105,8 +105,23 @@ class Registry:
         self._definitions: dict[tuple[str, str, str], ResourceDefinition] = {}
         self._of_kind: dict[tuple[str, str], ResourceDefinition] = {}
         self._of_storage: dict[str, ResourceDefinition] = {}
+        self._elsewhere: dict[str, tuple[str, str]] = {}
         for definition in definitions:
             self.add(definition)
+
+    @property
+    def elsewhere(self) -> Collection[tuple[str, str]]:
+        """Each (group, version) that an APIService leads to another server: requests for it are refused."""
+        return self._elsewhere.values()
+
+    def serve_elsewhere(self, service: str, place: tuple[str, str] | None) -> None:
+        """Record the (group, version) that an APIService leads elsewhere; None for one that does not."""
+        if self._elsewhere.get(service) != place:
+            self.routes.clear()
+            if place is None:
+                del self._elsewhere[service]
+            else:
+                self._elsewhere[service] = place
 
     def add(self, definition: ResourceDefinition) -> None:
         self.routes.clear()

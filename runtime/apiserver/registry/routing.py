@@ -24,7 +24,11 @@ class Route(NamedTuple):
 
 
 def route(registry: Registry, path: str) -> Route:
-    """Raises StatusError: 404 on a path that no served resource has, 501 on what needs containers that run."""
+    """Return what a path leads to.
+
+    Raises StatusError: 404 on a path that no served resource has, 501 on what needs containers that run, 503 on a group
+    version of another server.
+    """
     found: Route | None = registry.routes.get(path)
     if found is None:
         found = _found(registry, path)
@@ -46,6 +50,8 @@ def _found(registry: Registry, path: str) -> Route:
         group, version, rest = parts[2], parts[3], parts[4:]
     else:
         raise status_errors.no_such_path()
+    if (group, version) in registry.elsewhere:
+        raise status_errors.served_elsewhere()
     namespace = ""
     # /namespaces/x/status is a subresource of a namespace, /namespaces/x/pods a collection inside one.
     if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from runtime.apiserver.storage.store import Change, Stored
+from runtime.apiserver.storage.store import DELETED, Change, Stored
 
 
 class HeldStore:
@@ -27,6 +27,34 @@ class HeldStore:
         released, self.held = self.held[:count], self.held[len(self.held[:count]) :]
         for _, on_durable in released:
             on_durable()
+
+    def close(self) -> None:
+        return None
+
+
+class KeptStore:
+    """A store in memory that a second server can be started on."""
+
+    def __init__(self) -> None:
+        self._revision = 0
+        self._stored: dict[tuple[str, str], Stored] = {}
+
+    def revision(self) -> int:
+        return self._revision
+
+    def load(self) -> Iterator[Stored]:
+        return iter(list(self._stored.values()))
+
+    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+        for change in changes:
+            self._revision = change.revision
+            if change.type == DELETED:
+                del self._stored[change.storage, change.key]
+            else:
+                self._stored[change.storage, change.key] = Stored(
+                    change.storage, change.key, change.revision, change.raw
+                )
+        on_durable()
 
     def close(self) -> None:
         return None

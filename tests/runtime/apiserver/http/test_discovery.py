@@ -3,9 +3,12 @@ from typing import Any
 import pytest
 
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
+from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.version_ranks import version_rank
+from tests.runtime.apiserver.http.served import Served, run
 
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 ADDRESS = "127.0.0.1:6443"
 PODS = ResourceDefinition(
     plural="pods", kind="Pod", short_names=("po",), categories=("all",), subresources=("status", "binding", "eviction")
@@ -129,3 +132,27 @@ def test_a_resource_that_was_added_is_discovered() -> None:
 
 def test_only_the_roots_are_aggregated() -> None:
     assert aggregated_discovery(REGISTRY, "/apis/apps") is None
+
+
+def test_another_servers_group_version_is_stale_in_discovery_and_unavailable() -> None:
+    """As of kube-apiserver while the server of an APIService is down."""
+
+    async def scenario(served: Served) -> None:
+        spec = {"group": "x.io", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+        spec |= {"service": {"namespace": "default", "name": "x"}, "insecureSkipTLSVerify": True}
+        body = {"metadata": {"name": "v1.x.io"}, "spec": spec}
+        path = "/apis/apiregistration.k8s.io/v1/apiservices"
+        assert (await served.ask("POST", path, json=body)).status == 201
+        for place in ("/apis/x.io/v1", "/apis/x.io/v1/things", "/apis/x.io/v1/namespaces/a/things/b"):
+            answer = await served.get(place)
+            assert (answer.status, answer.raw) == (503, b"service unavailable\n")
+            assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        version = {"groupVersion": "x.io/v1", "version": "v1"}
+        group = {"name": "x.io", "versions": [version], "preferredVersion": version}
+        assert group in (await served.get("/apis")).json["groups"]
+        assert (await served.get("/apis/x.io")).json == {"kind": "APIGroup", "apiVersion": "v1", **group}
+        aggregated = await served.get("/apis", headers={"Accept": AGGREGATED})
+        (found,) = (one for one in aggregated.json["items"] if one["metadata"]["name"] == "x.io")
+        assert found["versions"] == [{"version": "v1", "freshness": "Stale"}]
+
+    run(scenario, resources=BUILT_IN)

@@ -1,0 +1,175 @@
+"""APIServices that name a Service: whether they are available, and which group versions are therefore not served here.
+
+Requests are passed on to no other server, and hollow pods answer none. So such an APIService is available only if this
+server itself serves its group version: as a built-in one, or in place of its hollow pods once these are ready
+(metrics.k8s.io). Requests for any other are answered with 503, and discovery shows it as stale, as upstream does while
+a server is down.
+
+Source: kube-aggregator pkg/controllers/status/remote/remote_available_controller.go, pkg/apiserver/handler_proxy.go
+(v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from protocols.objects import Key, Object, decode_object, labels_of, split_key
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.webhook_addresses import SERVICE_NAME, SLICES, is_hollow_endpoint, slices_of
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.storage.store import DELETED, Change
+
+API_SERVICES, SERVICES, NODES = "apiservices.apiregistration.k8s.io", "services", "nodes"
+_AVAILABLE = "Available"
+Place = tuple[str, str]  # group and version
+
+
+class Verdict(NamedTuple):
+    """The condition Available. is_hollow: all checks passed but the last, as the pods of the Service are hollow."""
+
+    is_available: bool
+    reason: str
+    message: str
+    is_hollow: bool = False
+
+
+PASSED = Verdict(True, "Passed", "all checks passed")
+
+
+class RemoteApiServices:
+    """Keeps the condition Available, and `Registry.elsewhere`, in step with APIServices, Services and endpoints."""
+
+    def __init__(self, cluster: Cluster, stand_ins: Iterable[ResourceDefinition] = ()) -> None:
+        """stand_ins: definitions that are served in place of hollow pods."""
+        self._cluster = cluster
+        self._services: dict[str, Key] = {}  # APIService → key of its Service
+        self._built_in = {(one.group, one.version) for one in cluster.registry if not one.dynamic}
+        self._stand_ins: dict[Place, list[ResourceDefinition]] = {}
+        for definition in stand_ins:
+            self._stand_ins.setdefault((definition.group, definition.version), []).append(definition)
+
+    def react(self, change: Change) -> None:
+        for name in self._concerned(change):
+            self._sync(name)
+
+    def undo(self, change: Change) -> None:
+        for name in self._concerned(change):
+            self._apply(name)
+
+    def reconcile(self) -> None:
+        for name in list(self._cluster.state.collection(API_SERVICES).records):
+            self._sync(name)
+
+    def _concerned(self, change: Change) -> list[str]:
+        """Return the APIServices whose condition may follow from a change."""
+        if change.storage == API_SERVICES:
+            return [change.key]
+        if not self._services:
+            return []
+        if change.storage == SERVICES:
+            return self._of_service(change.key)
+        if change.storage == SLICES:
+            service = labels_of(decode_object(change.raw)).get(SERVICE_NAME, "")
+            return self._of_service(f"{split_key(change.key)[0]}/{service}")
+        # Whether endpoints are hollow follows from their node.
+        is_node = change.storage == NODES and (not change.previous or change.type == DELETED)
+        return list(self._services) if is_node else []
+
+    def _of_service(self, service: Key) -> list[str]:
+        return [name for name, key in self._services.items() if key == service]
+
+    def _sync(self, name: str) -> None:
+        found = self._apply(name)
+        if found is None:
+            return
+        stored, verdict = found
+        conditions = list((stored.get("status") or {}).get("conditions") or ())
+        before = next((one for one in conditions if one.get("type") == _AVAILABLE), None)
+        now = _condition(verdict, before, self._cluster.timestamp())
+        if now != before:
+            conditions = [one for one in conditions if one is not before] + [now]
+            status = {**(stored.get("status") or {}), "conditions": conditions}
+            self._cluster.state.put(API_SERVICES, name, {**stored, "status": status})
+
+    def _apply(self, name: str) -> tuple[Object, Verdict] | None:
+        """Serve the group version of an APIService or not. Return None for one that names no Service."""
+        record = self._cluster.state.get(API_SERVICES, name)
+        stored = None if record is None else decode_object(record.raw)
+        service = None if stored is None else stored["spec"].get("service")
+        if stored is None or service is None:
+            self._services.pop(name, None)
+            self._serve(name, None, elsewhere=None)
+            return None
+        self._services[name] = f"{service.get('namespace') or ''}/{service.get('name') or ''}"
+        place: Place = (stored["spec"].get("group") or "", stored["spec"].get("version") or "")
+        verdict = self._verdict(stored, place)
+        if verdict.is_hollow and place in self._stand_ins:
+            verdict = PASSED
+        self._serve(name, place if verdict.is_available else None, elsewhere=None if verdict.is_available else place)
+        return stored, verdict
+
+    def _serve(self, name: str, here: Place | None, *, elsewhere: Place | None) -> None:
+        """here: the group version to serve in place of hollow pods, of those that can be. Others are withdrawn."""
+        registry = self._cluster.registry
+        registry.serve_elsewhere(name, elsewhere)
+        for place, definitions in self._stand_ins.items():
+            for definition in definitions if name == f"{place[1]}.{place[0]}" else ():
+                is_served = registry.find(*place, definition.plural) is not None
+                if place == here and not is_served:
+                    registry.add(definition)
+                elif place != here and is_served:
+                    registry.remove(definition)
+
+    def _verdict(self, stored: Object, place: Place) -> Verdict:
+        if place in self._built_in:
+            return PASSED
+        spec = stored["spec"]
+        namespace, name = (spec["service"].get(field) or "" for field in ("namespace", "name"))
+        port = spec["service"].get("port") or 443
+        shown = f'service/{name} in "{namespace}"'
+        record = self._cluster.state.get(SERVICES, f"{namespace}/{name}")
+        if record is None:
+            return Verdict(False, "ServiceNotFound", f"{shown} is not present")
+        service = decode_object(record.raw)["spec"]
+        slices = list(slices_of(self._cluster, namespace, name))
+        if service.get("type") == "ClusterIP":
+            ports = {one.get("port"): one.get("name") or "" for one in service.get("ports") or ()}
+            if port not in ports:
+                return Verdict(False, "ServicePortError", f"{shown} is not listening on port {port}")
+            if not slices:
+                return Verdict(False, "EndpointsNotFound", f"cannot find endpointslices for {shown}")
+            if not any(_has_endpoint(one, ports[port]) for one in slices):
+                problem = f"endpointslices for {shown} have no addresses with port name {quoted(ports[port])}"
+                return Verdict(False, "MissingEndpoints", problem)
+        path = f"/apis/{spec.get('group')}/{spec['version']}" if spec.get("group") else f"/api/{spec['version']}"
+        url = f"https://{name}.{namespace}.svc:{port}{path}"
+        ready = [endpoint for one in slices for endpoint in _ready(one)]
+        is_hollow = bool(ready) and all(is_hollow_endpoint(self._cluster, one) for one in ready)
+        if is_hollow:
+            why = f"the pods of service {quoted(f'{namespace}/{name}')} are hollow, nothing in them answers"
+        else:
+            why = "this server passes no requests on to other servers"
+        return Verdict(False, "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}", is_hollow)
+
+
+def _ready(found: Mapping[str, Any]) -> list[Object]:
+    return [one for one in found.get("endpoints") or () if (one.get("conditions") or {}).get("ready", True)]
+
+
+def _has_endpoint(found: Mapping[str, Any], port: str) -> bool:
+    named = any((one.get("name") or "") == port and one.get("port") for one in found.get("ports") or ())
+    return named and bool(_ready(found))
+
+
+def _condition(verdict: Verdict, before: Mapping[str, Any] | None, now: str) -> Object:
+    status = "True" if verdict.is_available else "False"
+    since = before.get("lastTransitionTime") if before is not None and before.get("status") == status else None
+    return {
+        "type": _AVAILABLE,
+        "status": status,
+        "lastTransitionTime": since or now,
+        "reason": verdict.reason,
+        "message": verdict.message,
+    }
