@@ -87,6 +87,7 @@ class Recorded(NamedTuple):
     """An actor records an event about an object, before the recorder counts, combines or drops it."""
 
     process: str
+    sender: str
     record: Record
 
 
@@ -239,7 +240,7 @@ class InvariantChecker:
                 return  # the process is gone, and nothing receives the responses to its requests
             if receiver == RECORDER:
                 if sender != DISPATCHER and isinstance(message := decode(frame), Record):
-                    self._pass_on(Recorded(process, message))
+                    self._pass_on(Recorded(process, sender, message))
             elif receiver == DISPATCHER:
                 message = decode(frame)
                 if isinstance(message, Submit):

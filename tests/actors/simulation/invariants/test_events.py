@@ -13,7 +13,7 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.checking import check
 from actors.simulation.campaign.setting import Setting
 from actors.simulation.invariants.events import MOST_EQUAL, NoEventStorm
-from actors.simulation.invariants.observing import Recorded
+from actors.simulation.invariants.observing import Admitted, ProcessStarted, Recorded
 from actors.simulation.trials.actions import create
 from protocols.messages.recording import Record
 from protocols.resources import CONFIGMAPS
@@ -21,12 +21,13 @@ from protocols.resources import CONFIGMAPS
 EVENT = Record("v1", "Pod", "default", "web-0", "u", "8", "Warning", "Failed", "no", component="c")
 
 
-def recorded(log: FilteringBoundLogger, *events: Record, apart: float = 0.1) -> list[str]:
-    """What is objected to if these events are recorded so many seconds apart."""
+def recorded(log: FilteringBoundLogger, *events: Record | Admitted | ProcessStarted, apart: float = 0.1) -> list[str]:
+    """Return the objections if these events are recorded so many seconds apart."""
     cluster = SimulatedCluster(log=log)
     invariant, texts = NoEventStorm(cluster), list[str]()
     for event in events:
-        invariant.observe(Recorded("manager", event), texts.append)
+        observation = Recorded("manager", "controller:c", event) if isinstance(event, Record) else event
+        invariant.observe(observation, texts.append)
         cluster.run_for(apart)
     return texts
 
@@ -36,6 +37,18 @@ def test_more_equal_events_than_the_recorder_lets_through_are_a_storm(log: Filte
     assert recorded(log, *[EVENT] * (MOST_EQUAL + 1)) == [
         "c records 26 equal events about Pod default/web-0 within 60 s: Warning Failed: no"
     ]
+
+
+def test_restarted_actor_counts_as_another_one(log: FilteringBoundLogger) -> None:
+    """A false alarm, seed 1 of cron-jobs-for-long: writes were refused for a minute, and the manager was restarted."""
+    events, system = [EVENT] * MOST_EQUAL, SimulatedCluster(log=log).manager(controllers=())
+    assert (
+        recorded(log, Admitted("manager", "controller:c", 1, ()), *events, ProcessStarted("manager", system), EVENT)
+        == []
+    )
+    for name, incarnation, storms in (("controller:c", 2, 0), ("controller:c", 1, 1), ("controller:d", 2, 1)):
+        restarted = Admitted("manager", name, incarnation, ())
+        assert len(recorded(log, Admitted("manager", "controller:c", 1, ()), *events, restarted, EVENT)) == storms
 
 
 def test_version_of_the_object_makes_no_other_event(log: FilteringBoundLogger) -> None:
