@@ -8,14 +8,16 @@ made in a third of a frozen dataclass's time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
 
 from protocols.codec import encode
 from protocols.late_methods import dataclass
+from protocols.messages.commands import Command
 from protocols.messages.lifecycle import Description
+from runtime.scheduling.work_queue import Pending
 
 
 def description(name: str, facts: object) -> bytes:
@@ -104,6 +106,15 @@ class InWork(NamedTuple):
     queue: str
     key: str
     since: float
+
+
+class PendingKey(NamedTuple):
+    """A key that a controller has still to sync, or syncs. awaited: the commands whose outcomes it waits for."""
+
+    queue: str
+    key: str
+    state: Pending
+    awaited: Sequence[Command]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

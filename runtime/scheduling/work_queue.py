@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.clock import Clock
@@ -48,6 +48,17 @@ class QueueMeter:
 
     def given_up(self) -> None:
         """A key that failed is not tried again before its next event."""
+
+
+class Pending(NamedTuple):
+    """State of one key in a queue, in seconds as passed to the queue; None: the key is not in that state.
+
+    queued: since when it waits to be taken. due: when it is added after a delay. taken: since when it is in work.
+    """
+
+    queued: float | None
+    due: float | None
+    taken: float | None
 
 
 class WorkQueue(Generic[K]):
@@ -169,6 +180,11 @@ class WorkQueue(Generic[K]):
         while self._heap and self._delayed.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
+
+    def pending(self) -> dict[K, Pending]:
+        """Return the state of every key that is queued, delayed or in work."""
+        keys = dict.fromkeys([*self._dirty, *self._delayed, *self._processing])
+        return {key: Pending(self._dirty.get(key), self._delayed.get(key), self._processing.get(key)) for key in keys}
 
     def oldest(self) -> tuple[K, float] | None:
         """The key that has been in work for longest, and since when."""

@@ -312,9 +312,13 @@ class World:
         """Run until `done`, at most so many virtual seconds. Returns whether it was done."""
         return self._run(until=self.clock.monotonic() + within, done=done)
 
+    def actor(self, system: ActorSystem, name: str) -> Actor | None:
+        """Return the living actor of this name; None if there is none."""
+        return next((one for one in self._actors if one.context.system is system and one.name == name), None)
+
     def ask(self, system: ActorSystem, name: str, message: Any) -> Any:
         """The decoded result, within one virtual minute. Raises TimeoutError otherwise."""
-        actor = next((one for one in self._actors if one.context.system is system and one.name == name), None)
+        actor = self.actor(system, name)
         if actor is None:
             raise TimeoutError(f"no actor is called {name}")
         future = actor.actor_ref.ask(encode(message), block=False)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
 Beginning = Callable[[str, str, str], None]  # (controller's actor, queue, key), on its thread before it reconciles
+Ending = Callable[[str, str, str, object], None]  # (controller's actor, queue, key, what it returned or raised)
 Gate = Callable[[str], None]  # (receiver), on its thread before it handles a message; what it raises ends the actor
 Mishap = Callable[[str, str, str, BaseException], None]  # (actor, what it did, for which key or "", what was raised)
 
@@ -168,6 +169,7 @@ class ActorSystem:
         self.taps: list[Tap] = []
         self.gates: list[Gate] = []
         self.beginnings: list[Beginning] = []
+        self.endings: list[Ending] = []
         self.mishaps: list[Mishap] = []
         self.journal: Journal | None = None
         self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None

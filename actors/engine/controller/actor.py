@@ -27,7 +27,7 @@ from actors.engine.controller.sources import KeyQueue, PeriodicPass, Sources
 from actors.engine.controller.task_log import InHand
 from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
-from actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, Misread, description
+from actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, Misread, PendingKey, description
 from actors.reconciliation import Change, Debuggable, Enqueue, Receiver
 from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of, table_of
 from actors.reconciliation.outside import Functions
@@ -405,6 +405,13 @@ class Controller(Actor):
             return False
         tables = self._all_tables
         return any(tables[one].synced for one in self._discovered.arriving if one in tables)
+
+    def pending(self) -> Iterator[PendingKey]:
+        """Yield every key of its queues that is queued, delayed or in work."""
+        for name, queue in self._queues.items():
+            for key, state in queue.pending().items():
+                awaited = self._work.awaited(name, str(key)) if state.taken is not None else []
+                yield PendingKey(name, str(key), state, awaited)
 
     # What it says of itself.
 

@@ -88,6 +88,16 @@ class Work:
         task = self._in_hand.task
         return None if task is None else InWork(queue=task.queue, key=task.key, since=self.moved)
 
+    def awaited(self, queue: str, key: str) -> list[Command]:
+        """Return the commands for whose outcomes the reconciliation of this key waits."""
+        return [
+            command
+            for attempt in self._waiting.values()
+            if (attempt.task.queue, attempt.task.key) == (queue, key)
+            for command, outcome in zip(attempt.commands, attempt.outcomes, strict=True)
+            if outcome is None
+        ]
+
     def submitted(self, ticket: int, index: int) -> Command | None:
         """A command that waits for its outcome. From any thread."""
         attempt = self._waiting.get(ticket)
@@ -225,6 +235,7 @@ class Work:
             return
         now = self._clock.monotonic()
         self.reconciled += 1
+        self._ended(attempt.task, result)
         attempt.task.succeed(result, now)
 
     def _fail(self, attempt: _Attempt, err: Exception) -> None:
@@ -243,7 +254,12 @@ class Work:
         task, context = attempt.task, self._context
         add_hint(err, attempt.generator)
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
+        self._ended(task, err)
         task.fail(err, now)
+
+    def _ended(self, task: Task, result: object) -> None:
+        for ending in self._context.system.endings:
+            ending(self._context.name, task.queue, task.key, result)
 
 
 # What reconcilers get wrong, said so that their authors see it.

@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from actors.simulation.campaign.groups import Groups
 from actors.simulation.campaign.kept_seeds import KeptSeedsError
 from actors.simulation.campaign.many import REFERENCES, Attempt, Campaign, Tried, run_campaign
 from actors.simulation.campaign.named import SETTINGS, setting_named
@@ -34,14 +35,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         faults, wishes = _given(arguments)
     except ValueError as err:
         parser.error(str(err))
+    groups = Groups()
     try:
-        campaign = _run(arguments, faults, wishes)
+        campaign = _run(arguments, faults, wishes, groups)
     except (JournalError, KeptSeedsError) as err:
         parser.error(str(err))
     if arguments.coverage:
         print(*campaign.coverage.lines(), sep="\n")
     if arguments.coverage or campaign.runs > 1:
         print(campaign.coverage.summary())
+    if len(campaign.failed) > 1:
+        print(*groups.lines(), sep="\n")
     print(campaign.summary())
     return 1 if campaign.failed else 0
 
@@ -90,6 +94,12 @@ def _parser() -> argparse.ArgumentParser:
         help="seeds that failed: those in FILE are tried first, and leave it once they hold; those that fail join it",
     )
     parser.add_argument(
+        "--stop-after",
+        type=int,
+        metavar="N",
+        help="stop once N seeds have failed (default: try all seeds)",
+    )
+    parser.add_argument(
         "--coverage",
         action="store_true",
         help="also print which fault struck at which step of which controller, and which never did",
@@ -107,19 +117,33 @@ def _given(arguments: argparse.Namespace) -> tuple[tuple[Fault, ...] | None, tup
         raise ValueError("--references is 1 or more")
     if arguments.jobs < 0:
         raise ValueError("--jobs is 0 or more")
+    if arguments.stop_after is not None and arguments.stop_after < 1:
+        raise ValueError("--stop-after is 1 or more")
     if arguments.failing is not None and (faults is not None or wishes is not None):
         raise ValueError("--failing is for what seeds draw: leave --faults and --wishes away")
     return faults, wishes
 
 
-def _run(arguments: argparse.Namespace, faults: tuple[Fault, ...] | None, wishes: tuple[int, ...] | None) -> Campaign:
+def _run(
+    arguments: argparse.Namespace,
+    faults: tuple[Fault, ...] | None,
+    wishes: tuple[int, ...] | None,
+    groups: Groups,
+) -> Campaign:
     """Raises JournalError and KeptSeedsError on files that cannot be used."""
+
+    def show(one: Tried) -> None:
+        if one.violations:
+            print(groups.add(one), flush=True)
+        elif one.report:  # --journal, of a seed that holds
+            print(one.report, flush=True)
+
     setting, shrink = arguments.setting, not arguments.no_shrink
     if arguments.journal is not None:
         campaign = Campaign(setting.name)
         one = Attempt(setting, arguments.seed, faults, wishes, shrink=shrink, journal=arguments.journal)()
         campaign.add(one)
-        _show(one)
+        show(one)
         return campaign
     return run_campaign(
         setting,
@@ -130,10 +154,6 @@ def _run(arguments: argparse.Namespace, faults: tuple[Fault, ...] | None, wishes
         faults=faults,
         wishes=wishes,
         shrink=shrink,
-        seen=_show,
+        stop_after=arguments.stop_after,
+        seen=show,
     )
-
-
-def _show(one: Tried) -> None:
-    if one.report:
-        print(one.report, flush=True)

@@ -9,16 +9,18 @@ from typing import NamedTuple
 
 from actors.reconciliation.actor_names import DISCOVERY, DISPATCHER, ELECTOR, MANAGER, RECORDER
 from actors.simulation import SimulatedCluster
+from actors.simulation.calendar import LEASE
+from actors.simulation.campaign import last_syncs
 from actors.simulation.campaign.checking import SAME_END, check, differences, undisturbed
 from actors.simulation.campaign.recording import Recording, Sent
-from actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, run
+from actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, replay_command, run
 from actors.simulation.campaign.setting import USUAL, Composition, Setting
 from actors.simulation.campaign.wishes import Wishes
 from actors.simulation.invariants.observing import Violation
 from actors.simulation.invariants.writes import Quiet
 from protocols.nodes import LEASE_NAMESPACE
-from protocols.objects import split_key
-from runtime.faults.vocabulary import Fault, format_faults
+from protocols.objects import make_key, split_key
+from runtime.faults.vocabulary import Fault
 from runtime.simulation.shrinking import shrunk
 from runtime.simulation.trace import Note
 from runtime.system.journal_table import described, keys_in
@@ -163,6 +165,8 @@ def report(failed: Run, *, replay: Sequence[str] | None = None) -> str:
     lines += ["what users do:", *_indented(_wishes(failed))]
     lines += ["faults:", *_indented(map(str, failed.faults) if failed.faults else ["none"])]
     lines += ["what was raised:", *_indented(failed.mishaps or ["nothing"])]
+    if syncs := _last_syncs(failed):
+        lines += ["last syncs of what is concerned, and what is pending:", *_indented(syncs)]
     lines += ["what happened last to what is concerned:", *_indented(_happened(failed))]
     lines += ["replay:", *_indented(_replay(failed) if replay is None else replay)]
     return "\n".join(lines)
@@ -185,12 +189,24 @@ def _wishes(failed: Run) -> Iterator[str]:
 
 
 def _replay(failed: Run) -> Iterator[str]:
-    which = "" if failed.setting == USUAL.name else f" --setting {failed.setting}"
-    wishes = "" if failed.chosen is None else f' --wishes "{" ".join(map(str, failed.chosen))}"'
-    line = f"python -m kcm.simulate{which} --seed {failed.seed}{wishes}"
-    line += f' --faults "{format_faults(failed.faults)}"'
+    line = replay_of(failed)
     yield line
     yield f"{line} --journal FILE"
+
+
+def replay_of(failed: Run) -> str:
+    """Return the command that replays the run."""
+    return replay_command(failed.setting, failed.seed, failed.faults, failed.chosen)
+
+
+def _last_syncs(failed: Run) -> list[str]:
+    return [] if failed.recording is None else last_syncs.lines(failed.recording.keys, _words(failed))
+
+
+def _words(failed: Run) -> set[str]:
+    """Return the words of the violations: keys, names and kinds among them."""
+    text = " ".join(violation.text for violation in failed.violations)
+    return {word.strip(".:,") for word in _WORD.findall(text)}
 
 
 def _happened(failed: Run) -> list[str]:
@@ -198,7 +214,7 @@ def _happened(failed: Run) -> list[str]:
     if failed.recording is None:
         return ["not recorded"]
     sent = failed.recording.sent
-    about = _concerned(failed, sent)
+    about = _concerned(failed, failed.recording)
     lines: list[tuple[float, str]] = []
     left_out = 0
     for one in reversed(sent):
@@ -215,7 +231,13 @@ def _happened(failed: Run) -> list[str]:
     since = lines[0][0] if left_out else 0.0
     notes = [(note.at, f"{note.process:<10} {_who(note)}{note.text}") for note in failed.notes if note.at >= since]
     shown = [f"{at:>9.3f} s  {text}" for at, text in sorted([*lines, *notes], key=lambda line: line[0])]
-    return [f"({left_out} earlier ones are left out: --journal has all)", *shown] if left_out else shown
+    if left_out:
+        shown.insert(0, f"({left_out} earlier ones are left out: --journal has all)")
+    if not about.keys and not about.actors:
+        shown.insert(0, "(the violations name no object and no controller: messages about all but Leases)")
+    elif not lines:
+        shown.insert(0, "(no message is about it)")
+    return shown
 
 
 def _who(note: Note) -> str:
@@ -230,16 +252,19 @@ class _Concerned(NamedTuple):
     hollow: bool
 
 
-def _concerned(failed: Run, sent: Sequence[Sent]) -> _Concerned:
-    """What the violations name. Leases of nodes have their names, and are meant where the text says so."""
-    text = " ".join(violation.text for violation in failed.violations)
-    words = {word.strip(".:,") for word in _WORD.findall(text)}
-    keys, actors = set(), set()
+def _concerned(failed: Run, recording: Recording) -> _Concerned:
+    """Return what the violations name. Leases of nodes have the names of nodes: they are included if a text names
+    Leases.
+    """
+    words = _words(failed)
+    names_leases = any("Lease" in word for word in words)
+    sent, actors = recording.sent, set()
+    keys = {state.key for state in recording.keys if state.kind and last_syncs.is_named(state, words)}
     for one in sent:
         actors |= {name for name in (one.sender, one.to) if name in words or name.partition(":")[2] in words}
         for key in keys_in(one.message):
             namespace, name = split_key(key)
-            if (key in words or name in words) and (namespace != LEASE_NAMESPACE or "Lease" in text):
+            if (key in words or name in words) and (namespace != LEASE_NAMESPACE or names_leases):
                 keys.add(key)
     hollow = any(one.process == HOLLOW and one.sender in actors for one in sent)
     return _Concerned(frozenset(keys), frozenset(actors), hollow)
@@ -252,4 +277,7 @@ def _is_about(one: Sent, message: object, about: _Concerned) -> bool:
         return not about.keys.isdisjoint(keys_in(message))
     if about.actors:
         return one.sender in about.actors or one.to in about.actors
-    return not any("lease" in key for key in keys_in(message))
+    if ELECTOR in (one.sender, one.to):
+        return False
+    lease = make_key(*LEASE)  # also the beginning of the keys of its events
+    return not any("lease" in key or key.startswith(lease) for key in keys_in(message))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import pickle
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any
 
 from actors.simulation.campaign.checking import check
 from actors.simulation.campaign.coverage import Coverage
-from actors.simulation.campaign.explaining import explained, report, small
+from actors.simulation.campaign.explaining import explained, replay_of, report, small
+from actors.simulation.campaign.groups import Groups
 from actors.simulation.campaign.kept_seeds import KeptSeeds
 from actors.simulation.campaign.named import name_for_others, setting_named
 from actors.simulation.campaign.setting import USUAL, Setting
@@ -66,6 +68,7 @@ class Attempt:
             seconds=first.seconds,
             violations=tuple(first.violations),
             report=report(one) if first.violations else "",
+            replay=replay_of(one) if first.violations else "",
             spent=time.process_time() - began,
         )
 
@@ -83,8 +86,8 @@ class Tried:
     """What came of one seed.
 
     wishes, faults: how many there were. struck: how often each kind of fault struck; coverage: at which step.
-    checks: of all invariants. seconds: virtual. report: all about the violations; "" where there are none.
-    spent: seconds of the processor's time.
+    checks: of all invariants. seconds: virtual. report: all about the violations, replay: the command that replays
+    them; "" if there are none. spent: seconds of the processor's time.
     """
 
     seed: int
@@ -97,11 +100,16 @@ class Tried:
     violations: tuple[Violation, ...]
     report: str
     spent: float
+    replay: str = ""
 
 
 @dataclass(slots=True)
 class Campaign:
-    """What came of many seeds. failed: those that violate an invariant, in the order in which they were tried."""
+    """The results of many seeds.
+
+    failed: the seeds that violate an invariant, in the order in which they were tried. stopped: whether the campaign
+    ended before its last seed, as enough had failed.
+    """
 
     setting: str
     runs: int = 0
@@ -113,6 +121,7 @@ class Campaign:
     struck: Counter[FaultKind] = field(default_factory=Counter)
     coverage: Coverage = field(default_factory=Coverage)
     failed: list[Tried] = field(default_factory=list)
+    stopped: bool = False
 
     def add(self, one: Tried) -> None:
         self.runs += 1
@@ -127,9 +136,10 @@ class Campaign:
             self.failed.append(one)
 
     def must_hold(self) -> None:
-        """For tests: raises AssertionError with the reports of the seeds that failed."""
+        """For tests: raise AssertionError with the report of each failure, once for all seeds that fail alike."""
         if self.failed:
-            raise AssertionError("\n\n".join([*(one.report for one in self.failed), self.summary()]))
+            groups = Groups()
+            raise AssertionError("\n\n".join([*map(groups.add, self.failed), *groups.lines(), self.summary()]))
 
     def summary(self) -> str:
         """In one line."""
@@ -138,7 +148,7 @@ class Campaign:
             f"{_many(self.wishes, 'wish', 'wishes')} of users",
             f"{_many(self.faults, 'fault')} that struck {_many(self.struck.total(), 'time')}",
             _many(self.checks, "check"),
-            f"{len(self.failed)} failed",
+            f"{len(self.failed)} failed{', and the campaign was stopped' if self.stopped else ''}",
         ]
         return f"{', '.join(parts)}; {self.seconds:.0f} simulated seconds in {self.spent:.1f} s of CPU"
 
@@ -158,6 +168,7 @@ def run_campaign(
     faults: Sequence[Fault] | None = None,
     wishes: Sequence[int] | None = None,
     shrink: bool = True,
+    stop_after: int | None = None,
     seen: Callable[[Tried], object] = lambda _: None,
 ) -> Campaign:
     """Try all of these seeds. Results and reports are the same, in the same order, wherever they are carried out.
@@ -166,7 +177,8 @@ def run_campaign(
     executor: carries them out instead, and stays the caller's. Whatever is no thread of this process imports the
     setting by its name. failing: a file of seeds that failed before, which are tried first; those that hold now leave
     it, those that fail join it. references: one seed in so many is also compared with its run without faults.
-    faults, wishes: in place of what seeds draw. seen: called with each result, in order.
+    faults, wishes: in place of what seeds draw. stop_after: end the campaign once so many seeds have failed.
+    seen: called with each result, in order.
 
     Raises what the setting's own functions raise, and ValueError for a setting that other processes cannot find.
     """
@@ -174,6 +186,8 @@ def run_campaign(
         raise ValueError(f"jobs is 0 or more, not {jobs}")
     if references < 1:
         raise ValueError(f"references is 1 or more, not {references}")
+    if stop_after is not None and stop_after < 1:
+        raise ValueError(f"stop_after is 1 or more, not {stop_after}")
     if executor is not None and jobs != 1:
         raise ValueError("jobs is for processes of our own: an executor says by itself how many it carries out at once")
     if failing is not None and (faults is not None or wishes is not None):
@@ -195,15 +209,19 @@ def run_campaign(
         if executor is None and jobs != 1:
             name_for_others(setting)
             executor = closing.enter_context(processes(jobs or None))
-        for one in _in_order(attempts(), executor):
+        results = closing.enter_context(contextlib.closing(_in_order(attempts(), executor)))
+        for one in results:
             campaign.add(one)
             if kept is not None:
                 kept.learn(one.seed, [violation.invariant for violation in one.violations])
             seen(one)
+            if len(campaign.failed) == stop_after:
+                campaign.stopped = True
+                break
     return campaign
 
 
-def _in_order(attempts: Iterable[Attempt], executor: Executor | None) -> Iterator[Tried]:
+def _in_order(attempts: Iterable[Attempt], executor: Executor | None) -> Generator[Tried]:
     if executor is None:
         for attempt in attempts:
             yield attempt()

@@ -1,4 +1,6 @@
-"""What a run that failed is recorded with, as it is run once more: all messages, in memory and maybe in journals."""
+"""Recording of a run that failed, as it is run once more: all messages, in memory and maybe in journals, and the last
+sync of each key.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import Any, NamedTuple
 
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.last_syncs import KeyState, SyncLog
 from protocols.codec import DecodeError, decode
 from runtime.process.version import this_version
 from runtime.scheduling.clock import Clock
@@ -38,13 +41,16 @@ class Sent(NamedTuple):
 
 
 class Recording:
-    """To be attached to a cluster before any process starts. Raises JournalError where a journal cannot be written.
+    """Attach it to a cluster before any process starts. Raises JournalError where a journal cannot be written.
 
     journal: of the process "manager"; that of another one is beside it, as FILE-NAME. None: in memory alone.
+    keys: the state of each key at the end of the run.
     """
 
     def __init__(self, journal: Path | None = None) -> None:
         self.sent: list[Sent] = []
+        self.keys: list[KeyState] = []
+        self._syncs = SyncLog()
         self._journal = journal
         self._writers: dict[str, JournalWriter] = {}  # by process
 
@@ -62,6 +68,11 @@ class Recording:
             system.actors.journal = _ProcessJournal(process, system.clock, self.sent, writer)
 
         cluster.started.append(started)
+        self._syncs.attach(cluster)
+
+    def ended(self, cluster: SimulatedCluster) -> None:
+        """The run has come to its end."""
+        self.keys = self._syncs.states(cluster)
 
     def close(self) -> None:
         for writer in self._writers.values():

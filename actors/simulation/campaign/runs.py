@@ -25,7 +25,7 @@ from actors.simulation.invariants.writes import Quiet
 from actors.simulation.trials.scenario import Action, do_in_order
 from protocols.late_methods import dataclass
 from runtime.cloud.fake import FakeCloud
-from runtime.faults.vocabulary import Fault, FaultKind
+from runtime.faults.vocabulary import Fault, FaultKind, format_faults
 from runtime.logs.standard_log import quiet_log
 from runtime.process.memory import collect_afterwards
 from runtime.simulation.trace import Note
@@ -85,6 +85,17 @@ class Run:
     hints: list[str] = field(default_factory=list)
 
 
+def replay_command(setting: str, seed: int, faults: Sequence[Fault] | None, wishes: Collection[int] | None) -> str:
+    """Return the command that replays a run. setting: its name. faults, wishes: None for those that the seed draws."""
+    line = "python -m kcm.simulate"
+    if setting != USUAL.name:
+        line += f" --setting {setting}"
+    line += f" --seed {seed}"
+    if wishes is not None:
+        line += f' --wishes "{" ".join(map(str, sorted(wishes)))}"'
+    return line if faults is None else f'{line} --faults "{format_faults(faults)}"'
+
+
 @collect_afterwards()
 def run(
     seed: int,
@@ -103,23 +114,33 @@ def run(
     and held to nothing but that: for its end state. later: called at the end, to see how it goes on.
     An exception of the setting's own functions passes, with a note that says how to replay the run.
     """
-    plan = setting.plan(seed) if faults is None else tuple(faults)
-    one = _Run(seed, plan, setting=setting, wishes=wishes, brief=brief, traced=traced or recording is not None)
+    try:
+        plan = setting.plan(seed) if faults is None else tuple(faults)
+        one = _Run(seed, plan, setting=setting, wishes=wishes, brief=brief, traced=traced or recording is not None)
+    except Exception as err:  # the trials' `actions`, say
+        _note_run(err, setting, seed, at=0.0)
+        raise
     if recording is not None:
         recording.attach(one.cluster, seed=seed)
     try:
         result = one.to_its_end()
-        result.recording = recording
+        if recording is not None:
+            recording.ended(one.cluster)
+            result.recording = recording
         if later is not None:
             later(one.cluster, one.composed, result)
     except Exception as err:
-        err.add_note(f"in the run of {setting.name}, seed {seed}, at {one.cluster.clock.monotonic():.3f} s")
+        _note_run(err, setting, seed, at=one.cluster.clock.monotonic())
         raise
     finally:
         one.cluster.world.close()
         if recording is not None:
             recording.close()
     return result
+
+
+def _note_run(err: Exception, setting: Setting, seed: int, *, at: float) -> None:
+    err.add_note(f"in the run of {setting.name}, seed {seed}, at {at:.3f} s")
 
 
 class _Run:

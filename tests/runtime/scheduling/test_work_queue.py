@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.events_first import EventsFirst
-from runtime.scheduling.work_queue import WorkQueue
+from runtime.scheduling.work_queue import Pending, WorkQueue
 
 
 def queue(**more: object) -> WorkQueue[str]:
@@ -191,3 +191,21 @@ def test_a_listed_key_that_changes_in_work_comes_again_before_the_others() -> No
     q.add("a", 0.0)
     q.done("a", 0.0)
     assert taken(q, 0.0) == "abc"
+
+
+@pytest.mark.parametrize("kind", [WorkQueue, EventsFirst])
+def test_pending_names_the_state_of_each_key_and_forgets_a_key_that_is_done(kind: type[WorkQueue[str]]) -> None:
+    q = kind(now=0.0)
+    for now, key in enumerate(("in work", "in work and queued", "queued")):
+        q.add(key, float(now))
+    q.add_after("delayed", 10.0, 3.0)
+    assert [q.take(4.0), q.take(5.0)] == ["in work", "in work and queued"]
+    q.add("in work and queued", 6.0)
+    assert q.pending() == {
+        "in work": Pending(queued=None, due=None, taken=4.0),
+        "in work and queued": Pending(queued=6.0, due=None, taken=5.0),
+        "queued": Pending(queued=2.0, due=None, taken=None),
+        "delayed": Pending(queued=None, due=13.0, taken=None),
+    }
+    q.done("in work", 7.0)
+    assert "in work" not in q.pending()

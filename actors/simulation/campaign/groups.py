@@ -1,0 +1,80 @@
+"""Groups of seeds that fail alike, so that a campaign reports each failure once.
+
+Two failures are alike if their first violations differ in nothing but numbers and in names that a seed draws.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from actors.simulation.campaign.runs import CONVERGES, DOABLE
+from actors.simulation.invariants.observing import Violation
+
+if TYPE_CHECKING:
+    from actors.simulation.campaign.many import Tried
+
+MOST_SEEDS = 10  # of a group that are listed
+
+_TOKEN = re.compile(r"[A-Za-z0-9._-]+")
+_VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")
+_DRAWN = re.compile(r".*\d.*|[bcdfghjklmnpqrstvwxz]{5}")  # a part of a name: with a number, or a generated suffix
+_PADDING = re.compile(r"x{5,}$")  # of the longest name that a scenario draws
+_REPEATED = re.compile(r"('[^']*')(, \1)+")
+
+
+def pattern_of(violation: Violation) -> str:
+    """Return the text of a violation without its time, numbers, and what distinguishes drawn names."""
+    text = violation.text
+    if violation.invariant in (CONVERGES, DOABLE):  # "after 250 s: " and a list in no particular order
+        text = "; ".join(sorted({_pattern(part) for part in text.partition(": ")[2].split("; ")}))
+    else:
+        text = _pattern(text)
+    return f"{violation.invariant}: {text}"
+
+
+def _pattern(text: str) -> str:
+    return _REPEATED.sub(r"\1", _TOKEN.sub(lambda found: _stem(found[0]), text))
+
+
+def _stem(token: str) -> str:
+    """Return the part of a name before what a scenario or the server has appended: "db" of "db-10-0"."""
+    name = token.rstrip(".")
+    end = token[len(name) :]
+    if _VERSION.fullmatch(name):
+        return token
+    parts = name.split("-")
+    kept = next((number for number, part in enumerate(parts) if _DRAWN.fullmatch(part)), len(parts))
+    if kept == len(parts):
+        return _PADDING.sub("", name) + end
+    if kept == 0:
+        return (re.sub(r"\d.*", "", parts[0]) or "#") + end  # "db0", or a number
+    return "-".join(parts[:kept]) + end
+
+
+class Groups:
+    """The failed seeds of a campaign, by the pattern of their first violation."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, list[Tried]] = {}
+
+    def add(self, failed: Tried) -> str:
+        """Add a failed seed. Returns its report; of a seed that fails as an earlier one, a reference to that."""
+        alike = self._groups.setdefault(pattern_of(failed.violations[0]), [])
+        alike.append(failed)
+        if len(alike) == 1:
+            return failed.report
+        return (
+            f"seed {failed.seed} fails as seed {alike[0].seed} does:\n"
+            f"  {failed.violations[0]}\n"
+            f"replay:\n"
+            f"  {failed.replay}"
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each group, the largest first: how many seeds, which, and the pattern."""
+        for pattern, alike in sorted(self._groups.items(), key=lambda group: -len(group[1])):
+            seeds = " ".join(str(failed.seed) for failed in alike[:MOST_SEEDS])
+            more = f" and {len(alike) - MOST_SEEDS} more" if len(alike) > MOST_SEEDS else ""
+            yield f"{len(alike)} failed: {pattern} (seed{'s' * (len(alike) > 1)} {seeds}{more})"
