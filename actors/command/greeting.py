@@ -1,9 +1,9 @@
-"""What run-kcm tells people: how to reach the embedded cluster once it can be used, and a live line on how it does."""
+"""What run-kcm shows on a terminal: a greeting once the cluster can be used, and a status line that is kept current."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -12,7 +12,7 @@ import orjson
 from actors.engine.vitals import ElectorVitals
 from protocols.nodes import node_facts
 from protocols.objects import Object
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
+from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
 from runtime.client.api import Request, Response
 from runtime.process.standard_streams import ERASE, is_terminal, write_or_forget
 from runtime.tables.table import Table
@@ -25,30 +25,59 @@ SHOWN: tuple[tuple[Resource, str], ...] = (
 )
 
 
-def greeting(*, url: str, kubeconfig: Path, nodes: int, zones: int, applied: list[str]) -> str:
-    """A few lines; the export line can be copied as it is."""
+def greeting(
+    *,
+    url: str,
+    kubeconfig: Path,
+    nodes: int,
+    zones: int,
+    applied: list[str],
+    not_built: Sequence[str] = (),
+    is_kept: bool = True,
+) -> str:
+    """Return the text that is shown once the embedded cluster can be used. Its export line can be copied as it is.
+
+    not_built: names of the requested controllers that are not part of this release.
+    is_kept: whether the cluster is stored for the next run.
+    """
     what = "without nodes"
     if nodes:
         what = f"with {counted(nodes, 'hollow node')} in {counted(min(nodes, zones), 'zone')}"
     lines = [
         f"An API server of our own serves on {url}, {what}.",
         *(f"Applied {what}." for what in applied),
+        *([not_built_line(not_built)] if not_built else ()),
         "To look at it, in another terminal:",
         "",
         f"    export KUBECONFIG={kubeconfig.resolve()}",
         "    kubectl get nodes",
         "",
-        "Ctrl-C ends it; what it holds is kept for the next time.",
+        f"Ctrl-C ends it; what it holds is {'kept for the next time' if is_kept else 'deleted then'}.",
     ]
     return "\n".join(lines)
+
+
+def not_built_line(names: Sequence[str]) -> str:
+    """Return a line about requested controllers that are not part of this release. The log has their names."""
+    return f"Not built yet: {counted(len(names), 'controller')} of kube-controller-manager (docs/mixed-cluster.md)."
 
 
 def counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
+def node_summary(tables: Mapping[str, Table]) -> str:
+    """Return "3 nodes (2 ready)", or "" while no node is known."""
+    nodes = tables.get(NODES.id)
+    if nodes is None or not nodes.synced or not len(nodes):
+        return ""
+    entries = nodes.entries()
+    ready = sum(1 for node in entries if node.facts.ready == "True")
+    return f"{counted(len(entries), 'node')} ({ready} ready)"
+
+
 def summary(tables: Mapping[str, Table]) -> str:
-    """One line: "2 pods (2 ready) · 1 replication controller"."""
+    """Return the workloads in one line: "2 pods (2 ready) · 1 replication controller"."""
     parts = []
     pods = tables.get(PODS.id)
     if pods is not None and pods.synced:

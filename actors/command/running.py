@@ -20,7 +20,16 @@ from actors.app.connection import SERVER_WAIT, ServerUnavailableError, connect, 
 from actors.app.installed import Installed
 from actors.app.local_cluster import CONTEXT, LocalCluster
 from actors.app.system import ControllerSystem
-from actors.command.greeting import Ask, LiveLine, Welcome, greeting, standing_by, summary
+from actors.command.greeting import (
+    Ask,
+    LiveLine,
+    Welcome,
+    greeting,
+    node_summary,
+    not_built_line,
+    standing_by,
+    summary,
+)
 from actors.command.starting import (
     Interrupted,
     Launch,
@@ -32,6 +41,7 @@ from actors.command.starting import (
     serve_pages,
 )
 from actors.controllers.built_in import BUILT_IN
+from actors.controllers.unbuilt import not_built
 from actors.engine.vitals import ElectorVitals
 from actors.options import Options
 from actors.reconciliation.actor_names import ELECTOR
@@ -131,6 +141,7 @@ def run(launch: Launch) -> int:
         log.warning(warning)
     for trouble in launch.installed.troubles:
         log.error("installed controller left out", error=trouble)
+    log_missing_controllers(launch)
     descriptors = raise_limit()
     if descriptors < FEW:
         log.warning("few files and connections may be open at once (ulimit -n)", limit=descriptors)
@@ -237,15 +248,34 @@ def tell_of_waiting(launch: Launch, server: str, why: str, left: float) -> None:
 
 def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied: list[str]) -> str:
     embedded = launch.options.embedded
+    missing = missing_controllers(launch)
     if local is None:
-        return f"Working on {server}. Ctrl-C ends it."
+        return "\n".join([f"Working on {server}. Ctrl-C ends it.", *([not_built_line(missing)] if missing else [])])
     return greeting(
         url=local.server.url,
         kubeconfig=local.server.kubeconfig,
         nodes=embedded.hollow_nodes,
         zones=embedded.hollow_zones,
         applied=applied,
+        not_built=missing,
+        is_kept=not embedded.in_memory,
     )
+
+
+def missing_controllers(launch: Launch) -> tuple[str, ...]:
+    """Return the controllers that --controllers requests and this release does not have."""
+    built = {spec.name for spec in (*BUILT_IN, *launch.installed.specs)}
+    return not_built(launch.options.generic.controllers, built)
+
+
+def log_missing_controllers(launch: Launch) -> None:
+    """Log which requested controllers are not built: a warning on a cluster that may rely on them."""
+    missing = missing_controllers(launch)
+    if not missing:
+        return
+    is_named = not set(missing).isdisjoint(launch.options.generic.controllers)
+    log = launch.log.info if launch.embeds_cluster and not is_named else launch.log.warning
+    log("controllers are not built yet, kube-controller-manager can run them", controllers=missing)
 
 
 def work(
@@ -260,11 +290,7 @@ def work(
 
     ready: called once it may write, and what it reads is there.
     """
-    log, chosen = launch.log, system.options.generic.controllers
-    built = {spec.name for spec in system.controllers}
-    for name in chosen:
-        if name not in built and name != "*" and not name.startswith("-"):
-            log.warning("this controller is not part of this release yet", controller=name)
+    log = launch.log
     listed = leads = False
     with ending_within(LAST_RESORT, system.wait, code=1):
         system.start()
@@ -284,7 +310,8 @@ def work(
                 notices = [standby]
                 if local is not None:
                     notices.append(local.notice())
-                launch.line.show(" · ".join(filter(None, (*notices, waiting, summary(system.tables)))))
+                nodes = node_summary(system.tables)
+                launch.line.show(" · ".join(filter(None, (*notices, nodes or waiting, summary(system.tables)))))
             if launch.stopping.is_set():
                 log.info("shutting down, asked by a signal")
                 launch.line.show("ending what is under way …")

@@ -1,8 +1,8 @@
-"""What is not built yet: upstream's controllers by name, with the flags that they will have.
+"""Upstream's controllers that are not built yet: their names and flags.
 
-So every command line of kube-controller-manager is understood: these names may stand in --controllers, and these flags
-are accepted, checked as upstream checks them, and reported to have no effect yet. A controller that is built takes its
-entry from here to its own file or folder; the list shrinks to nothing.
+With them every command line of kube-controller-manager is accepted: --controllers takes these names, and these flags
+are checked as upstream checks them and reported to have no effect yet. When a controller is built, its entry moves from
+here to its own file or folder.
 
 Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, app/*.go, app/options/*controller.go;
 the older aliases are those of releases 1.5 to 1.11, and flags that later releases took away mean what they meant.
@@ -10,10 +10,11 @@ the older aliases are those of releases 1.5 to 1.11, and flags that later releas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from actors.controllers.shared.option_checks import at_least_one
 from actors.options import Check, ControllerOptions, Options
+from actors.options.controller_names import is_enabled
 from protocols.late_methods import dataclass
 from runtime.flags.declaration import flag
 from runtime.flags.values import DURATION
@@ -145,3 +146,16 @@ UNBUILT: tuple[UnbuiltController, ...] = (
     UnbuiltController(name="storage-version-migrator-controller", aliases=("svm",)),
     UnbuiltController(name="selinux-warning-controller", on_by_default=False),
 )
+
+
+def not_built(chosen: Sequence[str], built: Collection[str]) -> tuple[str, ...]:
+    """Return the controllers that --controllers requests and this release does not have.
+
+    chosen: the list of --controllers, with its aliases resolved.
+    built: names of the controllers that run or could run, those of installed packages included.
+    """
+    return tuple(
+        controller.name
+        for controller in UNBUILT
+        if controller.name not in built and is_enabled(controller.name, chosen, on_by_default=controller.on_by_default)
+    )

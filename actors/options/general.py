@@ -315,7 +315,12 @@ class MetricsOptions:
 class Logging:
     format: str = flag("text", "'text' or 'json'.", name="logging-format")
     verbosity: int = flag(
-        0, "How much is logged: 0 changes, 4 also what was looked at.", name="v", short="v", kind=LEVEL
+        0,
+        "Log verbosity: 0 logs changes, 2 also the start of controllers and the sync of informers, 4 also decisions "
+        "without effect.",
+        name="v",
+        short="v",
+        kind=LEVEL,
     )
     vmodule: tuple[tuple[str, str], ...] = flag(
         (), "Other verbosities for the sources that match a pattern.", kind=VMODULE

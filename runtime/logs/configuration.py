@@ -4,8 +4,9 @@
     log = logger_for("replicaset-controller", incarnation=3)
     log.info("pod created", key="default/web", pod="web-x7k2p")
 
-Levels: info is a change, warning a failure that is retried, error what an operator should see; debug is shown from
-verbosity 4. `source` names who speaks and stands where klog has the file.
+Levels: info reports a change, warning a failure that is retried, error a failure that needs an operator; debug is shown
+from verbosity 4. `log.info("synced", v=2, ...)` is shown from verbosity 2, as klog's V(2).Info. `source` names the
+component and is written where klog has the file name.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class LogControl:
         self._vmodule = settings.vmodule
         self._by_source: dict[str, int] = {}  # verbosity of the sources that vmodule matches, as they are met
         self.verbosity = settings.verbosity
-        self.debugs = False  # whether any debug line may be shown; asked first, because most are not
+        self.most = 0  # the highest verbosity of any source; compared first, because most lines are above it
         self._set_verbosity(settings.verbosity)
 
     def set_verbosity(self, verbosity: int) -> None:
@@ -133,28 +134,32 @@ class LogControl:
     def _set_verbosity(self, verbosity: int) -> None:
         self.verbosity = verbosity
         self._by_source.clear()
-        most = max([verbosity, *(level for _, level in self._vmodule)])
-        self.debugs = most >= DEBUG_VERBOSITY
+        self.most = max([verbosity, 0, *(level for _, level in self._vmodule)])
         logging.getLogger().setLevel(
-            max((above, level) for above, level in LINES_OF_LIBRARIES.items() if above <= max(most, 0))[1]
+            max((above, level) for above, level in LINES_OF_LIBRARIES.items() if above <= self.most)[1]
         )
 
-    def shows_debug(self, source: str) -> bool:
+    def shows(self, source: str, v: int) -> bool:
+        """Report whether lines of this source and verbosity are shown. Lines of verbosity 0 always are."""
         if not self._vmodule:
-            return self.debugs
+            return v <= self.most
         verbosity = self._by_source.get(source)
         if verbosity is None:
             matching = (level for pattern, level in self._vmodule if fnmatchcase(source, pattern))
             verbosity = self._by_source[source] = next(matching, self.verbosity)
-        return verbosity >= DEBUG_VERBOSITY
+        return v <= max(verbosity, 0)
 
     def write(self, level: str, source: str, message: str, facts: MutableMapping[str, Any]) -> None:
-        """facts: exc_info among them becomes err and stacktrace."""
-        if not self._sink.takes(level) or (level == "debug" and not self.shows_debug(source)):
+        """Write one line, unless its verbosity is too high.
+
+        facts: `exc_info` is written as `stacktrace`; `v` is the verbosity of an info line, 0 if absent.
+        """
+        v = DEBUG_VERBOSITY if level == "debug" else facts.pop("v", 0) if level == "info" else 0
+        if not self._sink.takes(level) or not self.shows(source, v):
             return
         if info := facts.pop("exc_info", None):
             facts["stacktrace"] = stack(info)
-        self._sink.write(level, self._lines(level, self._now(), source, message, facts))
+        self._sink.write(level, self._lines(level, self._now(), source, message, facts, v))
 
     def close(self) -> None:
         """Close the files. Lines that still come go to standard error, if anywhere."""
@@ -224,11 +229,14 @@ def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr
 
     def debug(self: Any, event: str, *args: Any, **facts: Any) -> Any:
         # The level may change while loggers are bound, so it is asked here; most calls end here.
-        return cast("Any", everything).debug(self, event, *args, **facts) if control.debugs else None
+        return cast("Any", everything).debug(self, event, *args, **facts) if control.most >= DEBUG_VERBOSITY else None
+
+    def info(self: Any, event: str, *args: Any, v: int = 0, **facts: Any) -> Any:
+        return cast("Any", everything).info(self, event, *args, v=v, **facts) if v <= control.most else None
 
     structlog.configure(
         processors=[],
-        wrapper_class=type("Logger", (everything,), {"debug": debug}),
+        wrapper_class=type("Logger", (everything,), {"debug": debug, "info": info}),
         logger_factory=lambda *_: _Writer(control),
         cache_logger_on_first_use=True,
     )

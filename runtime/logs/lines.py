@@ -33,12 +33,17 @@ class LocalTime:
 
 
 class TextLines:
-    """`I1121 04:23:21.123456   12345 source] "message" key="value" count=2`. A value of several lines is indented."""
+    """`I1121 04:23:21.123456   12345 source] "message" key="value" count=2`. A value of several lines is indented.
+
+    klog writes the verbosity `v` of a line only in JSON.
+    """
 
     def __init__(self, *, pid: int) -> None:
         self._pid, self._time = f"{pid:7d}", LocalTime()
 
-    def __call__(self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any]) -> str:
+    def __call__(
+        self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any], v: int = 0
+    ) -> str:
         line = f"{SEVERITIES[level]}{self._time(seconds)} {self._pid} {source}] {quote(message)}"
         for key, value in facts.items():
             line += f" {key}={fact_text(value)}"
@@ -48,10 +53,12 @@ class TextLines:
 class JsonLines:
     """ts: milliseconds since 1970, with the microseconds behind the point. v: verbosity; not on warnings and errors."""
 
-    def __call__(self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any]) -> str:
+    def __call__(
+        self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any], v: int = 0
+    ) -> str:
         line: dict[str, Any] = {"ts": round(seconds * 1e3, 3), "level": level, "logger": source, "msg": message}
         if level in {"debug", "info"}:
-            line["v"] = DEBUG_VERBOSITY if level == "debug" else 0
+            line["v"] = DEBUG_VERBOSITY if level == "debug" else v
         for key, value in facts.items():
             line[f"{key}_" if key in line else key] = value
         return _json(line)

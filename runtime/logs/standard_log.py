@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from runtime.logs.lines import fact_text
 from runtime.logs.structlog_alone import structlog
@@ -15,15 +15,24 @@ from runtime.logs.structlog_alone import structlog
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-OUR_CALLER = 3  # frames above logging's: two of structlog's, then who has something to say
+OUR_CALLER = 3  # frames above logging's: two of structlog's, then the caller of the logger
 
 
 def standard_log(name: str) -> FilteringBoundLogger:
-    """Lines of logging.getLogger(name): the message, then key="value" for each fact; record.facts has them as well."""
+    """Log to logging.getLogger(name): the message, then key="value" for each fact; record.facts has them as well.
+
+    Info of a verbosity above 0 (`log.info("synced", v=2)`) is logged at Python's level DEBUG.
+    """
+    levels = structlog.make_filtering_bound_logger(logging.DEBUG)
+
+    def info(self: Any, event: str, *args: Any, v: int = 0, **facts: Any) -> Any:
+        method = cast("Any", levels).debug if v else cast("Any", levels).info
+        return method(self, event, *args, v=v, **facts)
+
     logger: FilteringBoundLogger = structlog.wrap_logger(
         logging.getLogger(name),
         processors=[structlog.stdlib.filter_by_level, _as_record],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        wrapper_class=type("Logger", (levels,), {"info": info}),
         context_class=dict,
     )
     return logger
@@ -41,7 +50,8 @@ def quiet_log() -> FilteringBoundLogger:
 
 def _as_record(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
     exc_info = event.pop("exc_info", None)
+    frames = OUR_CALLER if event.pop("v", None) is None else OUR_CALLER + 1  # info has a method of ours in between
     text = str(event.pop("event", ""))
     line = text + "".join(f" {key}={fact_text(value)}" for key, value in event.items())
     # Formatted already: a percent sign in it is left alone, as logging formats only what comes with arguments.
-    return (line,), {"exc_info": exc_info, "extra": {"facts": dict(event)}, "stacklevel": OUR_CALLER}
+    return (line,), {"exc_info": exc_info, "extra": {"facts": dict(event)}, "stacklevel": frames}

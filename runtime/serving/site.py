@@ -287,7 +287,7 @@ def _verbosity(set_verbosity: Callable[[int], None], log: FilteringBoundLogger) 
         except ValueError:
             return web.Response(status=400, text=f"error parsing {asked!r}: not a number\n")
         set_verbosity(level)
-        log.info("verbosity set", v=level)
+        log.info("verbosity set", verbosity=level)
         return web.Response(text=f"successfully set klog.logging.verbosity to {level}")
 
     return verbosity

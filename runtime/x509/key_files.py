@@ -79,7 +79,7 @@ class KeyFiles:
         except (KeyFilesError, AuthorityError) as err:
             return self._kept(str(err))
         if self._log is not None:
-            self._log.info("Loaded a new cert/key pair", name=NAME, certificate=self._certificate)
+            self._log.info("Loaded a new cert/key pair", v=2, name=NAME, certificate=self._certificate)
         self._loaded, self._complaint = content, ""
         return content
 

@@ -158,8 +158,13 @@ class Manager:
 
 
 def run_kcm(output: Path, *flags: str) -> Manager:
-    """bin/run-kcm without its launcher, in this environment; it serves plain HTTP on a port of its own."""
+    """Start bin/run-kcm without its launcher, in this environment. It serves plain HTTP on a port of its own.
+
+    It logs with --v=2, unless the flags name another verbosity: tests wait for lines of that verbosity.
+    """
     port = free_port()
+    if not any(flag.startswith(("--v=", "-v")) for flag in flags):
+        flags = ("--v=2", *flags)
     serving = ("--secure-port=0", "--address=127.0.0.1", f"--port={port}")
     program = spawn([sys.executable, "-P", "-m", "actors.command", *serving, *flags], output)
     return Manager(program, f"http://127.0.0.1:{port}")

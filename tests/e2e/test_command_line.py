@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -230,6 +231,24 @@ def test_health_and_metrics_are_served_in_plain_http_where_it_is_asked_for(own_c
     assert manager.metric("workqueue_adds_total", name="replicationmanager") > 0
     assert manager.metric("leader_election_master_status", name="kube-controller-manager") == 1
     assert manager.get("/nothing")[0] == 404
+
+
+MOST_START_LINES = 20  # without -v, for a first start with a manifest; operators read them
+
+
+def test_first_start_without_a_terminal_logs_at_most_20_lines(tmp_path: Path) -> None:
+    flags = (f"--embedded-dir={tmp_path / 'kcm'}", "--apply=examples/nginx-rc.yml", "--v=0")
+    manager = run_kcm(tmp_path / "kcm.log", *flags)
+    with ending(manager.program) as program:
+        until(lambda: "export KUBECONFIG=" in program.text(), "it greets", why=program.text)
+        kubectl = Kubectl(Api(tmp_path / "kcm" / "kubeconfig"), "default")
+        until_status(kubectl, "replicationcontrollers", "nginx-server", replicas=2, readyReplicas=2)
+        logged = [line for line in program.text().splitlines() if re.match(r"[IWE]\d{4} ", line)]
+        assert len(logged) <= MOST_START_LINES, "\n".join(logged)
+        assert [line for line in logged if not line.startswith("I")] == []
+        missing = [line for line in logged if '"controllers are not built yet' in line]
+        assert len(missing) == 1
+        assert '"ephemeral-volume-controller"' in missing[0]
 
 
 def test_only_the_controllers_that_are_named_do_their_work(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class ClusterRoleAggregation:
         applying = apply(CLUSTER_ROLES, {"metadata": meta, "rules": as_rules(wanted)}, force=True, manager=MANAGER)
         outcome = yield from must(applying)
         assert isinstance(outcome, Done)
-        self._log.info("rules aggregated", key=key, rules=len(wanted))
+        self._log.info("rules aggregated", v=2, key=key, rules=len(wanted))
         return None
 
 

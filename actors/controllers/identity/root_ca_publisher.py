@@ -72,7 +72,7 @@ class RootCaPublisher:
         making = create(CONFIGMAPS, {"metadata": meta, "data": dict(self._data)})
         outcome = yield making
         if isinstance(outcome, Done):
-            self._log.info("root certificates published", key=key)
+            self._log.info("root certificates published", v=2, key=key)
         elif not isinstance(outcome, NotFound) and not is_namespace_terminating(outcome):
             raise CommandFailed(making, outcome)
 

@@ -43,7 +43,7 @@ class ServiceAccounts:
         making = create(SERVICE_ACCOUNTS, {"metadata": {"name": NAME, "namespace": namespace}})
         outcome = yield making
         if isinstance(outcome, Done):
-            self._log.info("service account created", key=key)
+            self._log.info("service account created", v=2, key=key)
         elif not isinstance(outcome, AlreadyExists) and not is_namespace_terminating(outcome):
             raise CommandFailed(making, outcome)
         return None

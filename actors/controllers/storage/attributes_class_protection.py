@@ -61,7 +61,7 @@ class AttributesClassProtection:
         changed = protected(found, ATTRIBUTES_CLASS_PROTECTION)
         if changed is None and may_go(found, ATTRIBUTES_CLASS_PROTECTION):
             if any(any(True for _ in users.indexed(CLASSES, key)) for users in self._users):
-                self._log.info("class is kept, as it is in use", key=key)
+                self._log.debug("class is still in use, keeping its finalizer", key=key)
                 return None
             changed = unprotected(found, ATTRIBUTES_CLASS_PROTECTION)
         if changed is not None:

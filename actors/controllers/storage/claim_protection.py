@@ -106,10 +106,10 @@ class ClaimProtection:
                 continue
             freed = None if _used(claim, pods) else unprotected(claim, CLAIM_PROTECTION)
             if freed is None:
-                self._log.info("claim is kept, as a pod uses it", claim=each)
+                self._log.info("claim is used by a pod, keeping its finalizer", v=2, claim=each)
                 continue
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, freed), but=(NotFound,))
-            self._log.info("claim is free to go", claim=each)
+            self._log.info("removed finalizer, claim is unused", claim=each)
 
 
 def _used(claim: Object, pods: Iterable[Mapping[str, Any]]) -> bool:

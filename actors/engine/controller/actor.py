@@ -339,7 +339,7 @@ class Controller(Actor):
         for listener, queue in self._settings.sources:
             listener.start(functools.partial(self._wake_from_outside, listener.name, queue))
         self._timetable.begin_resyncs(now)
-        self.log.info("controller ready", controller=self._settings.name)
+        self.log.info("controller ready", v=1, controller=self._settings.name)
 
     # What is to be done now.
 

@@ -82,11 +82,11 @@ class DiscoveredTables:
         self._tables.add(table)
         self._keys.add_routes([(watch, self._queue) for watch in self._discovers.watches(resource)])
         self._subscribe(resource.id)
-        self._log.info("discovered resource is watched", resource=resource.name, metadata_only=table.metadata_only)
+        self._log.info("discovered resource is watched", v=2, resource=resource.name, metadata_only=table.metadata_only)
 
     def _remove(self, resource_id: str) -> None:
         _, table = self._known.pop(resource_id)
         self._arriving.pop(resource_id, None)
         self._keys.remove_routes(resource_id)
         self._tables.remove(resource_id)
-        self._log.info("discovered resource is gone", resource=table.resource.name)
+        self._log.info("discovered resource is gone", v=2, resource=table.resource.name)

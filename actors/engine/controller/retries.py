@@ -68,7 +68,7 @@ def retry(
         return
     if isinstance(err, Retry):
         queue.add_after(key, max(err.after, SOONEST), now)
-        log.info("reconcile asked to be tried again", seconds=round(err.after, 3))
+        log.info("reconcile asked to be tried again", v=2, seconds=round(err.after, 3))
         return
     if isinstance(err, TerminalError) or (isinstance(err, CommandFailed) and isinstance(err.failure, terminal)):
         queue.give_up(key)
@@ -85,7 +85,10 @@ def retry(
     if isinstance(err, UnreadableError):
         queue.add_after(key, STALE_RETRY, now)
         first = isinstance(err, ModelError) and traces.first_of(err)  # of others the informer has said it once, aloud
-        (log.warning if first else log.info)("reconcile held back", seconds=STALE_RETRY)
+        if first:
+            log.warning("reconcile held back", seconds=STALE_RETRY)
+        else:
+            log.info("reconcile held back", v=2, seconds=STALE_RETRY)
         return
     if isinstance(err, TableMissingError):
         queue.add_after(key, STALE_RETRY, now)
@@ -95,11 +98,11 @@ def retry(
     if isinstance(err, RetryQuietly):
         log.debug("reconcile waits for others, trying again", seconds=round(delay, 3))
     elif isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):
-        log.info("reconcile met a newer object, trying again", seconds=round(delay, 3))
+        log.info("reconcile met a newer object, trying again", v=2, seconds=round(delay, 3))
     elif isinstance(err, CommandFailed) and isinstance(err.failure, NotFound) and isinstance(err.command, ON_AN_OBJECT):
-        log.info("reconcile met an object that is gone, trying again", seconds=round(delay, 3))
+        log.info("reconcile met an object that is gone, trying again", v=2, seconds=round(delay, 3))
     elif isinstance(err, CommandFailed) and _in_an_ending_namespace(err.failure):
-        log.info("reconcile met a namespace that is being deleted, trying again", seconds=round(delay, 3))
+        log.info("reconcile met a namespace that is being deleted, trying again", v=2, seconds=round(delay, 3))
     elif isinstance(err, (CommandFailed, ValueError)):
         log.warning("reconcile failed, trying again", seconds=round(delay, 3))
     else:

@@ -202,7 +202,7 @@ class Informer(Actor):
         self._delivery.flush()
         differences = self._contents.end_list(version)
         said = "synced" if first else "listed again"
-        self.log.info(said, **self._about, objects=len(self._table), version=version)
+        self.log.info(said, v=2, **self._about, objects=len(self._table), version=version)
         if first:
             self._delivery.synced()  # who subscribes now looks through the table
         else:
@@ -306,10 +306,10 @@ class Informer(Actor):
             else:
                 self._watch()
         elif self._has_broken(end):
-            self.log.info("watch broke, opening it again", **self._about, error=end.error)
+            self.log.info("watch broke, opening it again", v=2, **self._about, error=end.error)
             self._watch()
         elif self._state is State.STREAMING_LIST and end.status in (400, 405, 422):
-            self.log.info("no streaming lists here, listing in pages", **self._about)
+            self.log.info("no streaming lists here, listing in pages", v=2, **self._about)
             self._streaming_lists = False
             self._list()
         else:
@@ -342,7 +342,7 @@ class Informer(Actor):
         if again:
             self._back_off(why)
             return
-        self.log.info("resourceVersion is gone, listing again", **self._about, error=why)
+        self.log.info("resourceVersion is gone, listing again", v=2, **self._about, error=why)
         self._list()
 
     def _count_incomplete(self) -> None:
@@ -427,8 +427,10 @@ class Informer(Actor):
         if not answer.status or answer.status >= 500:  # a proxy's word that there is no server
             self._wait_for_server()
             return
-        self.log.info("the server responds again", **self._about)
-        for name in self._retries.end_outage():
+        seconds = self._retries.outage_seconds(self.clock.monotonic())
+        waiting = self._retries.end_outage()
+        self.log.info("API server responds again", seconds=round(seconds, 1), informers=len(waiting) + 1)
+        for name in waiting:
             self.tell(name, Wake())
         self._again()
 
@@ -437,12 +439,17 @@ class Informer(Actor):
         self.wake_at(self._retries.hold_up())
 
     def _back_off(self, why: str, retry_after: float = 0.0, *, is_answered: bool = True) -> None:
-        """is_answered: the server said something, be it a refusal."""
+        """Wait before the next request. is_answered: the server sent a response, which may have been an error."""
         self._server.drop()
         now = self.clock.monotonic()
-        delay = self._retries.failed(now, retry_after=retry_after, is_answered=is_answered)
+        outage_begins = not is_answered and self._retries.no_response(now)
+        delay = self._retries.failed(now, retry_after=retry_after)
         self._state = State.WAITING
-        self.log.warning("watch failed, trying again", **self._about, error=why, seconds=round(delay, 2))
+        if outage_begins:
+            self.log.warning("API server does not respond, informers wait for it", **self._about, error=why)
+        # An outage is logged once for all informers: sixty warnings at a time would hide other failures.
+        log = self.log.debug if self._retries.is_outage else self.log.warning
+        log("watch failed, trying again", **self._about, error=why, seconds=round(delay, 2))
         self.wake_at(now + delay)
 
 

@@ -21,13 +21,23 @@ class Outage:
         self.is_on = False
         self.next_probe = 0.0  # by the monotonic clock
         self._probes = 0
+        self._since = 0.0
         self._waiting: dict[str, None] = {}
 
-    def begin(self, now: float, *, chance: float) -> None:
-        """Called for each request that brings nothing. chance: in [0, 1)."""
-        if not self.is_on:
-            self.is_on, self._probes = True, 0
-            self.next_probe = now + BETWEEN_PROBES.delay(0, chance)
+    def begin(self, now: float, *, chance: float) -> bool:
+        """Record a request without a response. Return True if the outage begins with it.
+
+        chance: in [0, 1).
+        """
+        if self.is_on:
+            return False
+        self.is_on, self._probes, self._since = True, 0, now
+        self.next_probe = now + BETWEEN_PROBES.delay(0, chance)
+        return True
+
+    def seconds(self, now: float) -> float:
+        """Return how long the outage has lasted."""
+        return now - self._since
 
     def may_probe(self, now: float, *, chance: float) -> bool:
         """Whether the caller is to probe now. It need not tell that it failed: the next one's turn comes anyway."""

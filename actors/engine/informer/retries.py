@@ -39,19 +39,18 @@ class Retries:
         """A whole list came: the next failure is the first."""
         self._failures = 0
 
-    def failed(self, now: float, *, retry_after: float, is_answered: bool) -> float:
-        """Returns the seconds until it asks again. retry_after: as the server wants it; 0 where it says nothing.
-
-        is_answered: something came, be it a refusal.
-        """
-        if not is_answered:
-            self._outage.begin(now, chance=self._chance.random())
+    def failed(self, now: float, *, retry_after: float) -> float:
+        """Return the seconds until the next request. retry_after: the server's Retry-After, 0 if it sent none."""
         if now - self._failed_at > QUIET:
             self._failures = 0
         delay = max(retry_after, BACKOFF.delay(self._failures, self._chance.random()))
         self._failures += 1
         self._failed_at, self.due = now, now + delay
         return delay
+
+    def no_response(self, now: float) -> bool:
+        """Record a request without any response, not even an error. Return True if an outage begins with it."""
+        return self._outage.begin(now, chance=self._chance.random())
 
     def look(self, now: float) -> None:
         """Who is held up asks again soon after the outage; not all at the same moment."""
@@ -75,6 +74,10 @@ class Retries:
         self._outage.wait(self._informer)
         self._is_held_up, self.due = True, self._outage.next_probe
         return self.due
+
+    def outage_seconds(self, now: float) -> float:
+        """Return how long the current outage has lasted."""
+        return self._outage.seconds(now)
 
     def end_outage(self) -> tuple[str, ...]:
         """Our probe was answered. Returns the names of those that are held up."""

@@ -134,7 +134,7 @@ class Children:
             if child.start_at is not None:
                 if now >= child.start_at and not self._waits_for_threads(child, now):
                     if is_controller(name):
-                        self._log.info("Controller starting...", controller=controller_of(name))
+                        self._log.info("Controller starting...", v=1, controller=controller_of(name))
                     self.start(child.spec, now)
             elif name in ended and not child.gave_up:
                 self._count_failure(child, "it died without a word")

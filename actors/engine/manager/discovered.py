@@ -75,7 +75,7 @@ class DiscoveredInformers:
             if wanted.get(resource_id) != (informer.served, informer.metadata_only):
                 self._children.forget(informer.spec.name)
                 self._discovery.drop(resource_id)
-                self._manager.log.info("informer stopped", resource=resource_id)
+                self._manager.log.info("informer stopped", v=2, resource=resource_id)
         for resource_id, (served, metadata_only) in wanted.items():
             if resource_id in static:
                 if static[resource_id].name not in self._children:

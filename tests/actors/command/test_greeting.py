@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from actors.command.greeting import LiveLine, Welcome, greeting, standing_by
+from actors.command.greeting import LiveLine, Welcome, greeting, node_summary, standing_by
 from actors.engine.vitals import ElectorVitals
+from protocols.nodes import node_facts
+from protocols.objects import Object, encode_object
+from protocols.resources import NODES
 from runtime.client.api import Request, Response
+from runtime.tables.table import Table
 
 
 class Screen(io.StringIO):
@@ -68,6 +72,41 @@ def test_a_live_line_fits_into_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_greeting_counts_nodes_and_the_zones_that_they_are_in(nodes: int, zones: int, says: str) -> None:
     text = greeting(url="https://x", kubeconfig=Path("k"), nodes=nodes, zones=zones, applied=[])
     assert text.splitlines()[0].endswith(says)
+
+
+def test_greeting_counts_controllers_that_are_not_built() -> None:
+    text = greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[], not_built=["one", "two"])
+    assert "Not built yet: 2 controllers of kube-controller-manager (docs/mixed-cluster.md)." in text.splitlines()
+    assert "Not built" not in greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[])
+
+
+@pytest.mark.parametrize("is_kept, end", [(True, "is kept for the next time."), (False, "is deleted then.")])
+def test_greeting_ends_with_what_happens_to_the_cluster(is_kept: bool, end: str) -> None:
+    text = greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[], is_kept=is_kept)
+    assert text.endswith(end)
+
+
+@pytest.mark.parametrize(
+    "statuses, text",
+    [
+        ([], ""),
+        (["True"], "1 node (1 ready)"),
+        (["True", "False", "Unknown", None], "4 nodes (1 ready)"),
+    ],
+)
+def test_status_line_counts_nodes_and_ready_nodes(statuses: list[str | None], text: str) -> None:
+    table = Table(NODES, derive=node_facts)
+    writer = table.claim()
+    nodes = [node_object(f"n{number}", status) for number, status in enumerate(statuses)]
+    writer.replace([table.make_entry(node, encode_object(node)) for node in nodes], 7)
+    assert node_summary({NODES.id: table}) == text
+    assert node_summary({}) == node_summary({NODES.id: Table(NODES)}) == ""
+
+
+def node_object(name: str, ready: str | None) -> Object:
+    conditions = [] if ready is None else [{"type": "Ready", "status": ready}]
+    meta = {"name": name, "uid": name, "resourceVersion": "1"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"conditions": conditions}}
 
 
 def test_only_a_terminal_is_shown_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:

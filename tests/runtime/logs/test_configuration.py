@@ -81,6 +81,29 @@ def test_debug_lines_are_shown_from_verbosity_four(start: Start, verbosity: int,
     assert (lines(stderr) == ['I1121 12:00:00.250000 PID s] "looked" n=1']) is shown
 
 
+@pytest.mark.parametrize("verbosity, shown", [(-1, [0]), (0, [0]), (1, [0, 1]), (2, [0, 1, 2]), (9, [0, 1, 2])])
+def test_info_lines_are_shown_up_to_the_verbosity(start: Start, verbosity: int, shown: list[int]) -> None:
+    _, stderr = start(verbosity=verbosity)
+    log = logger_for("s")
+    for v in range(3):
+        log.info("synced", v=v, of=v)
+    assert [line.partition("PID ")[2] for line in lines(stderr)] == [f's] "synced" of={v}' for v in shown]
+
+
+def test_verbosity_of_an_info_line_is_in_json_only(start: Start) -> None:
+    _, stderr = start(verbosity=2, format="json")
+    logger_for("s").info("synced", v=2, objects=3)
+    line = json.loads(stderr.getvalue())
+    assert (line["level"], line["v"], line["objects"], "v_" in line) == ("info", 2, 3, False)
+
+
+def test_info_lines_of_a_source_follow_its_own_verbosity(start: Start) -> None:
+    _, stderr = start(vmodule=(("rep*", 2),), verbosity=0)
+    for source in ("replicaset", "job"):
+        logger_for(source).info("synced", v=2)
+    assert [line.partition("PID ")[2] for line in lines(stderr)] == ['replicaset] "synced"']
+
+
 def test_the_verbosity_can_change_while_loggers_are_bound(start: Start) -> None:
     control, stderr = start()
     log = logger_for("s")

@@ -59,6 +59,10 @@ def test_json_lines_have_a_verbosity_where_it_means_something(level: str, v: int
     assert json.loads(JsonLines()(level, NOON, "s", "m", {})).get("v") == v
 
 
+def test_json_info_lines_have_their_own_verbosity() -> None:
+    assert json.loads(JsonLines()("info", NOON, "s", "m", {}, 2))["v"] == 2
+
+
 def test_a_fact_never_hides_what_the_line_says_of_itself() -> None:
     line = json.loads(JsonLines()("info", NOON, "s", "m", {"level": 7, "msg": "other"}))
     assert (line["level"], line["level_"], line["msg"], line["msg_"]) == ("info", 7, "m", "other")

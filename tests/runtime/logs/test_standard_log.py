@@ -18,12 +18,27 @@ def test_a_line_has_its_facts_in_its_text_and_beside_it(caplog: pytest.LogCaptur
     assert record.levelno == logging.INFO
 
 
-def test_a_record_names_the_caller(caplog: pytest.LogCaptureFixture) -> None:
-    standard_log("kcm").warning("here")
+@pytest.mark.parametrize("method", ["debug", "info", "warning"])
+def test_a_record_names_the_caller(caplog: pytest.LogCaptureFixture, method: str) -> None:
+    caplog.set_level(logging.DEBUG, logger="kcm")
+    getattr(standard_log("kcm"), method)("here")
     assert (caplog.records[0].filename, caplog.records[0].funcName) == (
         "test_standard_log.py",
         "test_a_record_names_the_caller",
     )
+
+
+def test_info_of_a_higher_verbosity_is_logged_as_debug(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="kcm")
+    log = standard_log("kcm")
+    log.info("synced", v=2, objects=3)
+    assert caplog.records == []
+    caplog.set_level(logging.DEBUG, logger="kcm")
+    log.info("synced", v=2, objects=3)
+    (record,) = caplog.records
+    assert (record.levelno, record.getMessage()) == (logging.DEBUG, "synced objects=3")
+    assert record.facts == {"objects": 3}  # type: ignore[attr-defined]
+    assert record.filename == "test_standard_log.py"
 
 
 def test_the_level_of_the_logger_decides_what_is_shown(caplog: pytest.LogCaptureFixture) -> None:

@@ -99,10 +99,10 @@ class NodeMonitor:
         present = {entry.key: entry.uid for entry in entries}
         for name, uid in present.items():
             if name not in self._known:
-                self._log.info("Controller observed a new Node", node=name)
+                self._log.info("Controller observed a new Node", v=1, node=name)
                 yield node_event(name, uid, "RegisteredNode", f"Registered Node {name} in Controller")
         for name in [name for name in self._known if name not in present]:
-            self._log.info("Controller observed a Node deletion", node=name)
+            self._log.info("Controller observed a Node deletion", v=1, node=name)
             yield node_event(name, self._known[name], "RemovingNode", f"Removing Node {name} from Controller")
             self._signs.forget(name)
             self._queues.forget((name,))

@@ -329,7 +329,7 @@ class GarbageCollector:
             self._log.warning("garbage collector: not all resource monitors could be synced", resources=late)
         elif not self._owners.has_tables():
             self._failed()
-            self._log.info("no resources reported by discovery, skipping garbage collector sync")
+            self._log.info("no resources reported by discovery, skipping garbage collector sync", v=2)
         return None
 
 

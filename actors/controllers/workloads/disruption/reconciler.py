@@ -129,7 +129,7 @@ class DisruptionReconciler:
         unseen = self._unseen(key, heard)
         disrupted = disrupted_pods(since, pods, now=self._clock.monotonic(), unseen=unseen)
         for pod in disrupted.overdue:
-            self._log.info("pod was expected to be deleted but it wasn't, updating PDB", key=key, pod=pod.key)
+            self._log.info("pod was expected to be deleted but it wasn't, updating PDB", v=1, key=key, pod=pod.key)
             yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
         current = sum(healthy(pod, disrupted) and not self._pods.is_unreadable(pod.key) for pod in pods)
         fresh = {name: noted[name] for name in noted if name in disrupted.fresh}
@@ -245,5 +245,5 @@ class DisruptionReconciler:
         put = update(PODS, {**pod, "status": unmarked_status(pod, now=now)}, subresource="status")
         outcome = yield from must(put, but=(NotFound,))
         if isinstance(outcome, Done):
-            self._log.info("Reset stale DisruptionTarget condition to False", pod=key)
+            self._log.info("Reset stale DisruptionTarget condition to False", v=2, pod=key)
         return None

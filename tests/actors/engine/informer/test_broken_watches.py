@@ -59,7 +59,7 @@ def test_one_that_never_said_a_word_may_never_have_been_open(rig: InformerRig, l
     rig.world.run_for(20.0)
     rig.transport.stream.end(0, error="connecting took longer than 10 s")
     rig.settle()
-    assert warnings(logs) == ["watch failed, trying again"]
+    assert warnings(logs) == ["API server does not respond, informers wait for it"]
     assert len(rig.transport.streams) == 2
 
 
