@@ -42,7 +42,13 @@ class TextLines:
         self._pid, self._time = f"{pid:7d}", LocalTime()
 
     def __call__(
-        self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any], v: int = 0
+        self,
+        level: str,
+        seconds: float,
+        source: str,
+        message: str,
+        facts: Mapping[str, Any],
+        v: int = 0,  # noqa: ARG002 - as JsonLines
     ) -> str:
         line = f"{SEVERITIES[level]}{self._time(seconds)} {self._pid} {source}] {quote(message)}"
         for key, value in facts.items():
