@@ -1,0 +1,94 @@
+"""The recipe in docs/mixed-cluster.md: kube-controller-manager runs what is not built here, kcm runs the rest."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.controllers.unbuilt import UNBUILT
+from tests.e2e.conftest import NEEDS_KUBECTL, in_namespace
+from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.real_server import assets_or_skip, real_server
+from tests.e2e.running import ROOT, ending, free_port, spawn, until
+from tests.e2e.scenarios import until_status, workload
+
+PAGE = ROOT / "docs" / "mixed-cluster.md"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+
+def recipe() -> list[list[str]]:
+    """Return the command lines of the recipe, split into words."""
+    lines = re.findall(r"^ {8}(\S.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [shlex.split(line) for line in lines]
+
+
+def command(program: str, kubeconfig: Path) -> list[str]:
+    """Return the flags that the recipe gives a program, with this kubeconfig."""
+    (found,) = [words[1:] for words in recipe() if words[0] == program]
+    return [f"--kubeconfig={kubeconfig}" if word.startswith("--kubeconfig=") else word for word in found]
+
+
+def test_recipe_names_all_controllers_that_are_not_built() -> None:
+    (controllers,) = [word for word in command("kube-controller-manager", Path()) if word.startswith("--controllers=")]
+    assert controllers.partition("=")[2].split(",") == [one.name for one in UNBUILT if one.on_by_default]
+    described = set(re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    assert described == {one.name for one in UNBUILT}
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@NEEDS_KUBECTL
+def test_recipe_runs_both_managers_side_by_side(tmp_path: Path) -> None:
+    assets = assets_or_skip()
+    if not (assets / "kube-controller-manager").exists():
+        pytest.skip("there is no kube-controller-manager in KUBEBUILDER_ASSETS")
+    with real_server(tmp_path, assets) as server:
+        admin = Kubectl(Api(server.kubeconfig), "kube-system")
+        until(lambda: admin.api.get("/api/v1/namespaces/kube-system"), "bootstrapped")
+        for words in recipe():
+            if words[:3] == ["kubectl", "-n", "kube-system"] and words[3] == "create":
+                admin.run(*words[3:])
+        real = [
+            str(assets / "kube-controller-manager"),
+            *command("kube-controller-manager", server.manager_kubeconfig),
+            f"--secure-port={free_port()}",
+            "--bind-address=127.0.0.1",
+            f"--flex-volume-plugin-dir={tmp_path / 'flex'}",
+        ]
+        ours = [sys.executable, "-P", "-m", "actors.command", *command("bin/run-kcm", server.manager_kubeconfig)]
+        ours += ["--secure-port=0"]
+        with ending(spawn(real, tmp_path / "real.log")) as rest, ending(spawn(ours, tmp_path / "ours.log")) as kcm:
+
+            def holder(name: str) -> str:
+                found = [one for one in admin.api.get(LEASES)["items"] if one["metadata"]["name"] == name]
+                return str(found[0]["spec"].get("holderIdentity") or "") if found else ""
+
+            def logs() -> str:
+                return rest.text()[-3000:] + kcm.text()[-3000:]
+
+            until(lambda: holder("kube-controller-manager"), "kcm leads", why=logs)
+            until(lambda: holder("kube-controller-manager-rest"), "kube-controller-manager leads", why=logs)
+            assert holder("kube-controller-manager") != holder("kube-controller-manager-rest")
+            kubectl = in_namespace(server.kubeconfig, "mixed")
+            deployment = workload("Deployment", "web", 1)
+            volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}}
+            deployment["spec"]["template"]["spec"]["volumes"] = [volume]
+            kubectl.apply(deployment)
+            until_status(kubectl, "apps/v1/deployments", "web", replicas=1)  # by kcm
+
+            def claims() -> list[str]:
+                items = kubectl.api.get("/api/v1/namespaces/mixed/persistentvolumeclaims")["items"]
+                return [one["metadata"]["name"] for one in items]
+
+            (claim,) = until(claims, "the ephemeral volume gets its claim", why=logs)  # by kube-controller-manager
+            assert re.fullmatch(r"web-\w+-\w+-scratch", claim)
+            warning = [line for line in kcm.text().splitlines() if "controllers are not built yet" in line]
+            assert len(warning) == 1
+            assert warning[0].startswith("W")
+
+
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
