@@ -400,6 +400,7 @@ def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSetti
         retry_qps=queue.retry_qps,
         retry_burst=queue.retry_burst,
         events_first=queue.events_first,
+        turn_of=queue.turn_of,
         meter=WorkQueueMeter(assembly.metrics, queue.reports_as or name),
     )
 

@@ -85,6 +85,7 @@ class AnyQueue:
     retry_qps: float = 10.0
     retry_burst: int = 100
     events_first: bool = False
+    turn_of: Callable[[Any], Hashable] | None = None
     reports_as: str = ""
 
     def __post_init__(self) -> None:
@@ -95,6 +96,8 @@ class AnyQueue:
         _refuse_single(f"watches of {name}", self.watches)
         _refuse_single(f"terminal of {name}", self.terminal)
         _refuse_uncallable(name, reconcile=self.reconcile)
+        if self.turn_of is not None:
+            _refuse_uncallable(name, turn_of=self.turn_of)
         _refuse_number(name, concurrency=self.concurrency)
         if not set(self.terminal) <= set(FAILURES):
             raise TypeError(f"{name}: terminal are types of outcomes that are failures, not {self.terminal!r}")
@@ -118,8 +121,9 @@ class Queue(AnyQueue, Generic[R, K]):
     is never. terminal: outcomes after which it waits for that at once, if they are raised, as for a TerminalError.
     backoff: how long a key that failed waits. retry_qps, retry_burst: how many retries a second all keys have together;
     a negative qps lifts that limit. events_first: keys that an event names go before those that the first list or a
-    resync enqueued, however many these are; else each in its turn. reports_as: its name in workqueue_*, where that is
-    not `name`; queues of one such name share their series.
+    resync enqueued, however many these are; else in the order in which they were added. turn_of: the group of a key,
+    such as its namespace: groups are served in turns, so that thousands of keys of one do not hold up those of another.
+    reports_as: its name in workqueue_*, where that is not `name`; queues of one such name share their series.
     """
 
     _: KW_ONLY

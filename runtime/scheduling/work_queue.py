@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.limiters import TokenBucket
+from runtime.scheduling.turns import Turns
 
 PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
 
@@ -64,7 +65,8 @@ class Pending(NamedTuple):
 class WorkQueue(Generic[K]):
     """client-go's typed rate limiting queue, as a plain value.
 
-    per_key: the backoff of a key that fails again and again. qps, burst: of the retries of all keys together.
+    per_key: the backoff of a key that fails again and again. qps, burst: of the retries of all keys together. turn_of:
+    the group of a key; groups are handed out in turns. None: all keys in their order.
     """
 
     def __init__(
@@ -76,11 +78,13 @@ class WorkQueue(Generic[K]):
         qps: float = 10.0,
         burst: int = 100,
         chance: Callable[[], float] = lambda: 0.0,
+        turn_of: Callable[[K], Hashable] | None = None,
     ) -> None:
         self._meter = meter if meter is not None else QueueMeter()
         self._per_key, self._chance = per_key, chance
         self._bucket = TokenBucket(qps=qps, burst=burst, now=now)
-        self._ready: deque[K] = deque()  # keys to hand out, each in _dirty and in no other place
+        # Keys to hand out, each in _dirty and in no other place.
+        self._ready: deque[K] | Turns[K] = deque() if turn_of is None else Turns(turn_of)
         self._dirty: dict[K, float] = {}  # keys that have to be looked at, since when
         self._processing: dict[K, float] = {}  # keys handed out, since when; if dirty too, they come again after done
         self._delayed: dict[K, float] = {}  # keys due later, when; the heap may hold outdated times of theirs

@@ -198,6 +198,7 @@ class Controller(Actor):
             qps=settings.retry_qps,
             burst=settings.retry_burst,
             chance=self._random.random,
+            turn_of=settings.turn_of,
         )
         settings.meter.follow(queue, self.clock)
         return queue

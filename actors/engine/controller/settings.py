@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import field
 from typing import Any
 
@@ -23,6 +23,7 @@ class QueueSettings:
     name: in logs and metrics. concurrency: keys in work at once. max_retries: after so many failures in a row a key is
     dropped until its next event; None never. terminal: outcomes that are not tried again before its next event.
     backoff, retry_qps, retry_burst: how soon a key that failed is tried again. events_first: see EventsFirst.
+    turn_of: see Turns.
     """
 
     name: str
@@ -35,6 +36,7 @@ class QueueSettings:
     retry_qps: float = 10.0
     retry_burst: int = 100
     events_first: bool = False
+    turn_of: Callable[[Any], Hashable] | None = None
     meter: QueueMeter = field(default_factory=QueueMeter)
 
 

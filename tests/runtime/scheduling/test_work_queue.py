@@ -35,6 +35,24 @@ def test_a_key_added_while_in_work_comes_again_after_it_once() -> None:
     assert q.take(3.0) is None
 
 
+def test_groups_of_keys_take_turns() -> None:
+    q = queue(turn_of=lambda key: key[0])
+    for key in ("a1", "a2", "a3", "b1", "c1", "b2"):
+        q.add(key, 0.0)
+    assert len(q) == 6
+    assert [q.take(0.0) for _ in range(7)] == ["a1", "b1", "c1", "a2", "b2", "a3", None]
+
+
+def test_key_added_while_in_work_goes_to_the_end_of_its_group() -> None:
+    q = queue(turn_of=lambda key: key[0])
+    for key in ("a1", "a2", "b1"):
+        q.add(key, 0.0)
+    assert q.take(0.0) == "a1"
+    q.add("a1", 0.0)
+    q.done("a1", 0.0)
+    assert [q.take(0.0) for _ in range(3)] == ["b1", "a2", "a1"]
+
+
 def test_keys_are_taken_in_the_order_of_their_first_adding() -> None:
     q = queue()
     for key in "abcab":

@@ -44,6 +44,11 @@ class Item(NamedTuple):
         return f"{name_of_resource(self.resource)} {self.key} {self.uid}"
 
 
+def turn_of(item: Item) -> str:
+    """Return the namespace: those with work to do take turns."""
+    return split_key(item.key)[0]
+
+
 def is_collected(served: ServedResource) -> bool:
     return COLLECTED.issubset(served.verbs) and not (served.plural == "events" and served.group in EVENTS)
 

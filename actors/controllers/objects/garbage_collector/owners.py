@@ -74,12 +74,24 @@ class Owners:
         entry = None if lister is None else lister.entry(item.key)
         return None if lister is None or entry is None or entry.uid != item.uid else (lister, entry)
 
-    def is_elsewhere(self, item: Item) -> bool:
-        """Whether an object of its kind with its uid is in another namespace."""
-        lister = self.lister_of(item)
-        if lister is None or not lister.resource.namespaced:
-            return False
-        return any(entry.uid == item.uid and entry.key != item.key for entry in lister.entries())
+    def elsewhere(self, items: Iterable[Item]) -> set[Item]:
+        """Return those of whose kind an object with the same uid is in another namespace.
+
+        Each table is searched once for all of them.
+        """
+        tables: dict[str, tuple[Lister, dict[str, list[Item]]]] = {}
+        for item in items:
+            lister = self.lister_of(item)
+            if lister is not None and lister.resource.namespaced:
+                _, by_uid = tables.setdefault(lister.resource.id, (lister, {}))
+                by_uid.setdefault(item.uid, []).append(item)
+        return {
+            item
+            for lister, by_uid in tables.values()
+            for entry in lister.entries()
+            for item in by_uid.get(entry.uid, ())
+            if split_key(entry.key)[0] != split_key(item.key)[0]
+        }
 
     # What a reference comes to.
 
@@ -121,11 +133,13 @@ class Owners:
         """Of an absent one: whether an object with its uid was in another namespace."""
         return self._absent.is_elsewhere(item)
 
-    def take_absent(self, item: Item) -> None:
-        """It does not exist."""
-        self.take_shown(item)
-        if item not in self._absent:
-            self._absent.add(item, elsewhere=self.is_elsewhere(item))
+    def take_absent(self, items: Iterable[Item]) -> None:
+        """Remember that these do not exist."""
+        new = [item for item in items if item not in self._absent]
+        elsewhere = self.elsewhere(new)
+        for item in new:
+            self.take_shown(item)
+            self._absent.add(item, elsewhere=item in elsewhere)
 
     def take_unshown(self, item: Item, *, waits: bool) -> tuple[bool, float]:
         """It exists, and no table shows it. waits: for its dependents.

@@ -5,7 +5,7 @@ Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,patch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
@@ -39,8 +39,8 @@ class Owner(NamedTuple):
 class Ownership:
     """An object's references, each with its owner."""
 
-    def __init__(self, references: Iterable[Reference], look: Callable[[Reference], Owner]) -> None:
-        self._found = [(reference, look(reference)) for reference in references]
+    def __init__(self, found: Iterable[tuple[Reference, Owner]]) -> None:
+        self._found = list(found)
 
     def of(self, *states: State) -> list[Reference]:
         return [reference for reference, owner in self._found if owner.state in states]

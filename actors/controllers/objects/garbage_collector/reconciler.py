@@ -5,8 +5,9 @@ and resourceVersion as preconditions, patches of owner references, and of the fi
 `orphan`; the event OwnerRefInvalidNamespace. Key: an Item.
 
 An object is deleted if each of its owners is known not to exist or waits for it, where "known" is the server's own
-answer: a table may be late. An owner that no table shows is a key itself. The server is asked for it once, for all its
-dependents, and they are looked at again when there is an answer.
+answer: a table may be late. Owners that no table shows are looked up by a queue of their own, a few of one object at a
+time, and objects of all namespaces take turns in each queue: one object with 10,000 absent owners holds up no others,
+which takes upstream's workers and its rate limit for minutes.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,operations}.go. Differences:
 - No graph is built: the tables' index of owners is the graph. So there is no queue garbage_collector_graph_changes.
@@ -14,7 +15,8 @@ Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,opera
 - Owners that a table shows are not read live; a deletion that rests on a waiting one waits while that table is stale.
 - A kind is found by its group, whatever served version a reference names.
 - A 404 that does not name the object (a version that is served no more) is no proof that an owner is absent.
-- That an owner is elsewhere is looked for among objects of its kind.
+- That an owner is in another namespace is looked for among objects of its kind. OwnerRefInvalidNamespace is recorded
+  when that is found out; upstream records it when its graph shows both objects.
 - The server is asked for an owner though a watch has shown its deletion. If it says then that nothing is served there,
   the watch is proof enough: a CustomResourceDefinition takes its objects along, and they what they own. That a table
   went with all that it showed proves nothing: an API may be away for a while, or be served in another version.
@@ -35,6 +37,8 @@ from actors.controllers.objects.garbage_collector.items import (
     references_of,
     waits_for_dependents,
 )
+from actors.controllers.objects.garbage_collector.lookups import Lookup, Lookups
+from actors.controllers.objects.garbage_collector.misplaced import REASON, MisplacedOwners, event_text
 from actors.controllers.objects.garbage_collector.owners import ARRIVES_WITHIN, UNSHOWN_CHECK, Owners
 from actors.controllers.objects.garbage_collector.ownership import (
     Ownership,
@@ -44,6 +48,7 @@ from actors.controllers.objects.garbage_collector.ownership import (
     without_owners,
 )
 from actors.controllers.objects.garbage_collector.patching import MakePatch, Patching
+from actors.controllers.objects.garbage_collector.recent import Recent
 from actors.reconciliation import (
     DebugPage,
     Enqueue,
@@ -56,11 +61,12 @@ from actors.reconciliation import (
     perform,
     record,
     remove_finalizer,
+    together,
 )
-from protocols.messages.commands import Patch
+from protocols.messages.commands import Command, Patch
 from protocols.messages.discovery import TablesChanged
 from protocols.messages.lifecycle import Restarted
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
 from protocols.objects import (
     Key,
     Object,
@@ -81,9 +87,13 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 DELETE_QUEUE = "garbage_collector_attempt_to_delete"
+LOOKUP_QUEUE = "garbage_collector_look_up_owners"
 ORPHAN_QUEUE = "garbage_collector_attempt_to_orphan"
 ARRIVAL_CHECK = 1.0  # seconds between two looks at whether a new table is there
 KIND_CHECK = 30.0  # seconds until an owner's kind may be served
+RECHECKED = 5000  # objects with misplaced owners that are remembered
+LOGGED = 10  # uids in one line of the log
+ANSWER_CHECK = 5.0  # seconds after which an answer to another object's request is not waited for any more
 
 
 class GarbageCollector:
@@ -92,7 +102,9 @@ class GarbageCollector:
         self._tables, self._clock, self._log, self._failed = tables, clock, log, failed
         self._began = clock.monotonic()
         self._owners, self._patching = Owners(tables, clock), Patching()
-        self._told_of: set[Item] = set()  # whose owners cannot be theirs, and were looked for a second time
+        self._lookups, self._misplaced = Lookups(), MisplacedOwners()
+        # Objects whose owners cannot be theirs, and were looked for a second time.
+        self._rechecked: Recent[Item, bool] = Recent(RECHECKED)
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         """What is served has changed."""
@@ -111,7 +123,9 @@ class GarbageCollector:
         item = key._replace(gone=False)
         shown = self._owners.shown(item)
         if shown is None:
-            self._told_of.discard(item)
+            self._rechecked.pop(item)
+            self._misplaced.forget(item)
+            self._lookups.forget(item)
             return (yield from self._look_for(item, gone=key.gone))
         lister, entry = shown
         self._owners.take_shown(item)
@@ -125,29 +139,34 @@ class GarbageCollector:
 
     def _judge(self, item: Item, lister: Lister, entry: Entry) -> Reconciliation:
         """Whether an object that is there has lost its owners."""
+        if self._lookups.is_under_way(item, entry.resource_version):
+            yield Enqueue(LOOKUP_QUEUE, item)  # once all of its owners are known, it is judged
+            return None
         obj = lister.object_of(entry)
-        ownership = Ownership(references_of(obj), lambda reference: self._owners.of(entry.key, reference))
-        yield from self._report_misplaced(lister, obj, ownership)
+        ownership = self._ownership(item, entry, references_of(obj))
+        yield from self._report_misplaced(item, lister, obj, ownership)
         if ownership.has(State.MISPLACED):  # trying again would change nothing, but who is told of it
-            misplaced = [owner for _, owner in ownership.items(State.MISPLACED)]
-            if item in self._told_of or all(self._owners.is_elsewhere(owner) for owner in misplaced):
+            self._lookups.forget(item)
+            misplaced = {owner for _, owner in ownership.items(State.MISPLACED)}
+            if self._rechecked.get(item) or self._owners.elsewhere(misplaced) == misplaced:
                 return None
-            self._told_of.add(item)
+            self._rechecked.put(item, True)
             return RequeueAfter(UNSHOWN_CHECK)  # once: the table of its owner may be late
         if ownership.has(State.UNKNOWN_KIND):
             self._log.debug("owner of a kind that is not served", key=str(item))
             return RequeueAfter(KIND_CHECK)
         if ownership.has(State.UNSEEN):
-            for _, owner in ownership.items(State.UNSEEN):
-                yield Enqueue(DELETE_QUEUE, owner)
+            yield Enqueue(LOOKUP_QUEUE, item)
             return None
         goes, waiting = ownership.of(State.ABSENT, State.WAITING), ownership.of(State.WAITING)
         if not goes:
+            self._lookups.forget(item)
             return None
         if ownership.has(State.SOLID):
             uids = sorted({one["uid"] for one in goes})
-            self._log.info("owner references removed", key=str(item), owners=uids)
+            self._log.info("owner references removed", key=str(item), owners=uids[:LOGGED], count=len(uids))
             yield from self._patching.all_of([(lister, obj)], _losing(uids))
+            self._lookups.forget(item)
             return None
         if waiting and self._owners.may_still_arrive():
             return RequeueAfter(ARRIVAL_CHECK)
@@ -166,7 +185,15 @@ class GarbageCollector:
             propagation = _own_propagation(obj)
         self._log.info("object deleted", key=str(item), propagation=propagation)
         yield from self._delete(lister, entry, obj, propagation=propagation, rests_on=rests_on)
+        self._lookups.forget(item)
         return None
+
+    def _ownership(self, item: Item, entry: Entry, references: Sequence[Reference]) -> Ownership:
+        lookup = self._lookups.known(item, entry.resource_version, references)
+        found = [self._owners.of(entry.key, reference) for reference in references]
+        if lookup is not None:
+            found = [lookup.refined(number, owner) for number, owner in enumerate(found)]
+        return Ownership(zip(references, found, strict=True))
 
     def _owners_shown(self, ownership: Ownership) -> Iterable[tuple[Lister, Entry]]:
         """The owners that wait, as far as tables show them."""
@@ -218,20 +245,27 @@ class GarbageCollector:
             return RequeueAfter(ARRIVAL_CHECK)
         command = get_live(resource, item.key)
         outcome = yield from perform(command)
-        live = decode_object(outcome.body) if isinstance(outcome, Done) else {}
-        if isinstance(outcome, Done) and uid_of(live) == item.uid:
+        live = self._live(item, resource, command, outcome, gone=gone)
+        if live is not None:
             return (yield from self._take_unshown(item, live, dependents))
-        deletion_was_seen = gone and self._owners.lister_of(item) is not None
-        if isinstance(outcome, NotFound) and not deletion_was_seen and not _names(outcome, split_key(item.key)[1]):
-            raise Retry(f"{resource} are not served as they were: {outcome.message}", after=KIND_CHECK)
-        if not isinstance(outcome, (Done, NotFound)):
-            raise CommandFailed(command, outcome)
         yield from self._forget(item, dependents)
+        return None
+
+    def _live(self, item: Item, resource: Resource, command: Command, outcome: Outcome, *, gone: bool) -> Object | None:
+        """Return the owner as the server has it; None if it does not exist. Raises Retry, CommandFailed."""
+        if isinstance(outcome, Done):
+            live = decode_object(outcome.body)
+            return live if uid_of(live) == item.uid else None
+        deletion_was_seen = gone and self._owners.lister_of(item) is not None
+        if not isinstance(outcome, NotFound):
+            raise CommandFailed(command, outcome)
+        if not deletion_was_seen and not _names(outcome, split_key(item.key)[1]):
+            raise Retry(f"{resource} are not served as they were: {outcome.message}", after=KIND_CHECK)
         return None
 
     def _forget(self, item: Item, dependents: Sequence[tuple[Lister, Entry]]) -> Step[None]:
         """It does not exist."""
-        self._owners.take_absent(item)
+        self._owners.take_absent([item])
         yield from self._look_again_at(dependents)
 
     def _take_unshown(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:
@@ -242,30 +276,95 @@ class GarbageCollector:
             self._owners.take_shown(item)
             yield from self._look_again_at(dependents)
             return None
-        waits = metadata(live).get("deletionTimestamp") is not None and FOREGROUND in finalizers_of(live)
-        is_news, again = self._owners.take_unshown(item, waits=waits)
+        is_news, again = self._taken_unshown(item, live)
         if is_news:
             yield from self._look_again_at(dependents)
         return RequeueAfter(again)
+
+    def _taken_unshown(self, item: Item, live: Object) -> tuple[bool, float]:
+        waits = metadata(live).get("deletionTimestamp") is not None and FOREGROUND in finalizers_of(live)
+        return self._owners.take_unshown(item, waits=waits)
 
     def _look_again_at(self, dependents: Iterable[tuple[Lister, Entry]]) -> Step[None]:
         for lister, entry in dependents:
             yield Enqueue(DELETE_QUEUE, Item(lister.resource.id, entry.key, entry.uid))
 
-    def _report_misplaced(self, lister: Lister, obj: Object, ownership: Ownership) -> Step[None]:
-        """OwnerRefInvalidNamespace, for owners that are in another namespace."""
-        namespace = metadata(obj).get("namespace") or ""
+    def _report_misplaced(self, item: Item, lister: Lister, obj: Object, ownership: Ownership) -> Step[None]:
+        """Record OwnerRefInvalidNamespace once for references that were added."""
+        suspects = ownership.items(State.MISPLACED)
+        elsewhere = self._owners.elsewhere(owner for _, owner in suspects)
         misplaced = [
             *(one for one, owner in ownership.items(State.ABSENT) if self._owners.was_elsewhere(owner)),
-            *(one for one, owner in ownership.items(State.MISPLACED) if self._owners.is_elsewhere(owner)),
+            *(one for one, owner in suspects if owner in elsewhere),
         ]
-        for one in misplaced:
-            owner = (
-                f"[{one.get('apiVersion')}/{one.get('kind')}, namespace: {namespace}, name: {one.get('name')}, "
-                f"uid: {one.get('uid')}]"
-            )
-            message = f'ownerRef {owner} does not exist in namespace "{namespace}"'
-            yield record(lister.resource, obj, "Warning", "OwnerRefInvalidNamespace", message)
+        reference = self._misplaced.news(item, misplaced)
+        if reference is not None:
+            yield record(lister.resource, obj, "Warning", REASON, event_text(obj, reference))
+
+    # Queue look_up_owners.
+
+    def look_up_owners(self, item: Item) -> Reconciliation:
+        """Ask the server for the next owners of an object that no table shows, and judge it once all are known."""
+        shown = self._owners.shown(item)
+        if shown is None or is_deleting(*shown):
+            self._lookups.forget(item)
+            return None
+        lister, entry = shown
+        references = references_of(lister.object_of(entry))
+        lookup = self._lookups.begun(item, entry.resource_version, references)
+        start = lookup.position
+        unseen = lookup.next_unseen(references, lambda reference: self._owners.of(entry.key, reference))
+        if not unseen:
+            yield Enqueue(DELETE_QUEUE, item)
+            return None
+        late = next((owner for _, owner in unseen if self._owners.may_still_arrive(owner.resource)), None)
+        if late is not None:
+            lookup.position = start
+            yield Enqueue(DELETE_QUEUE, late)  # it waits for the table, for all of its dependents
+            return None
+        asked = self._lookups.ask(unseen, for_=item)
+        if len(asked) < len(unseen):
+            lookup.position = start
+        try:
+            yield from self._ask_for(lookup, asked)
+        except (CommandFailed, Retry):
+            lookup.position = start
+            raise
+        finally:
+            waiting = [other for _, owner in asked for other in self._lookups.answered(owner)]
+        for other in waiting:
+            yield Enqueue(LOOKUP_QUEUE, other)
+        if len(asked) < len(unseen):
+            return RequeueAfter(ANSWER_CHECK)  # whoever asked for the rest enqueues it before
+        yield Enqueue(LOOKUP_QUEUE, item)
+        return None
+
+    def _ask_for(self, lookup: Lookup, owners: Sequence[tuple[int, Item]]) -> Step[None]:
+        """Raises Retry and CommandFailed, after all other answers were taken."""
+        resources = [self._owners.resource_of(owner) for _, owner in owners]
+        if None in resources:
+            raise Retry("the kind of an owner is not served any more", after=KIND_CHECK)
+        commands = [get_live(one, owner.key) for one, (_, owner) in zip(resources, owners, strict=True) if one]
+        outcomes = yield from together(commands)
+        failure: CommandFailed | Retry | None = None
+        absent = []
+        for (number, owner), command, outcome in zip(owners, commands, outcomes, strict=True):
+            resource = self._owners.resource_of(owner)
+            if resource is None:
+                continue
+            try:
+                live = self._live(owner, resource, command, outcome, gone=False)
+            except (CommandFailed, Retry) as err:
+                failure = err
+                continue
+            if live is None:
+                lookup.take_absent(number)
+                absent.append(owner)
+            else:
+                yield Enqueue(DELETE_QUEUE, owner, after=self._taken_unshown(owner, live)[1])
+        self._owners.take_absent(absent)
+        if failure is not None:
+            raise failure
 
     # An owner that waits for its dependents.
 

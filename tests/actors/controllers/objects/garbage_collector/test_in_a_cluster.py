@@ -231,6 +231,36 @@ def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(family: Fami
     assert family.events() == [f'ownerRef {coordinates} does not exist in namespace "default"']
 
 
+def test_wrong_name_in_the_same_namespace_records_no_event(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    misnamed = {**owner, "metadata": {**owner["metadata"], "name": "wrong"}}
+    family.make(CONFIGMAPS, "bad", misnamed)
+    family.settle(5.0)
+    assert family.names(CONFIGMAPS) == ["owner"]
+    assert family.events() == []
+
+
+def test_owner_in_a_namespace_of_a_cluster_scoped_object_is_reported_once_per_change(family: Family) -> None:
+    owner, other = family.make(CONFIGMAPS, "owner"), family.make(CONFIGMAPS, "other")
+    family.settle()
+    family.make(NODES, "n1", owner)
+    for number in range(3):
+        family.settle(60.0)
+        references = [family.reference(owner, controller=bool(number % 2))]
+        family.cluster.merge(NODES, "n1", {"metadata": {"ownerReferences": references}})
+    family.settle(60.0)
+    assert counts(family) == [1]
+    references = [family.reference(owner), family.reference(other)]
+    family.cluster.merge(NODES, "n1", {"metadata": {"ownerReferences": references}})
+    family.settle(60.0)
+    assert counts(family) == [1, 1]
+
+
+def counts(family: Family) -> list[int]:
+    """How often each event OwnerRefInvalidNamespace was recorded."""
+    return [event["count"] for event in family.cluster.list(EVENTS) if event["reason"] == "OwnerRefInvalidNamespace"]
+
+
 def test_a_cluster_scoped_owner_owns_in_every_namespace(family: Family) -> None:
     node = family.make(NODES, "n1")
     for namespace in ("default", "kube-system"):

@@ -1,0 +1,22 @@
+"""Lines of keys in which groups take turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.scheduling.turns import Turns
+
+
+def test_empty_line_raises_index_error() -> None:
+    turns: Turns[str] = Turns(len)
+    with pytest.raises(IndexError):
+        turns.popleft()
+
+
+def test_group_that_comes_back_waits_for_its_turn() -> None:
+    turns: Turns[str] = Turns(lambda key: key[0])
+    for key in ("a1", "b1"):
+        turns.append(key)
+    assert turns.popleft() == "a1"
+    turns.append("a2")
+    assert [turns.popleft(), turns.popleft(), len(turns)] == ["b1", "a2", 0]
