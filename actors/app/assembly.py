@@ -112,7 +112,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
     Raises ValueError if two controllers have one name, or give one name to two indexes of a resource; also what
     plan_tables raises.
     """
-    specs, chosen = tuple(specs), set(enabled)
+    specs, chosen = tuple(spec.adapted(spec, assembly.options) for spec in specs), set(enabled)
     seeds = random.Random(assembly.seed)  # drawn from in this order: a journal is replayed with the same seeds
     tables = plan_tables(specs, options=assembly.options, enabled=chosen, make_table=assembly.make_table)
     assembly.tables.update(tables.tables)

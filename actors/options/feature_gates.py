@@ -44,6 +44,7 @@ WORKING = frozenset(
         "HPAScaleToZero",
         "MutableSchedulingDirectivesForSuspendedJobs",
         "MaxUnavailableStatefulSet",
+        "PersistentVolumeClaimUnusedSinceTime",
         "PodCertificateRequest",
         "PodDeletionCost",
         "PodLevelResources",

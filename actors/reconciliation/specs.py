@@ -61,6 +61,10 @@ def _always(_options: Options) -> bool:
     return True
 
 
+def _as_it_is(spec: ControllerSpec, _options: Options) -> ControllerSpec:
+    return spec
+
+
 def call_reconcile(reconciler: Any, key: Any) -> Running:
     """What a queue does with its keys where it does not say otherwise."""
     running: Running = reconciler.reconcile(key)
@@ -256,6 +260,8 @@ class ControllerSpec:
     sources: what wakes its keys from outside.
     never_blocks: its code waits for nothing and is at home on any thread; so its actor shares one with others. Where it
     is False, it has one of its own.
+    adapted: returns the spec that runs with these options: for what a feature gate adds, such as a watch of a resource
+    that is not always served.
     children: kinds of actors that it may ask the manager for (StartChild): how to build one, by its name. The context
     has no overlay in common with the controller's.
     """
@@ -269,6 +275,7 @@ class ControllerSpec:
     facts: tuple[Facts, ...] = ()
     discovers: Discovered[Any] | None = None
     enabled_if: Callable[[Options], bool] = _always
+    adapted: Callable[[ControllerSpec, Options], ControllerSpec] = _as_it_is
     needs: str = ""
     resync: float | Callable[[Options], float | None] = _by_default
     aliases: tuple[str, ...] = ()
@@ -309,7 +316,7 @@ class ControllerSpec:
         }
         for what, given in several.items():
             _refuse_single(f"{what} of {self.name}", given)
-        _refuse_uncallable(self.name, build=self.build, enabled_if=self.enabled_if)
+        _refuse_uncallable(self.name, build=self.build, enabled_if=self.enabled_if, adapted=self.adapted)
         if self.qps == 0 or (isinstance(self.burst, int) and self.burst < 1):
             raise ValueError(f"{self.name}: qps is not 0 and burst at least 1, got {self.qps!r} and {self.burst!r}")
         if not callable(self.resync) and not isinstance(self.resync, int | float):

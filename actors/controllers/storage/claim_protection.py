@@ -4,21 +4,26 @@ In: claims, pods. Out: the finalizer kubernetes.io/pvc-protection of claims, whi
 and which is taken from one that is, once no pod with a node uses it. A pod counts until it is deleted, though it has
 ended. Key: "namespace/name" of a claim.
 
-A table may be late: before a finalizer is taken away, the pods of the namespace are listed. What one list shows serves
-all claims of the namespace that are being deleted.
+With the gate PersistentVolumeClaimUnusedSinceTime also the condition Unused in the status of claims that are not being
+deleted: True since the last pod that names the claim has ended or was deleted, False while there is one.
+
+A table may be late: before a finalizer is taken away, or a claim is said to be unused, the pods of the namespace are
+listed. What one list shows serves all claims of the namespace that it is needed for.
 
 Source: kubernetes v1.36 pkg/controller/volume/pvcprotection/pvc_protection_controller.go. Differences: claims of one
-namespace share a list whenever one of them needs it, there as they happen to be in the queue together. The condition
-Unused, behind the alpha gate PersistentVolumeClaimUnusedSinceTime, is not kept.
+namespace share a list whenever one of them needs it, there as they happen to be in the queue together. A claim whose
+condition is True already is not looked for in a list again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
 from actors.controllers.storage.shared.protecting import may_go, protected, unprotected
+from actors.options import Options
 from actors.reconciliation import (
     Change,
     Interest,
@@ -31,18 +36,23 @@ from actors.reconciliation import (
     must_object,
     update,
 )
-from actors.reconciliation.specs import ControllerSpec, Queue
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.conditions import find_condition
 from protocols.messages.outcomes import NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, controller_of, is_deleting, key_of, metadata, split_key, uid_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from protocols.times import format_time
 from protocols.volumes import CLAIM_PROTECTION, claim_keys, claims_of, is_pod_ended
+from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
+USE = Interest(changed=("phase", "deleting", "node"))  # of a pod
+GATE, UNUSED = "PersistentVolumeClaimUnusedSinceTime", "Unused"
 
 
 def claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
@@ -54,6 +64,48 @@ def claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
         yield from claim_keys(old)
     if change.deleted or is_pod_ended(new) or not new["spec"].get("nodeName"):
         yield from claim_keys(new)
+
+
+def all_claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
+    """With the gate: its claims, as any change may start or end its use of them."""
+    old, new = change.old, change.new
+    if old is not None and uid_of(old) != uid_of(new):
+        yield from claim_keys(old)
+    yield from claim_keys(new)
+
+
+def names(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    """Report whether a pod that has not ended names the claim, with or without a node.
+
+    Source: podUsesPVCForUnusedSince.
+    """
+    key = key_of(claim)
+    return not is_pod_ended(pod) and any(
+        not use.ephemeral or _owns(pod, claim) for use in claims_of(pod) if use.claim == key
+    )
+
+
+def with_unused(claim: Object, *, used: bool, now: float) -> Object | None:
+    """Return the claim with the condition Unused as it should be; None if it is. Source: updateUnusedCondition."""
+    status = claim.get("status") or {}
+    conditions = status.get("conditions") or ()
+    current = find_condition(conditions, UNUSED)
+    if current is not None and (current.get("status") == "True") is not used:
+        return None
+    new = {
+        "type": UNUSED,
+        "status": "False" if used else "True",
+        "lastTransitionTime": format_time(now),
+        "reason": "PodUsingPVC" if used else "NoPodsUsingPVC",
+        "message": (
+            "A pod is currently referencing this PVC" if used else "No pods are currently referencing this PVC"
+        ),
+    }
+    if current is None:
+        changed = [*conditions, new]
+    else:
+        changed = [new if condition is current else condition for condition in conditions]
+    return {**claim, "status": {**status, "conditions": changed}}
 
 
 def uses(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
@@ -78,10 +130,14 @@ def _owns(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
 
 
 class ClaimProtection:
-    def __init__(self, *, tables: Tables, log: FilteringBoundLogger) -> None:
+    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, tracks_unused: bool) -> None:
+        """tracks_unused: the gate PersistentVolumeClaimUnusedSinceTime."""
         self._claims, self._pods, self._log = tables[PERSISTENT_VOLUME_CLAIMS], tables[PODS], log
+        self._clock, self._tracks_unused = clock, tracks_unused
 
     def reconcile(self, key: Key) -> Reconciliation:
+        if self._tracks_unused:
+            yield from self._track(key)
         claim = self._claims.get(key)
         if claim is None:
             return None
@@ -91,6 +147,39 @@ class ClaimProtection:
         elif self._seems_free(claim):
             yield from self._free(key)
         return None
+
+    def _track(self, key: Key) -> Step[None]:
+        """Write the condition Unused."""
+        claim = self._claims.get(key)
+        if claim is None or is_deleting(claim):
+            return
+        if self._is_named(claim):
+            yield from self._write_unused(claim, used=True)
+            return
+        if not self._becomes_unused(claim):
+            return
+        namespace = split_key(key)[0]
+        keys = [key_of(one) for one in self._claims.objects(namespace) if self._becomes_unused(one)]
+        pods = (yield from must_object(list_live(PODS, namespace))).get("items") or ()
+        for each in keys:
+            claim = self._claims.get(each)
+            if claim is not None and self._becomes_unused(claim):
+                yield from self._write_unused(claim, used=any(names(pod, claim) for pod in pods))
+
+    def _is_named(self, claim: Object) -> bool:
+        return any(names(pod, claim) for pod in self._pods.indexed(CLAIMS, key_of(claim)))
+
+    def _becomes_unused(self, claim: Object) -> bool:
+        """Report whether the table shows no pod with the claim, and its condition is not True yet."""
+        if is_deleting(claim) or with_unused(claim, used=False, now=0.0) is None:
+            return False
+        return not self._is_named(claim)
+
+    def _write_unused(self, claim: Object, *, used: bool) -> Step[None]:
+        changed = with_unused(claim, used=used, now=self._clock.now())
+        if changed is not None:
+            yield from must(update(PERSISTENT_VOLUME_CLAIMS, changed, subresource="status"), but=(NotFound,))
+            self._log.info("updated condition Unused", claim=key_of(claim), unused=not used)
 
     def _seems_free(self, claim: Object) -> bool:
         return may_go(claim, CLAIM_PROTECTION) and not _used(claim, self._pods.indexed(CLAIMS, key_of(claim)))
@@ -116,6 +205,20 @@ def _used(claim: Object, pods: Iterable[Mapping[str, Any]]) -> bool:
     return any(uses(pod, claim) for pod in pods)
 
 
+def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
+    """With the gate every change of a pod concerns its claims."""
+    if not options.feature_gates[GATE]:
+        return spec
+    (queue,) = spec.queues
+    claims, _ = queue.watches
+    return replace(spec, queues=(replace(queue, watches=(claims, Watch(PODS, to=all_claims_of_pod, interest=USE))),))
+
+
+def _build(context: ControllerContext) -> ClaimProtection:
+    tracks = context.options.feature_gates[GATE]
+    return ClaimProtection(tables=context.tables, clock=context.clock, log=context.log, tracks_unused=tracks)
+
+
 SPEC = ControllerSpec(
     name="persistentvolumeclaim-protection-controller",
     aliases=("pvc-protection",),
@@ -126,12 +229,13 @@ SPEC = ControllerSpec(
             "pvcprotection",
             watches=(
                 Watch(PERSISTENT_VOLUME_CLAIMS, to=itself, interest=SEEN),
-                Watch(PODS, to=claims_of_pod, interest=Interest(changed=("phase", "deleting", "node"))),
+                Watch(PODS, to=claims_of_pod, interest=USE),
             ),
             concurrency=1,
             terminal=(),
         ),
     ),
     indexes=(PODS_BY_CLAIM,),
-    build=lambda context: ClaimProtection(tables=context.tables, log=context.log),
+    build=_build,
+    adapted=_with_gate,
 )

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
-from actors.controllers.storage.claim_protection import SPEC, ClaimProtection, claims_of_pod
+from actors.app.arguments import read_options
+from actors.controllers.storage.claim_protection import SPEC, ClaimProtection, claims_of_pod, with_unused
 from actors.reconciliation import Change
+from actors.simulation import SimulatedCluster
 from actors.simulation.driving import Answer, Bench, Driven, drive
 from protocols.messages.commands import Command, List, Update
 from protocols.messages.outcomes import CommandFailed, Done, Outcome, ServerFailure
@@ -47,12 +49,22 @@ class Scene:
     """live: the pods that the server has, where they differ from those of the table."""
 
     def __init__(
-        self, claims: Iterable[Object], pods: Iterable[Object] = (), live: Iterable[Object] | None = None
+        self,
+        claims: Iterable[Object],
+        pods: Iterable[Object] = (),
+        live: Iterable[Object] | None = None,
+        *,
+        tracks_unused: bool = False,
     ) -> None:
         cached = list(pods)
         self._live = cached if live is None else list(live)
         self.bench = Bench({PERSISTENT_VOLUME_CLAIMS: claims, PODS: cached}, indexes=SPEC.indexes)
-        self._protection = ClaimProtection(tables=self.bench.tables, log=CapturingLogger())  # type: ignore[arg-type]
+        self._protection = ClaimProtection(
+            tables=self.bench.tables,
+            clock=self.bench.clock,
+            log=CapturingLogger(),  # type: ignore[arg-type]
+            tracks_unused=tracks_unused,
+        )
 
     def reconcile(self, name: str = "claim", answer: Answer | None = None, **how: Any) -> Driven:
         key = make_key("default", name)
@@ -158,3 +170,95 @@ STOPPED = {"deletionTimestamp": LATER}
 def test_a_pod_wakes_the_claims_that_it_may_have_let_go(happened: Change, keys: list[str]) -> None:
     scene = Scene([])
     assert list(claims_of_pod(happened, scene.bench.tables)) == keys
+
+
+# The condition Unused, with the gate PersistentVolumeClaimUnusedSinceTime. Source of the cases: the tests of
+# updateUnusedCondition and podUsesPVCForUnusedSince.
+
+
+def said(status: str, reason: str = "r") -> Object:
+    return {"type": "Unused", "status": status, "reason": reason, "message": "m", "lastTransitionTime": LATER}
+
+
+@pytest.mark.parametrize(
+    ("before", "used", "after"),
+    [
+        (None, True, "False PodUsingPVC"),
+        (None, False, "True NoPodsUsingPVC"),
+        ("True", True, "False PodUsingPVC"),
+        ("False", False, "True NoPodsUsingPVC"),
+        ("Unknown", False, "True NoPodsUsingPVC"),
+        ("Unknown", True, None),
+        ("True", False, None),
+        ("False", True, None),
+    ],
+)
+def test_condition_unused_follows_the_use_of_a_claim(before: str | None, used: bool, after: str | None) -> None:
+    other = {"type": "Resizing", "status": "True"}
+    conditions = [other] if before is None else [said(before), other]
+    changed = with_unused({**claim(), "status": {"conditions": conditions, "phase": "Bound"}}, used=used, now=0.0)
+    if after is None:
+        assert changed is None
+        return
+    assert changed is not None
+    assert changed["status"]["phase"] == "Bound"
+    places = {each["type"]: each for each in changed["status"]["conditions"]}
+    assert (len(places), places["Resizing"]) == (2, other)
+    assert f"{places['Unused']['status']} {places['Unused']['reason']}" == after
+    assert places["Unused"]["lastTransitionTime"] == "1970-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("users", "expected"),
+    [
+        ([pod()], "False"),
+        ([pod(node="")], "False"),  # it has no node yet
+        ([pod(**SHUT_DOWN)], "True"),
+        ([pod(phase="Succeeded")], "True"),
+        ([pod(phase="Failed")], "True"),
+        ([pod(of="other")], "True"),
+        ([pod(phase="Succeeded"), pod(name="second", uid="second")], "False"),
+    ],
+)
+@pytest.mark.parametrize("cached", [True, False])
+def test_pods_that_have_not_ended_use_a_claim(users: list[Object], expected: str, cached: bool) -> None:
+    scene = Scene([claim()], users if cached else (), users, tracks_unused=True)
+    scene.reconcile()
+    found = scene.bench.tables[PERSISTENT_VOLUME_CLAIMS].get("default/claim")
+    assert found is not None
+    assert [each["status"] for each in found["status"]["conditions"]] == [expected]
+    assert scene.reconcile().of(Update) == []
+
+
+def test_one_list_serves_all_claims_that_become_unused() -> None:
+    scene = Scene([claim("a"), claim("b"), claim("c", deleted=True, finalizers=("other",))], tracks_unused=True)
+    commands = scene.reconcile("a").commands
+    assert [type(command) for command in commands] == [List, Update, Update]
+    assert scene.reconcile("b").commands == []
+
+
+def test_without_the_gate_no_condition_is_written() -> None:
+    assert Scene([claim()]).reconcile().commands == []
+
+
+@pytest.mark.parametrize("gate", ["true", "false"])
+def test_condition_unused_in_a_cluster(cluster: SimulatedCluster, gate: str) -> None:
+    options = read_options([f"--feature-gates=PersistentVolumeClaimUnusedSinceTime={gate}"], controllers=[SPEC])
+    cluster.manager(controllers=[SPEC], options=options)
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    cluster.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "claim"}, "spec": spec})
+    seen = []
+    for step in range(3):
+        cluster.run_for(5.0)
+        found = cluster.get(PERSISTENT_VOLUME_CLAIMS, "default/claim") or {}
+        seen += [(each["status"], each["lastTransitionTime"]) for each in found["status"].get("conditions") or ()]
+        if step == 0:
+            volume = {"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}
+            containers = [{"name": "c", "image": "i"}]
+            made = {"metadata": {"name": "user"}, "spec": {"containers": containers, "volumes": [volume]}}
+            cluster.create(PODS, made)
+        elif step == 1:
+            cluster.delete(PODS, "default/user", grace_seconds=0)
+    times = [f"2026-01-01T00:00:{second:02}Z" for second in (0, 5, 10)]
+    expected = list(zip(("True", "False", "True"), times, strict=True))
+    assert seen == (expected if gate == "true" else [])
