@@ -16,6 +16,7 @@ import orjson
 from protocols.errors import aggregate
 from protocols.objects import Object
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.go_structs import STATUS, anything, list_of, struct_of, text
 from runtime.apiserver.core.outside import Asking
 from runtime.apiserver.core.questions import Answer, Post
 from runtime.apiserver.core.webhook_addresses import NoAddressError, address
@@ -32,6 +33,22 @@ _GROUP = "apiextensions.k8s.io"
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
 _UIDS = UUID("2b1c5b0c-7b0a-4c59-9a9b-0c8f0d1a1b52")
+
+
+_DECODED = struct_of(
+    "v1",
+    "ConversionReview",
+    {
+        "kind": text(),
+        "apiVersion": text(),
+        "request": struct_of("v1", "ConversionRequest", {}),
+        "response": struct_of(
+            "v1",
+            "ConversionResponse",
+            {"uid": text("types.UID"), "convertedObjects": list_of(anything, "runtime.RawExtension"), "result": STATUS},
+        ),
+    },
+)
 
 
 class ConversionError(Exception):
@@ -111,7 +128,7 @@ class _Review:
     def converted(self, answer: Answer) -> list[Object]:
         """Raises ConversionError."""
         try:
-            found = self._response(review_in(answer)).get("convertedObjects") or []
+            found = self._response(review_in(answer, _DECODED)).get("convertedObjects") or []
         except UnansweredError as err:
             raise ConversionError(f"failed: {err}") from err
         if len(found) != len(self._objects):
@@ -195,10 +212,10 @@ def _metadata(before: Object, after: Object) -> Object:
             continue
         if not isinstance(value, dict):
             raise ValueError(f"invalid metadata.{field} of type {go_type(value)} in converted object")
-        for key, text in value.items():
-            if not isinstance(text, str):
+        for key, inner in value.items():
+            if not isinstance(inner, str):
                 raise ValueError(
-                    f"metadata.{field}[{key}] must be a string, but is {go_type(text)} in converted object"
+                    f"metadata.{field}[{key}] must be a string, but is {go_type(inner)} in converted object"
                 )
         if value != (before.get(field) or {}):
             errors = validate(value, path)

@@ -9,9 +9,14 @@ from typing import Any
 
 import orjson
 
+from runtime.apiserver.core.go_structs import Decode
 from runtime.apiserver.core.questions import Answer
 from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.schema.scalars import json_type
 
+_VERSION_AND_KIND = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
 _STATUSES = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
@@ -29,21 +34,37 @@ class UnansweredError(Exception):
     """A webhook could not be called, or what it said is no review. The text reads as that of Go's client."""
 
 
-def review_in(answer: Answer) -> dict[str, Any]:
-    """Raises UnansweredError."""
+def review_in(answer: Answer, decode: Decode) -> dict[str, Any]:
+    """Return the review in an answer. decode: of its Go struct. Raises UnansweredError."""
     if answer.error:
         raise UnansweredError(answer.error)
     try:
-        whole = orjson.loads(answer.body)
+        whole = orjson.loads(answer.body) if answer.body.strip() else None
     except ValueError as err:
         whole = err
     if not 200 <= answer.status <= 206:
         if isinstance(whole, dict) and whole.get("kind") == "Status" and whole.get("status") != "Success":
             raise UnansweredError(whole.get("message") or "")
         raise UnansweredError(_status_text(answer.status, answer.body.decode(errors="replace").strip()))
-    if not isinstance(whole, dict):
+    if isinstance(whole, Exception):
         raise UnansweredError(f"couldn't get version/kind; json parse error: {whole}")
-    return whole
+    if whole is None:
+        whole = {}
+    problem = ""
+    if not isinstance(whole, dict):
+        problem = f"json: cannot unmarshal {json_type(whole)} into Go value of type {_VERSION_AND_KIND}"
+    else:
+        for field in ("kind", "apiVersion"):
+            value = whole.get(field)
+            if value is not None and not isinstance(value, str):
+                problem = f"json: cannot unmarshal {json_type(value)} into Go struct field .{field} of type string"
+    if problem:
+        raise UnansweredError(f"couldn't get version/kind; json parse error: {problem}")
+    try:
+        review: dict[str, Any] = decode(whole, "", "")
+    except ValueError as err:
+        raise UnansweredError(str(err)) from err
+    return review
 
 
 def _status_text(code: int, body: str) -> str:

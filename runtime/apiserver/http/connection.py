@@ -788,4 +788,8 @@ def _warning_lines(warnings: Sequence[str]) -> bytes:
 @lru_cache(maxsize=256)
 def _status_and_type(version: str, status: int, content_type: str) -> bytes:
     """The beginning of a response's head."""
-    return f"HTTP/{version} {status} {HTTPStatus(status).phrase}\r\nContent-Type: {content_type}\r\n".encode()
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:  # a webhook may refuse with any number
+        phrase = f"status code {status}"  # as Go writes it
+    return f"HTTP/{version} {status} {phrase}\r\nContent-Type: {content_type}\r\n".encode()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import zlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 AT_ONCE = 256  # connections
+MOST_ANSWERED = 8 * 1024 * 1024  # bytes of an answer, decompressed, beside what a longer question allows; as ours
+AT_A_TIME = 64 * 1024  # bytes
 # What OpenSSL calls a chain whose root is not known.
 _UNKNOWN_AUTHORITY = {18, 19, 20, 21}
 _EXPIRED, _OTHER_NAME = 10, {62, 64}
@@ -78,7 +81,12 @@ class OutsideCalls:
 
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=AT_ONCE, ttl_dns_cache=10)
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,  # it has no limit
+                headers={"Accept-Encoding": "gzip"},  # as Go's client
+            )
         try:
             async with asyncio.timeout(question.seconds):
                 return await self._post(self._session, question)
@@ -112,8 +120,38 @@ class OutsideCalls:
             server_hostname=name,
             allow_redirects=False,
         )
+        # A list of objects that are converted comes back at about the size that it was sent in.
+        most = max(MOST_ANSWERED, 4 * len(question.body))
         async with response:
-            return Answer(response.status, await response.read())
+            return Answer(response.status, await _read(response, most))
+
+
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Read a body, decompressed. Raises ValueError on more than `most` bytes, and on invalid gzip."""
+    is_gzip = response.headers.get("Content-Encoding", "").strip().lower() == "gzip"
+    if not is_gzip and (response.content_length or 0) > most:
+        raise _too_large(most)
+    unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS) if is_gzip else None
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(AT_A_TIME):
+        if unpacker is None:
+            body += chunk
+        else:
+            try:
+                body += unpacker.decompress(chunk, most + 1 - len(body))
+            except zlib.error as err:
+                raise ValueError(f"gzip: {err}") from err
+            if unpacker.eof:
+                break
+        if len(body) > most:
+            raise _too_large(most)
+    if unpacker is not None and not unpacker.eof:
+        raise ValueError("unexpected EOF")
+    return bytes(body)
+
+
+def _too_large(most: int) -> ValueError:
+    return ValueError(f"the response is larger than {most} bytes")
 
 
 @bounded_cache(64, longest=512 * 1024)

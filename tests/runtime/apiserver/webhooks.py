@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import gzip
 import http.server
 import json
 import ssl
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,11 +73,29 @@ ANSWERS: dict[str, Callable[[Review], dict[str, Any]]] = {
 }
 
 
+def _bomb() -> tuple[bytes, str]:
+    """400 MB of zeros in 400 kB."""
+    packer = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    return b"".join(packer.compress(bytes(1_000_000)) for _ in range(400)) + packer.flush(), "gzip"
+
+
+BODIES: dict[str, Callable[[], tuple[bytes, str]]] = {
+    "/large": lambda: (b" " * 20_000_000, ""),
+    "/bomb": _bomb,
+    "/cut-gzip": lambda: (gzip.compress(b"{}" * 100)[:-9], "gzip"),
+    "/no-gzip": lambda: (b"{}", "gzip"),
+}
+
+
 class Hook:
     """heard: the requests of the reviews that it got, with the paths that they were sent to."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, Review]] = []
+
+    def body(self, path: str) -> tuple[bytes, str] | None:
+        """Bytes to answer with in place of a review, and their Content-Encoding."""
+        return BODIES[path]() if path in BODIES else None
 
     def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
         review = json.loads(body)
@@ -112,12 +133,17 @@ def serving(hook: Hook, directory: Path) -> Iterator[tuple[str, bytes]]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, answer = hook.answer(urlsplit(self.path).path, body)
+            path = urlsplit(self.path).path
+            given = hook.body(path)
+            status, answer = hook.answer(path, body) if given is None else (200, given[0])
             self.send_response(status)
+            if given is not None and given[1]:
+                self.send_header("Content-Encoding", given[1])
             self.send_header("Content-Type", "application/json" if status == 200 else "text/plain")
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
-            self.wfile.write(answer)
+            with contextlib.suppress(OSError):  # the client may have read enough
+                self.wfile.write(answer)
 
         def log_message(self, *_arguments: Any) -> None:
             """Nothing."""

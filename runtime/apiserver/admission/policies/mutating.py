@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from protocols.objects import Object
+from protocols.objects import Object, metadata
 from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.expressions import shown
 from runtime.apiserver.admission.policies.configured import MUTATING, Binding, Mutation, Policy, configured
@@ -151,7 +151,7 @@ def _settled(cluster: Cluster, asked: Attributes, found: Matched, new: Object) -
     """With types checked and defaults, if it is the resource's object. Raises StatusError (500)."""
     if not asked.is_whole:
         return new
-    managers = (new.get("metadata") or {}).get("managedFields")
+    managers = metadata(new).get("managedFields")
     try:
         settle_types(cluster, found.definition, new)
     except UnfitError as err:

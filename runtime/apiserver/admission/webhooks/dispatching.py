@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from protocols.objects import Object
+from protocols.objects import Object, metadata
 from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.webhooks.conditions import conditions_match
 from runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, Webhook, webhooks
@@ -120,7 +120,7 @@ class _Mutation:
         """Raises UnfitError, StatusError."""
         if definition is None:
             return
-        managers = (patched.get("metadata") or {}).get("managedFields")
+        managers = metadata(patched).get("managedFields")
         settle_types(self._cluster, definition, patched)
         if managers:
             patched["metadata"]["managedFields"] = managers

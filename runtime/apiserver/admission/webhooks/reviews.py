@@ -6,8 +6,6 @@ pkg/api/errors/errors.go, NewGenericServerResponse (v1.36). Of AdmissionReview o
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any, NamedTuple
 
 import orjson
@@ -16,12 +14,38 @@ from protocols.objects import Object
 from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.expressions import request_of
 from runtime.apiserver.admission.webhooks.matching import Invocation
+from runtime.apiserver.core.go_structs import STATUS, boolean, list_of, octets, struct_of, text, texts_by_name
 from runtime.apiserver.core.questions import Answer
 from runtime.apiserver.core.webhook_answers import UnansweredError, review_in
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.schema.scalars import json_type
 
 VERSION = "v1"
+MOST_OPERATIONS = 50_000  # of a webhook's patch; upstream has no limit
+_RESPONSE = struct_of(
+    "v1",
+    "AdmissionResponse",
+    {
+        "uid": text("types.UID"),
+        "allowed": boolean,
+        "status": STATUS,
+        "patch": octets,
+        "patchType": text("v1.PatchType"),
+        "auditAnnotations": texts_by_name,
+        "warnings": list_of(text(), "string"),
+    },
+)
+_DECODED = struct_of(
+    "v1",
+    "AdmissionReview",
+    {
+        "kind": text(),
+        "apiVersion": text(),
+        "request": struct_of("v1", "AdmissionRequest", {}),
+        "response": _RESPONSE,
+    },
+)
 _REVIEW = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}
 
 
@@ -62,24 +86,24 @@ def verdict(name: str, uid: str, answer: Answer, *, mutating: bool) -> Verdict:
         raise CallingError(_invalid('webhook returned invalid response.patchType of ""'))
     allowed = response.get("allowed") is True
     if allowed and patch:
-        operations = _operations(patch, patch_type)
+        operations = _operations(patch, patch_type or "")
     return Verdict(
         None if allowed else _refusal(name, response.get("status")),
         operations,
-        tuple(one for one in response.get("warnings") or () if isinstance(one, str)),
-        {key: value for key, value in (response.get("auditAnnotations") or {}).items() if isinstance(value, str)},
+        tuple(warning for warning in response.get("warnings") or () if warning),
+        response.get("auditAnnotations") or {},
     )
 
 
 def _response(uid: str, answer: Answer) -> dict[str, Any]:
     """Raises CallingError."""
     try:
-        whole = review_in(answer)
+        whole = review_in(answer, _DECODED)
     except UnansweredError as err:
         raise CallingError(f"failed to call webhook: {err}") from err
     if whole.get("kind") == _REVIEW["kind"] and whole.get("apiVersion") == "admission.k8s.io/v1beta1":
-        text = "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"
-        raise CallingError(f"failed to call webhook: {text}")
+        why = "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"
+        raise CallingError(f"failed to call webhook: {why}")
     response = whole.get("response")
     if not isinstance(response, dict):
         raise CallingError(_invalid("webhook response was absent"))
@@ -87,35 +111,43 @@ def _response(uid: str, answer: Answer) -> dict[str, Any]:
         raise CallingError(_invalid(f"expected response.uid={quoted(uid)}, got {quoted(response.get('uid') or '')}"))
     given = {field: whole.get(field) or "" for field in _REVIEW}
     if given != _REVIEW:
-        text = f"expected webhook response of {_named(_REVIEW)}, got {_named(given)}"
-        raise CallingError(_invalid(text))
+        raise CallingError(_invalid(f"expected webhook response of {_named(_REVIEW)}, got {_named(given)}"))
     return response
 
 
 def _named(whole: dict[str, str]) -> str:
-    return f"{whole['apiVersion']}, Kind={whole['kind']}"
+    group, _, version = whole["apiVersion"].rpartition("/")
+    return f"{group}/{version}, Kind={whole['kind']}"
 
 
-def _operations(patch: Any, patch_type: Any) -> list[Any]:
+def _operations(patch: bytes, patch_type: str) -> list[Any]:
     """Raises CallingError."""
     try:
-        operations = orjson.loads(base64.b64decode(patch, validate=True))
-    except (ValueError, TypeError, binascii.Error) as err:
+        operations = orjson.loads(patch)
+        if not isinstance(operations, list):
+            raise ValueError(f"json: cannot unmarshal {json_type(operations)} into Go value of type jsonpatch.Patch")
+        for operation in operations:
+            if not isinstance(operation, dict):
+                found = json_type(operation)
+                raise ValueError(f"json: cannot unmarshal {found} into Go value of type jsonpatch.Operation")
+        if len(operations) > MOST_OPERATIONS:
+            raise ValueError(f"it has {len(operations)} operations, the limit is {MOST_OPERATIONS}")
+    except ValueError as err:
         raise CallingError(f"received undecodable patch in webhook response: {err}") from err
-    if not isinstance(operations, list):
-        raise CallingError("received undecodable patch in webhook response: it is no list")
     if operations and patch_type != "JSONPatch":
-        raise CallingError(f"unsupported patch type {quoted(str(patch_type))}")
+        raise CallingError(f"unsupported patch type {quoted(patch_type)}")
     return operations
 
 
-def _refusal(name: str, status: Any) -> StatusError:
-    status = status if isinstance(status, dict) else {}
+def _refusal(name: str, status: dict[str, Any] | None) -> StatusError:
+    status = status or {}
     denied = f"admission webhook {quoted(name)} denied the request"
     why = status.get("message") or status.get("reason") or ""
-    code = status.get("code")
+    code = max(status.get("code", 0), 400)
+    if code > 999:  # not a status of HTTP: kube-apiserver fails to write it, and cuts the connection
+        code = 500
     return StatusError(
-        code if isinstance(code, int) and code >= 400 else 400,
+        code,
         status.get("reason") or "",
         f"{denied}: {why}" if why else f"{denied} without explanation",
         status.get("details"),

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,46 @@ def test_others_are_served_while_a_webhook_thinks(tmp_path: Path, monkeypatch: p
         assert (await served.ask("POST", "/api/v1/namespaces/default/secrets", **new("quick"))).status == 201
         may_answer.set()
         assert (await slow).status == 201
+
+    run(scenario, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/large", "the response is larger than 8388608 bytes"),
+        ("/bomb", "the response is larger than 8388608 bytes"),
+        ("/cut-gzip", "unexpected EOF"),
+        ("/no-gzip", "gzip: Error -3 while decompressing data: incorrect header check"),
+    ],
+)
+def test_answer_of_a_webhook_is_read_up_to_a_limit(tmp_path: Path, path: str, why: str) -> None:
+    async def scenario(served: Served, _asked: Hook, there: str, authority: bytes) -> None:
+        await configure(served, f"{there}{path}", authority)
+        tracemalloc.start()
+        try:
+            refused = await served.ask("POST", CONFIG_MAPS, **new("c"))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 150_000_000  # the hook's own copies are among it
+        assert refused.status == 500
+        assert refused.json["message"].endswith(f'failed to call webhook: Post "{there}{path}?timeout=10s": {why}')
+
+    run(scenario, tmp_path)
+
+
+@pytest.mark.parametrize("code", [499, 600, 999, 1000, 2**31 - 1])
+def test_webhook_refuses_with_any_code(tmp_path: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"allowed": False, "status": {"message": "no", "code": code}}
+    monkeypatch.setitem(ANSWERS, "/code", lambda _review: answer)
+
+    async def scenario(served: Served, _asked: Hook, there: str, authority: bytes) -> None:
+        await configure(served, f"{there}/code", authority)
+        refused = await served.ask("POST", CONFIG_MAPS, **new("c"))
+        assert refused.status == (code if code < 1000 else 500)
+        assert refused.json["message"] == 'admission webhook "hook.example.com" denied the request: no'
+        assert not served.logs.entries
 
     run(scenario, tmp_path)
 
