@@ -76,6 +76,12 @@ from runtime.apiserver.storage.sizes import TooLargeError
 from runtime.apiserver.storage.state import State
 from runtime.apiserver.storage.store import Store
 from runtime.apiserver.storage.watches import Watch, WatchCache
+from runtime.apiserver.verbs.component_statuses import (
+    Components,
+    get_component_status,
+    list_component_statuses,
+    no_components,
+)
 from runtime.apiserver.verbs.create import create
 from runtime.apiserver.verbs.delete import delete, delete_collection
 from runtime.apiserver.verbs.derived import get_derived, list_derived
@@ -92,6 +98,7 @@ from runtime.signing.node_tokens import node_in
 
 T = TypeVar("T")
 
+COMPONENT_STATUSES = "componentstatuses"
 SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -163,6 +170,7 @@ class ApiServer:
         self._asking = Asking()
         self._ask_later: AskLater = self._ask_at_once
         self._watches = 0
+        self.components: Components = no_components  # of which ComponentStatuses are made
         self._expiry = Expiry(self._cluster)
         self._reactions: list[Reaction] = [
             CustomResources(self._cluster, self._cache, self._asking),
@@ -461,6 +469,10 @@ class ApiServer:
         match call.request.method, bool(found.name), found.subresource:
             case method, _, "" if found.definition.verbs is not VERBS and not _is_verb(found, method):
                 pass  # what is only read, or only reviewed
+            case "GET", True, "" if found.definition.name == COMPONENT_STATUSES:
+                return get_component_status(call, self.components)
+            case "GET", False, "" if found.definition.name == COMPONENT_STATUSES:
+                return list_component_statuses(call, self.components)
             case "GET", named, "" if found.definition.derived is not None:
                 read = get_derived if named else list_derived
                 return read(cluster, call, found.definition.derived)

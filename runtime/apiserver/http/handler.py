@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -68,6 +69,8 @@ TEXT = "text/plain; charset=utf-8"
 
 STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
 
+# The users of components whose health shows in ComponentStatuses.
+_COMPONENTS = {"scheduler": "system:kube-scheduler", "controller-manager": "system:kube-controller-manager"}
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _SLASHES_IGNORED = ("/api/", "/apis/", "/version/", "/openid/v1/jwks/", "/.well-known/openid-configuration/")
 _WITHOUT_USER = {*_HEALTH, "/version"}
@@ -126,6 +129,8 @@ class ApiHttp:
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
         self._outside = OutsideCalls()
         api.asks_for_watches(self._outside.answer)
+        api.components = self._components
+        self._watching: Counter[str] = Counter()  # open watches, by user
         self._streams: set[WatchStream] = set()
         self._turns: Turns[HttpRequest] | None = None  # once there is an event loop
         self._in_slices: Gradually  # likewise: what takes long
@@ -437,13 +442,15 @@ class ApiHttp:
     def _watch(self, request: HttpRequest, asked: Request, form: Form) -> None:
         watch: Watch | Response | None = None
 
-        wanted = asked_for("GET", request.place)
+        wanted, user = asked_for("GET", request.place), (request.user or ANONYMOUS).name
+        user = user if user in _COMPONENTS.values() else ""
 
         def over() -> None:
             self._streams.discard(stream)
             if isinstance(watch, Watch):
                 watch.cancel()
                 self._metrics.watching(wanted, -1)
+                self._watching[user] -= 1
 
         shown = None if form == AS_IT_IS else self._forms.representation(request.place, form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
@@ -454,6 +461,7 @@ class ApiHttp:
             return
         self._streams.add(stream)
         self._metrics.watching(wanted, 1)
+        self._watching[user] += 1
         type_ = form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch"
         deprecations = (request.place.deprecation, watch.definition.deprecation)
         request.stream(type_, stream, warnings=[one for one in deprecations if one])
@@ -482,6 +490,11 @@ class ApiHttp:
             request.respond(status_errors.internal(str(made)).response())
         else:
             request.respond(json_response({"snapshot": made}))
+
+    def _components(self) -> Iterator[tuple[str, str]]:
+        for component, user in _COMPONENTS.items():
+            yield component, "" if self._watching[user] else f"nothing watches as {user}"
+        yield "etcd-0", self._store_check()
 
     def _store_check(self) -> str:
         if self._failure is not None:

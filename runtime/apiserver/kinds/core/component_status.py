@@ -1,8 +1,6 @@
-"""ComponentStatuses: they can be read, and there are none. Upstream probes three programs on its machine for them; this
-server probes nothing.
+"""ComponentStatuses: the health of scheduler, controller manager and store, as verbs/component_statuses.py makes them.
 
-Source: kubernetes pkg/registry/core/componentstatus/rest.go, pkg/printers/internalversion/printers.go
-(printComponentStatus) (v1.36).
+Source: kubernetes pkg/printers/internalversion/printers.go (printComponentStatus) (v1.36).
 """
 
 from __future__ import annotations

@@ -535,3 +535,31 @@ def test_absurd_targets_are_refused(target: str, status: int, message: str) -> N
         assert (answer.status, answer.json.get("message", "")) == (status, message)
 
     run(scenario)
+
+
+def test_component_statuses_show_who_watches_and_whether_the_store_works() -> None:
+    users = {TOKEN: User("admin"), "manager": User("system:kube-controller-manager")}
+
+    async def scenario(served: Served) -> None:
+        path = "/api/v1/componentstatuses"
+        missing = [{"type": "Healthy", "status": "False", "message": "nothing watches as system:kube-scheduler"}]
+        ok = [{"type": "Healthy", "status": "True", "message": "ok"}]
+        manager = {"Authorization": "Bearer manager"}
+        async with served.session.get(f"{served.url}/api/v1/nodes?watch=1", headers=manager) as watch:
+            assert watch.status == 200
+            found = (await served.get(path)).json
+            assert (found["kind"], found["metadata"]) == ("ComponentStatusList", {})
+            assert {one["metadata"]["name"]: one["conditions"] for one in found["items"]} == {
+                "scheduler": missing,
+                "controller-manager": ok,
+                "etcd-0": ok,
+            }
+        named = (await served.get(f"{path}/etcd-0")).json
+        assert (named["kind"], named["metadata"], named["conditions"]) == ("ComponentStatus", {"name": "etcd-0"}, ok)
+        selected = (await served.get(f"{path}?fieldSelector=metadata.name=etcd-0")).json
+        assert [one["metadata"]["name"] for one in selected["items"]] == ["etcd-0"]
+        other = await served.get(f"{path}/other")
+        assert (other.status, other.json["message"]) == (404, 'componentstatus "other" not found')
+        assert (await served.get(f"{path}?watch=1")).status == 405
+
+    run(scenario, resources=BUILT_IN, users=users)

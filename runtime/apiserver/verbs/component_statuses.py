@@ -1,0 +1,51 @@
+"""GET of ComponentStatuses, which are made when they are read.
+
+Upstream probes fixed ports of its machine, which may belong to programs of other clusters. Here a scheduler or a
+controller manager is healthy while it watches as its own user, and etcd-0 stands for the store.
+
+Source: kubernetes pkg/registry/core/componentstatus/rest.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import orjson
+
+from protocols.objects import Object, encode_object
+from runtime.apiserver.core.cluster import Call
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.storage.selecting import parse_selection
+from runtime.apiserver.verbs.read import ListResponse
+from runtime.client.api import Response
+
+Components = Callable[[], Iterable[tuple[str, str]]]
+"""Return each component's name and why it is unhealthy, "" for a healthy one."""
+
+
+def no_components() -> Iterable[tuple[str, str]]:
+    return ()
+
+
+def get_component_status(call: Call, components: Components) -> Response:
+    name = call.route.name
+    for component, problem in components():
+        if component == name:
+            head = {"kind": call.definition.kind, "apiVersion": call.definition.api_version}
+            return Response(status=200, body=encode_object({**head, **_status(component, problem)}))
+    raise status_errors.not_found("", "componentstatus", name)
+
+
+def list_component_statuses(call: Call, components: Components) -> Response:
+    definition = call.definition
+    selection = parse_selection(definition, call.query)
+    found = [_status(name, problem) for name, problem in components()]
+    items = [encode_object(one) for one in found if selection.matches(one["metadata"]["name"], one)]
+    head = {"kind": definition.list_kind, "apiVersion": definition.api_version, "metadata": dict[str, str]()}
+    body = b"".join((orjson.dumps(head)[:-1], b',"items":[', b",".join(items), b"]}"))
+    return ListResponse(status=200, body=body, head=head, items=items)
+
+
+def _status(name: str, problem: str) -> Object:
+    condition = {"type": "Healthy", "status": "False" if problem else "True", "message": problem or "ok"}
+    return {"metadata": {"name": name}, "conditions": [condition]}
