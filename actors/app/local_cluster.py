@@ -189,11 +189,12 @@ def start_local_cluster(
     disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
     volumes: bool = False,
     metrics: bool = True,
+    runtime_config: Collection[str] = (),
 ) -> LocalCluster:
     """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
 
     log_format: "text" or "json"; quiet: no information. patience: seconds for another server to leave the directory.
-    metrics: whether metrics.k8s.io is built in. The rest: see LocalCluster.start.
+    metrics, runtime_config: as in launch. The rest: see LocalCluster.start.
     """
     server = launch(
         directory,
@@ -211,6 +212,7 @@ def start_local_cluster(
         enable_plugins=enable_plugins,
         disable_plugins=disable_plugins,
         metrics=metrics,
+        runtime_config=runtime_config,
     )
     fleet = None
     if nodes > 0:

@@ -104,6 +104,7 @@ def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence
         enable_plugins=enabled,
         disable_plugins=(*server.disable_plugins, *without_controllers(lambda _needed: False, enable=enabled)),
         metrics=server.metrics,
+        runtime_config=server.runtime_config,
     )
     try:
         return run(

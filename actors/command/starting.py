@@ -129,6 +129,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         disable_plugins=sorted({*embedded.disable_plugins, *missing}),
         volumes=runs(persistentvolume_binder.SPEC.name, BUILT_IN, options),
         metrics=embedded.metrics,
+        runtime_config=embedded.runtime_config,
     )
     closing.callback(local.stop)
     return local

@@ -437,6 +437,12 @@ class EmbeddedServer:
         "Admission plugins that do not. Those that rest on controllers that do not run do not anyway.",
         name="embedded-disable-admission-plugins",
     )
+    runtime_config: tuple[str, ...] = flag(
+        (),
+        "Beta group versions that its API server serves, as of kube-apiserver's --runtime-config: api/all, api/beta, "
+        "GROUP/VERSION or GROUP/VERSION/RESOURCE, with =true or =false.",
+        name="embedded-runtime-config",
+    )
     metrics: bool = flag(
         True,
         "Serve metrics.k8s.io there. If false, the group is left to a metrics-server that you install; its hollow pods "

@@ -359,6 +359,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
             tmp_path_factory.mktemp("ours") / "kcm",
             in_memory=True,
             access=access,
+            runtime_config=("certificates.k8s.io/v1beta1",),
             enable_plugins=[OWNERS],
             collect_garbage=False,
         )

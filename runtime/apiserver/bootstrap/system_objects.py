@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from protocols.objects import Object, decode_object
+from protocols.objects import Object, decode_object, labels_of
 from runtime.apiserver.bootstrap.metrics import metrics_api_service, serves_metrics
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -48,6 +48,7 @@ _VERSIONS: Mapping[tuple[str, str], int] = {
     ("flowcontrol.apiserver.k8s.io", "v1"): 21,
     ("resource.k8s.io", "v1"): 21,
 }
+_MANAGED, _AT_START = "kube-aggregator.kubernetes.io/automanaged", "onstart"
 _PRIORITIES = {
     "system-node-critical": (
         2_000_001_000,
@@ -70,12 +71,23 @@ def create_system_objects(cluster: Cluster) -> None:
         if definition is None:
             continue
         stored = cluster.state.collection(definition.storage)
-        for obj in objects:
+        wanted = list(objects)
+        if plural == "apiservices":
+            _remove_others(cluster, definition, {obj["metadata"]["name"] for obj in wanted})
+        for obj in wanted:
             if stored.get(obj["metadata"]["name"]) is None:
                 head = {"kind": definition.kind, "apiVersion": definition.api_version}
                 create_object(cluster, definition, {**head, **obj})
                 if "status" in obj:
                     _add_status(cluster, definition, obj)
+
+
+def _remove_others(cluster: Cluster, definition: ResourceDefinition, wanted: set[str]) -> None:
+    """Remove the APIServices of versions that an earlier start served."""
+    for name, record in list(cluster.state.collection(definition.storage).records.items()):
+        stored = decode_object(record.raw)
+        if name not in wanted and labels_of(stored).get(_MANAGED) == _AT_START:
+            cluster.state.remove(definition.storage, name, stored)
 
 
 def _add_status(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
@@ -92,7 +104,7 @@ def _api_services(cluster: Cluster) -> Iterator[Object]:
         if group in _GROUPS:
             of_version = _VERSIONS.get((group, version), 15)
             priorities = {"groupPriorityMinimum": _GROUPS[group], "versionPriority": of_version}
-            meta = {"name": f"{version}.{group}", "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"}}
+            meta = {"name": f"{version}.{group}", "labels": {_MANAGED: _AT_START}}
             named = {"group": group} if group else {}
             yield {"metadata": meta, "spec": {**named, "version": version, **priorities}}
     if serves_metrics(cluster):

@@ -1,7 +1,8 @@
 """The kinds that kube-apiserver serves only where it is told to: no beta version is on by default.
 
-A program that wants one hands it over: ApiServer(resources=(*BUILT_IN, *OFF_BY_DEFAULT), …). Two more are served all
-the same, since a controller of ours acts on them: PodCertificateRequest and ClusterTrustBundle (built_in.py).
+A program that wants one hands it over: ApiServer(resources=(*BUILT_IN, *OFF_BY_DEFAULT), …). Two more are among the
+built-in ones, since a controller of ours acts on them: PodCertificateRequest and ClusterTrustBundle. The process of the
+server serves these, too, only if --runtime-config has them (runtime_config.py).
 
 Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource (v1.36).
 """

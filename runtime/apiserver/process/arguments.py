@@ -32,6 +32,7 @@ class Arguments:
     enable_plugins: tuple[str, ...] = ()
     disable_plugins: tuple[str, ...] = ()
     metrics: bool = True
+    runtime_config: tuple[str, ...] = ()
 
 
 def parse_arguments(argv: Sequence[str] | None) -> Arguments:
@@ -50,6 +51,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
     for which in ("enable", "disable"):
         parser.add_argument(f"--{which}-admission-plugins", default="", help=f"those of upstream's to {which}")
     parser.add_argument("--service-account-key-file", default="", help="of who signs the tokens of Secrets; private")
+    parser.add_argument("--runtime-config", default="", help="group versions that are off by default, as upstream")
     parser.add_argument("--no-metrics", action="store_true", help="leave metrics.k8s.io to an APIService of others")
     add_arguments(parser)
     parsed = parser.parse_args(argv)
@@ -70,6 +72,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
         enable_plugins=_listed(parsed.enable_admission_plugins),
         disable_plugins=_listed(parsed.disable_admission_plugins),
         metrics=not parsed.no_metrics,
+        runtime_config=_listed(parsed.runtime_config),
     )
 
 

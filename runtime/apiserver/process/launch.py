@@ -73,6 +73,7 @@ def launch(
     enable_plugins: Collection[str] = (),
     disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
     metrics: bool = True,
+    runtime_config: Collection[str] = (),
     ready_within: float = READY_WITHIN,
 ) -> EmbeddedServer:
     """Starts a server on a directory and waits until it serves. Raises LaunchError.
@@ -84,6 +85,7 @@ def launch(
     of who signs tokens of service accounts' Secrets; "" for none. access: who may in. enable_plugins,
     disable_plugins: admission plugins that are on beside upstream's default ones, or off; by default those are off that
     rest on controllers. metrics: whether metrics.k8s.io is built in, or left to an APIService of others.
+    runtime_config: group versions to serve beside the default ones, as kinds/runtime_config.py reads them.
     """
     arguments = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}", f"--patience={patience}"]
     if in_memory:
@@ -103,6 +105,8 @@ def launch(
     if enable_plugins:
         arguments.append(f"--enable-admission-plugins={','.join(enable_plugins)}")
     arguments.extend(access.arguments())
+    if runtime_config:
+        arguments.append(f"--runtime-config={','.join(runtime_config)}")
     if not metrics:
         arguments.append("--no-metrics")
     if disable_plugins:

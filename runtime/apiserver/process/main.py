@@ -30,7 +30,7 @@ from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp, TakeSnapshot
 from runtime.apiserver.kinds.aggregated import AGGREGATED
-from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.kinds.runtime_config import served_kinds
 from runtime.apiserver.kinds.shared.service_allocation import read_service_ranges
 from runtime.apiserver.process.access_settings import RBAC
 from runtime.apiserver.process.arguments import Arguments, parse_arguments
@@ -223,13 +223,17 @@ def _api(
     clock: SystemClock,
     log: FilteringBoundLogger,
 ) -> ApiServer:
-    """users: by token."""
+    """users: by token. Raises CannotServeError."""
     directory = arguments.directory
+    try:
+        kinds = served_kinds(arguments.runtime_config)
+    except ValueError as err:
+        raise CannotServeError(f"--runtime-config: {err}") from err
     account_key = ensure_account_key(directory / CERTIFICATES / "service-accounts.key")
     return ApiServer(
         store=store,
         clock=clock,
-        resources=(*BUILT_IN, *AGGREGATED) if arguments.metrics else BUILT_IN,
+        resources=(*kinds, *AGGREGATED) if arguments.metrics else kinds,
         stand_ins=() if arguments.metrics else AGGREGATED,
         collect_garbage=arguments.collect_garbage,
         empty_namespaces=arguments.empty_namespaces,

@@ -8,19 +8,17 @@ from typing import Any
 import pytest
 
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
-from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.kinds.runtime_config import served_kinds
 from runtime.apiserver.registry.definitions import Registry
 from tests.runtime.apiserver import discovery_contract
 from tests.runtime.apiserver.discovery_contract import AGGREGATED
 
 REAL = json.loads(discovery_contract.ANSWERS.read_text())
-# Of a version that is off by default there. A controller of ours acts on its kinds.
-MORE_HERE = "certificates.k8s.io/v1beta1"
 
 
 @pytest.fixture(scope="module")
 def ours() -> dict[str, Any]:
-    registry = Registry(one for one in BUILT_IN if one.api_version != MORE_HERE)
+    registry = Registry(served_kinds())
 
     def get(path: str, accept: str) -> dict[str, Any]:
         found = (

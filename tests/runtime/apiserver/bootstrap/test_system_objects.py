@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.kinds.runtime_config import served_kinds
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.kinds.printers import cells
+from tests.runtime.apiserver.stores import KeptStore
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
@@ -85,3 +87,12 @@ def custom_definition(*versions: dict[str, object]) -> dict[str, object]:
         "metadata": {"name": "things.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions},
     }
+
+
+def test_api_service_of_a_version_that_is_no_longer_served_is_removed() -> None:
+    store = KeptStore()
+    Api(store).server.reached_at("127.0.0.1", 6443)
+    api = Api(store, resources=served_kinds())
+    api.server.reached_at("127.0.0.1", 6443)
+    assert api.send("GET", f"{SERVICES}/v1beta1.certificates.k8s.io").status == 404
+    assert api.send("GET", f"{SERVICES}/v1.certificates.k8s.io").status == 200

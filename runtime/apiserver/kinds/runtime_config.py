@@ -1,0 +1,51 @@
+"""Which built-in kinds are served: by default not those of beta group versions, as upstream's --runtime-config has it.
+
+Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource; apiserver
+pkg/server/resourceconfig/helpers.go (v1.36). Differs: nothing that is served by default can be turned off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+# Served to the programs of this project alone, whose controllers act on them.
+_BETA_BUILT_IN = {"certificates.k8s.io/v1beta1"}
+_ALL, _BETA = "api/all", "api/beta"
+_BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
+
+
+def served_kinds(config: Iterable[str] = ()) -> tuple[ResourceDefinition, ...]:
+    """config: KEY or KEY=BOOLEAN, where KEY is api/all, api/beta, GROUP/VERSION or GROUP/VERSION/RESOURCE.
+
+    Raises ValueError on a key that is unknown, or turns off what is served by default.
+    """
+    optional = [one for one in (*BUILT_IN, *OFF_BY_DEFAULT) if is_off_by_default(one)]
+    known = {_ALL, _BETA, *(one.api_version for one in optional), *map(_key, optional)}
+    chosen: dict[str, bool] = {}
+    for text in config:
+        key, equals, value = text.strip().partition("=")
+        given = _BOOLEANS.get(value.lower()) if equals else True
+        if given is None:
+            raise ValueError(f"{text}: expected {key}=true or {key}=false")
+        if key not in known:
+            raise ValueError(f"{key}: expected one of {', '.join(sorted(known))}")
+        chosen[key] = given
+    beta = chosen.get(_BETA, chosen.get(_ALL, False))
+
+    def is_chosen(one: ResourceDefinition) -> bool:
+        return chosen.get(_key(one), chosen.get(one.api_version, beta))
+
+    default = (one for one in BUILT_IN if not is_off_by_default(one))
+    return (*default, *(one for one in optional if is_chosen(one)))
+
+
+def is_off_by_default(definition: ResourceDefinition) -> bool:
+    return definition in OFF_BY_DEFAULT or definition.api_version in _BETA_BUILT_IN
+
+
+def _key(definition: ResourceDefinition) -> str:
+    return f"{definition.api_version}/{definition.plural}"

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from runtime.apiserver.kinds.runtime_config import served_kinds
+
+BUNDLES, REQUESTS = "clustertrustbundles", "podcertificaterequests"
+CANDIDATES = "leasecandidates"
+
+
+@pytest.mark.parametrize(
+    ("config", "served"),
+    [
+        ((), set()),
+        (("certificates.k8s.io/v1beta1",), {BUNDLES, REQUESTS}),
+        (("certificates.k8s.io/v1beta1=true",), {BUNDLES, REQUESTS}),
+        (("certificates.k8s.io/v1beta1/clustertrustbundles=true",), {BUNDLES}),
+        (("api/beta=true",), {BUNDLES, REQUESTS, CANDIDATES}),
+        (("api/all",), {BUNDLES, REQUESTS, CANDIDATES}),
+        (("api/all=1", "api/beta=0"), set()),
+        (("api/all", "certificates.k8s.io/v1beta1=false"), {CANDIDATES}),
+        (("api/all", "certificates.k8s.io/v1beta1/podcertificaterequests=false"), {BUNDLES, CANDIDATES}),
+        (("certificates.k8s.io/v1beta1=false",), set()),
+    ],
+)
+def test_beta_kinds_are_served_as_configured(config: tuple[str, ...], served: set[str]) -> None:
+    kinds = served_kinds(config)
+    assert {one.plural for one in kinds} & {BUNDLES, REQUESTS, CANDIDATES} == served
+    assert any(one.plural == "pods" for one in kinds)
+
+
+@pytest.mark.parametrize("text", ["apps/v1=false", "apps/v1beta1", "nosuch", "api/ga=false", "api/all=maybe", "=true"])
+def test_unknown_key_or_value_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        served_kinds((text,))
