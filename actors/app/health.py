@@ -173,14 +173,26 @@ def misread(vitals: Vitals, controllers: Iterable[str]) -> set[Misread]:
 
 
 def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
-    """Fails only while we believe to lead and have not renewed for longer than the lease lasts, and a margin."""
+    """Return a check that fails if a leader has not renewed for longer than the lease lasts, and a margin.
+
+    A process that waits for the lease is healthy as long as its tries come to an end. If they have all failed for as
+    long as a lease lasts, as RBAC forbids them or the server does not answer, the check is a Notice: it names verb and
+    resource and counts as failed, but a liveness probe does not restart the process, as that would change nothing.
+
+    Source: kubernetes v1.36 client-go/tools/leaderelection/{leaderelection,healthzadaptor}.go, Check. Differs: the
+    Notice; upstream reports nothing while it waits.
+    """
 
     def check() -> str | None:
         said = vitals.of(ELECTOR, ElectorVitals)
-        if said is None or not said.leading:
+        now = clock.monotonic()
+        if said is None:
             return None
-        if clock.monotonic() - said.renewed_at > election.lease_duration + LEASE_MARGIN:
-            return f"failed election to renew leadership on lease {election.name}"
+        if said.leading:
+            late = now - said.renewed_at > election.lease_duration + LEASE_MARGIN
+            return f"failed election to renew leadership on lease {election.name}" if late else None
+        if said.failure and now - said.failing_since >= election.lease_duration:
+            return Notice(said.failure, shown=said.failure.partition(": ")[0])
         return None
 
     return check

@@ -92,9 +92,11 @@ def summary(tables: Mapping[str, Table]) -> str:
 
 
 def standing_by(elector: ElectorVitals | None, *, now: float) -> str:
-    """For whom we wait, and how long at most; "" while we lead, or know of nobody who does. now: monotonic."""
+    """Return what this process waits for before it may lead; "" while it leads. now: monotonic."""
     if elector is None or elector.leading:
         return ""
+    if elector.failure:
+        return f"waiting for the Lease: {elector.failure}"
     if not elector.holder:
         return "waiting for the Lease"
     left = max(0.0, elector.free_at - now)

@@ -65,15 +65,19 @@ class ManagerVitals(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectorVitals:
-    """renewed_at: when the last successful renewal was sent. holder: of the Lease, as last seen; "" for nobody.
-
-    free_at: when it runs out unless its holder renews it.
-    """
+    """State of the leader election."""
 
     leading: bool
+    # When the last successful renewal was sent.
     renewed_at: float
+    # Identity in the Lease as last seen; "" if no process holds it.
     holder: str = ""
+    # When the Lease expires unless its holder renews it.
     free_at: float = 0.0
+    # Verb, resource and reason of the request that failed in the latest try; "" if it did not fail.
+    failure: str = ""
+    # Since when every try has failed.
+    failing_since: float = 0.0
 
 
 # Discovery.

@@ -7,7 +7,7 @@ checks that fail and withholds why, because everyone may read it; the reason goe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from protocols.late_methods import dataclass
 from runtime.flags.values import quote
@@ -21,12 +21,22 @@ Check = Callable[[], str | None]
 """None when all is well, else why not, in one line. Called on the server's thread; must not block."""
 
 
+WITHHELD = "reason withheld"
+
+
 class Notice(str):
-    """What a check returns for a trouble that no restart mends: it is shown, logged and counted as any other, but the
-    page as a whole stays healthy, as a liveness probe is to restart nothing for it.
+    """Result of a check for a problem that no restart fixes.
+
+    It is shown, logged and counted like any other failure, but the page as a whole stays healthy, so that a liveness
+    probe does not restart the process. shown: what anyone may read on the page.
     """
 
-    __slots__ = ()
+    shown: str
+
+    def __new__(cls, why: str, *, shown: str = WITHHELD) -> Self:
+        notice = super().__new__(cls, why)
+        notice.shown = shown
+        return notice
 
 
 KIND = "healthz"  # the label `type` of the metrics
@@ -34,10 +44,14 @@ KIND = "healthz"  # the label `type` of the metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What the checks came to. troubles: why, by name, for those that failed. page: the long form of the page."""
+    """Result of all checks."""
 
+    # By name, why each failed check failed.
     troubles: Mapping[str, str]
+    # The long form of the page.
     page: str
+    # By name, results that do not make the page unhealthy.
+    notices: Mapping[str, Notice]
 
     @property
     def good(self) -> bool:
@@ -60,7 +74,7 @@ class HealthChecks:
     def examine(self, *, exclude: Collection[str] = ()) -> Health:
         """Run all checks but those excluded. A check that raises has failed."""
         troubles: dict[str, str] = {}
-        notices: dict[str, str] = {}
+        notices: dict[str, Notice] = {}
         lines = []
         checks = self._checks
         for name, check in checks.items():
@@ -71,16 +85,19 @@ class HealthChecks:
             self._count(name, good=trouble is None)
             if trouble is None:
                 lines.append(f"[+]{name} ok")
+            elif isinstance(trouble, Notice):
+                notices[name] = trouble
+                lines.append(f"[-]{name} failed: {trouble.shown}")
             else:
-                (notices if isinstance(trouble, Notice) else troubles)[name] = trouble
-                lines.append(f"[-]{name} failed: reason withheld")
+                troubles[name] = trouble
+                lines.append(f"[-]{name} failed: {WITHHELD}")
         unknown = sorted(set(exclude) - checks.keys())
         if unknown:
             matches = ",".join(map(quote, unknown))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {matches}")
         lines.append(f"healthz check {'failed' if troubles else 'passed'}")
         self._tell({**troubles, **notices}, examined=checks.keys() - set(exclude))
-        return Health(troubles=troubles, page="\n".join(lines) + "\n")
+        return Health(troubles=troubles, notices=notices, page="\n".join(lines) + "\n")
 
     def _run(self, name: str, check: Check) -> str | None:
         try:

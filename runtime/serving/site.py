@@ -179,7 +179,7 @@ def _healthz(site: Site) -> Handler:
         health = site.health.examine(exclude=request.query.getall("exclude", []))
         if not health.good:
             return web.Response(status=500, text=health.page)
-        return web.Response(text=health.page if "verbose" in request.query else "ok")
+        return web.Response(text=health.page if "verbose" in request.query or health.notices else "ok")
 
     return healthz
 

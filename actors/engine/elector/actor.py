@@ -100,6 +100,7 @@ class Elector(Actor):
             return
         if self._attempt is not None and now >= self._gives_up_at():
             self.log.warning("no answer about the lease", lease=self._lease.key)
+            self._lease.note_failure("no response")
             self._attempt = None
             self._settle(held=False)
             return
@@ -150,6 +151,7 @@ class Elector(Actor):
             self.log.warning(
                 "malformed answer about the lease", lease=self._lease.key, error=f"{type(err).__name__}: {err}"
             )
+            self._lease.note_failure("malformed response")
             self._settle(held=False)
 
     def _settle(self, *, held: bool) -> None:
@@ -215,6 +217,7 @@ class Elector(Actor):
         self._ask_for_wake()
 
     def _say_vitals(self) -> None:
+        failure, failing_since = self._lease.failure or ("", 0.0)
         self._status.set(1.0 if self._leading else 0.0)
         self._vitals.say(
             self.name,
@@ -223,5 +226,7 @@ class Elector(Actor):
                 renewed_at=self._renewed_at,
                 holder=self._lease.holder,
                 free_at=self._lease.free_at,
+                failure=failure,
+                failing_since=failing_since,
             ),
         )

@@ -1,4 +1,4 @@
-"""The Lease as we have seen it, and how one tries for it: each try is a generator of commands, sent their outcomes."""
+"""The Lease as last observed, and the requests of a try for it: a generator of commands that is sent their outcomes."""
 
 from __future__ import annotations
 
@@ -59,6 +59,9 @@ class ObservedLease:
         self.key = make_key(election.namespace, election.name)
         self._observed: Object | None = None  # as last seen, or as last written by us
         self._observed_at = 0.0
+        self._verb = "get"  # of the latest request
+        self._failure = ""  # of the latest try: which request failed, and why
+        self._failing_since = 0.0
 
     @property
     def is_known(self) -> bool:
@@ -74,23 +77,44 @@ class ObservedLease:
         """When it runs out unless it is renewed; of our monotonic clock."""
         return self._observed_at + seconds_of(_spec(self._observed))
 
+    @property
+    def failure(self) -> tuple[str, float] | None:
+        """Which request of the latest try failed and why, and since when every try has failed; None if it did not.
+
+        A try that finds the lease held by another process has not failed.
+        """
+        return (self._failure, self._failing_since) if self._failure else None
+
     def acquire_or_renew(self, *, leading: bool) -> Try:
-        """leading: we believe to hold it."""
+        """Try once. leading: we believe that we hold the lease.
+
+        Source: kubernetes v1.36 client-go/tools/leaderelection/leaderelection.go, tryAcquireOrRenew.
+        """
         if self._observed is not None and leading and self._is_ours() and self._is_fresh():
-            if (yield from self._write(self._observed)):
+            outcome = yield self._update(self._observed)
+            if self._took(outcome):
                 return True
+            self._log.info("Failed to update lease optimistically, falling back to slow path", **self._facts(outcome))
             self._slow.inc()
-        match (yield Get(LEASES.id, self.key)):
-            case Done(body):
-                self._observe(decode_object(body))
-            case NotFound():
-                return (yield from self._create())
-            case _:
-                return False
+        self._verb = "get"
+        outcome = yield Get(LEASES.id, self.key)
+        if isinstance(outcome, NotFound):
+            return (yield from self._create())
+        if not isinstance(outcome, Done):
+            return self._failed("Error retrieving lease lock", outcome)
+        self._observe(decode_object(outcome.body))
         assert self._observed is not None
         if self._is_anothers():
+            self._failure = ""
             return False
-        return (yield from self._write(self._observed))
+        outcome = yield self._update(self._observed)
+        return self._took(outcome) or self._failed("Failed to update lease", outcome)
+
+    def note_failure(self, why: str) -> None:
+        """Record that the latest request failed, for a reason that is no outcome of it."""
+        if not self._failure:
+            self._failing_since = self._clock.monotonic()
+        self._failure = f"cannot {self._verb} {LEASES.name} {self.key}: {why}"
 
     def give_back(self) -> Try:
         """So that the next one need not wait for it to run out."""
@@ -104,7 +128,10 @@ class ObservedLease:
             "renewTime": stamp,
         }
         outcome = yield Update(LEASES.id, self.key, encode_object({**self._observed, "spec": spec}))
-        self._log.info("lease released", lease=self.key, outcome=type(outcome).__name__)
+        if isinstance(outcome, Done):
+            self._log.info("lease released", lease=self.key)
+        else:
+            self._log.error("Failed to release lease", **self._facts(outcome))
         return False
 
     def record(self, what: str) -> Record:
@@ -139,25 +166,36 @@ class ObservedLease:
         return self.free_at > self._clock.monotonic()
 
     def _create(self) -> Try:
-        election = self._election
+        election, self._verb = self._election, "create"
         lease = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
             "metadata": {"namespace": election.namespace, "name": election.name},
             "spec": renewed({"leaseTransitions": -1}, election, now=self._clock.now()),
         }
-        return self._took((yield Create(LEASES.id, election.namespace, encode_object(lease))))
+        outcome = yield Create(LEASES.id, election.namespace, encode_object(lease))
+        return self._took(outcome) or self._failed("Error initially creating lease lock", outcome)
 
-    def _write(self, lease: Object) -> Try:
+    def _update(self, lease: Object) -> Update:
+        self._verb = "update"
         spec = renewed(_spec(lease), self._election, now=self._clock.now())
-        return self._took((yield Update(LEASES.id, self.key, encode_object({**lease, "spec": spec}))))
+        return Update(LEASES.id, self.key, encode_object({**lease, "spec": spec}))
 
     def _took(self, outcome: Outcome) -> bool:
-        if isinstance(outcome, Done):
-            self._observe(decode_object(outcome.body))
-            return True
-        self._log.debug("lease not taken", lease=self.key, outcome=type(outcome).__name__)
+        if not isinstance(outcome, Done):
+            return False
+        self._observe(decode_object(outcome.body))
+        self._failure = ""
+        return True
+
+    def _failed(self, event: str, outcome: Outcome) -> bool:
+        """Log and record a failed try; return False. event: upstream's text."""
+        self._log.error(event, **self._facts(outcome))
+        self.note_failure(_reason(outcome))
         return False
+
+    def _facts(self, outcome: Outcome) -> dict[str, str]:
+        return {"lease": self.key, "error": _reason(outcome)}
 
     def _observe(self, lease: Object) -> None:
         before, after = (self._observed or {}).get("spec"), lease.get("spec") or {}
@@ -169,6 +207,11 @@ class ObservedLease:
                 self._log.info("new leader elected", lease=self.key, identity=holder)
             self._new_holder(holder)
         self._observed = lease
+
+
+def _reason(outcome: Outcome) -> str:
+    """Return the server's text, or the kind of the outcome if it has none."""
+    return getattr(outcome, "message", "") or type(outcome).__name__
 
 
 def _spec(lease: Object | None) -> Object:

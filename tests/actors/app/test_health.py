@@ -23,6 +23,7 @@ from actors.simulation import SimulatedCluster
 from protocols.resources import PODS
 from runtime.calls.calling import HungCall
 from runtime.metrics.families import HUNG_CALLS
+from runtime.serving.health import Notice
 from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.clock import VirtualClock
 from runtime.system.vitals import Vitals
@@ -149,6 +150,20 @@ def test_the_lease_is_in_trouble_only_while_we_believe_to_lead() -> None:
     assert check() == "failed election to renew leadership on lease lease"
     vitals.say(ELECTOR, ElectorVitals(leading=False, renewed_at=0.0))
     assert check() is None
+
+
+def test_lease_that_may_not_be_read_is_a_notice_once_a_lease_would_have_expired() -> None:
+    clock, vitals = VirtualClock(), Vitals()
+    check = leader_check(vitals=vitals, election=Election(identity="a", namespace="d", name="lease"), clock=clock)
+    failure = 'cannot get leases.coordination.k8s.io d/lease: User "jane" cannot get resource "leases"'
+    vitals.say(ELECTOR, ElectorVitals(leading=False, renewed_at=0.0, failure=failure, failing_since=0.0))
+    clock.advance_to(14.0)
+    assert check() is None
+    clock.advance_to(15.0)
+    result = check()
+    assert result == failure
+    assert isinstance(result, Notice), "no restart changes what may be read"
+    assert result.shown == "cannot get leases.coordination.k8s.io d/lease"
 
 
 def test_a_manager_that_says_nothing_and_infrastructure_that_is_down_are_named() -> None:

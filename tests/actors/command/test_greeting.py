@@ -178,6 +178,10 @@ def test_the_greeting_does_not_wait_for_ever_nor_for_nodes_that_are_not_wanted()
         (ElectorVitals(leading=True, renewed_at=9.0, holder="me", free_at=24.0), ""),
         (ElectorVitals(leading=False, renewed_at=0.0), "waiting for the Lease"),
         (
+            ElectorVitals(leading=False, renewed_at=0.0, failure="cannot get leases d/lease: forbidden"),
+            "waiting for the Lease: cannot get leases d/lease: forbidden",
+        ),
+        (
             ElectorVitals(leading=False, renewed_at=0.0, holder="host_1", free_at=22.4),
             "standing by: 12 s left, unless renewed, of the Lease of host_1",
         ),

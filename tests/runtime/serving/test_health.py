@@ -130,6 +130,15 @@ def test_a_sick_process_says_which_check_fails_and_not_why(site: Site, ask: Call
     assert answer.text == "[-]bad failed: reason withheld\n[+]good ok\nhealthz check failed\n"
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/healthz?verbose"])
+def test_notice_is_shown_on_a_healthy_page_with_its_public_part(site: Site, ask: Callable[..., Any], path: str) -> None:
+    notice = Notice("cannot get leases: jane may not", shown="cannot get leases")
+    site.health.set({"leaderElection": lambda: notice, "good": fine})
+    answer = ask(path)
+    assert answer.status == 200
+    assert answer.text == "[-]leaderElection failed: cannot get leases\n[+]good ok\nhealthz check passed\n"
+
+
 def test_the_service_level_page_can_be_reset(site: Site, ask: Callable[..., Any]) -> None:
     site.health.set({"good": fine})
     ask("/healthz")

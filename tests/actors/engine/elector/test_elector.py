@@ -17,8 +17,8 @@ from actors.reconciliation.actor_names import ELECTOR
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Create, Get, Submit, Update
 from protocols.messages.lifecycle import Drain, Drained, LeaseHeld, LeaseLost
-from protocols.messages.outcomes import Done, NotFound, Outcome, Settled
-from protocols.objects import Object, decode_object
+from protocols.messages.outcomes import Conflict, Done, Forbidden, NotFound, Outcome, Settled
+from protocols.objects import Object, decode_object, encode_object
 from protocols.resources import EVENTS, LEASES, PODS, REPLICASETS
 from runtime.metrics.families import LEADER_ELECTION_MASTER_STATUS, LEADER_ELECTION_SLOWPATH
 from runtime.metrics.registry import Metrics
@@ -232,11 +232,12 @@ class Alone:
         self.kept: dict[str, list[Any]] = {name: [] for name in ("dispatcher", "controller-manager", "event-recorder")}
         for name, kept in self.kept.items():
             self.system.spawn(ActorSpec(name=name, build=partial(Probe, kept=kept)))
+        self.vitals = Vitals()
         metrics = Metrics()
         arguments = {
             "election": election("one"),
             "audience": ("dispatcher", "controller-manager"),
-            "vitals": Vitals(),
+            "vitals": self.vitals,
             "status": metrics.gauge(LEADER_ELECTION_MASTER_STATUS, "lease"),
             "slow": metrics.counter(LEADER_ELECTION_SLOWPATH, "lease"),
             "seed": 1,
@@ -299,6 +300,76 @@ def test_a_try_that_is_never_answered_is_given_up(log: FilteringBoundLogger) -> 
     assert len(alone.asked) > first
     alone.grant()
     assert alone.received("controller-manager", LeaseHeld)
+
+
+REFUSED = Forbidden('leases.coordination.k8s.io "kube-controller-manager" is forbidden: User "jane" cannot …')
+ANOTHERS = {
+    "metadata": {"name": "kube-controller-manager", "resourceVersion": "1"},
+    "spec": {"holderIdentity": "two", "leaseDurationSeconds": 15, "renewTime": "2001-01-01T00:00:00.000000Z"},
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "event", "verb"),
+    [
+        ([REFUSED], "Error retrieving lease lock", "get"),
+        ([NotFound(), REFUSED], "Error initially creating lease lock", "create"),
+        ([Done(encode_object({**ANOTHERS, "spec": {}})), REFUSED], "Failed to update lease", "update"),
+    ],
+)
+def test_each_failed_try_is_logged_and_reported_with_verb_and_resource(
+    log: FilteringBoundLogger, logs: LogCapture, answers: list[Outcome], event: str, verb: str
+) -> None:
+    alone = Alone(log)
+    for _ in range(3):
+        for outcome in answers:
+            alone.answer(outcome)
+        alone.world.run_for(5.0)
+    errors = [line for line in logs.entries if line["log_level"] == "error"]
+    assert [(line["event"], line["lease"], line["error"]) for line in errors] == [(event, LEASE, REFUSED.message)] * 3
+    said = alone.vitals.of(ELECTOR, ElectorVitals)
+    assert said is not None
+    assert said.failure == f"cannot {verb} leases.coordination.k8s.io {LEASE}: {REFUSED.message}"
+    assert said.failing_since == 0.0
+
+
+def test_failure_ends_with_a_try_that_finds_the_lease_held_by_another_process(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.answer(REFUSED)
+    alone.world.run_for(5.0)
+    alone.answer(Done(encode_object(ANOTHERS)))
+    said = alone.vitals.of(ELECTOR, ElectorVitals)
+    assert said is not None
+    assert (said.failure, said.holder, said.leading) == ("", "two", False)
+
+
+def test_failure_ends_when_the_lease_is_acquired(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.answer(REFUSED)
+    alone.world.run_for(5.0)
+    alone.grant()
+    said = alone.vitals.of(ELECTOR, ElectorVitals)
+    assert said is not None
+    assert (said.failure, said.leading) == ("", True)
+
+
+def test_renewal_that_fails_is_logged_and_read_again(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    alone = Alone(log)
+    alone.grant()
+    alone.world.run_for(2.0)
+    alone.answer(Conflict("the object has been modified"))
+    assert isinstance(alone.asked[-1].commands[0], Get)
+    (line,) = [line for line in logs.entries if line["event"].startswith("Failed to update lease")]
+    assert line["event"] == "Failed to update lease optimistically, falling back to slow path"
+    assert line["error"] == "the object has been modified"
+
+
+def test_try_without_a_response_counts_as_failed(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.world.run_for(20.0)
+    said = alone.vitals.of(ELECTOR, ElectorVitals)
+    assert said is not None
+    assert said.failure == f"cannot get leases.coordination.k8s.io {LEASE}: no response"
 
 
 def test_an_answer_that_is_no_lease_is_a_failed_try(log: FilteringBoundLogger) -> None:
