@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from runtime.client.api import Request
 from runtime.client.config import ClientConfig, CredentialSource
+from runtime.client.http_session import OWN_CLIENT
 from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
-from runtime.client.user_agent import base_user_agent
+from runtime.client.user_agent import UserAgents, program_or_error
 from runtime.logs.standard_log import standard_log
 from runtime.metrics.registry import Metrics
 from runtime.process.ending import Ending
@@ -23,6 +23,7 @@ from runtime.scheduling.clock import Clock, SystemClock
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+OWN_PROGRAM = "kcm"  # of commands of ours, such as --apply, and of programs that choose no name
 SERVER_WAIT = 10.0  # seconds for an API server to answer at the start, as upstream waits for it
 POLL = 1.0
 
@@ -39,20 +40,38 @@ def connect(
     log: FilteringBoundLogger,
     accounts: Iterable[str] = (),
     others: Mapping[str, CredentialSource] | None = None,
+    program: str = OWN_PROGRAM,
+    programs: Mapping[str, tuple[str, str]] | None = None,
 ) -> HttpTransport:
-    """A started transport; to be closed by the caller. accounts: clients that act as service accounts of their name;
-    others: as another user.
+    """Return a started transport, which the caller closes.
 
-    Raises ConfigError when the TLS files are no good.
+    accounts: clients that act as the service account of their name.
+    others: clients that act as another user.
+    program: what API servers record as the field manager of writes.
+    programs: clients whose requests are those of another program, with its suffix in the user agent; see UserAgents.
+
+    Raises ConfigError if the TLS files are invalid, ValueError if a program's name is.
     """
     if not config.verify and config.server.startswith("https://"):
         log.warning("the server's certificate is not verified", server=config.server, config=config.origin)
-    agent = base_user_agent(this_version().kcm, system=platform.system().lower(), machine=platform.machine())
+    agents = user_agents(program, {OWN_CLIENT: (OWN_PROGRAM, ""), **(programs or {})})
     transport = HttpTransport(
-        config, user_agent_base=agent, metrics=metrics, clock=clock, log=log, accounts=accounts, others=others
+        config, agents=agents, metrics=metrics, clock=clock, log=log, accounts=accounts, others=others
     )
     transport.start()
     return transport
+
+
+def user_agents(program: str, programs: Mapping[str, tuple[str, str]]) -> UserAgents:
+    """Return the user agents of a program of this version. Raises ValueError if its name cannot be a field manager."""
+    version = this_version()
+    return UserAgents(
+        program=program_or_error(program),
+        version=version.git_version,
+        platform=version.platform,
+        commit=f"kcm-{version.kcm}",
+        programs=programs,
+    )
 
 
 def wait_for_server(
@@ -71,7 +90,7 @@ def wait_for_server(
     deadline = clock.monotonic() + SERVER_WAIT
     while True:
         # Discovery is for those whom the server knows; its health and version may be for anybody.
-        response = transport.request(Request(method="GET", path="/api"), client="kcm", timeout=5.0)
+        response = transport.request(Request(method="GET", path="/api"), client=OWN_CLIENT, timeout=5.0)
         if response.status == 200:
             return
         if response.status in (401, 403):
@@ -91,16 +110,24 @@ def api_transport(
     *,
     metrics: Metrics | None = None,
     log: FilteringBoundLogger | None = None,
+    program: str = OWN_PROGRAM,
 ) -> Iterator[HttpTransport]:
-    """The way to the server of a kubeconfig, without one to that of the pod's service account; closed at the end.
+    """Connect to the server of a kubeconfig, without one to that of the pod's service account; closed at the end.
 
-    Nothing is asked of the server yet. log: as ControllerSystem has it. Raises ConfigError.
+    log: as ControllerSystem has it.
+    program: the name that API servers record as the field manager of writes, and that audit logs show in the user
+        agent, before its first slash.
+
+    No request is sent yet. Raises ConfigError, and ValueError if program cannot be a field manager.
     """
+    program_or_error(program)
     clock = SystemClock()
     metrics = metrics if metrics is not None else Metrics()
     path = "" if kubeconfig is None else str(Path(kubeconfig).expanduser())
     config = load_config(kubeconfig=path, master=None, environ=os.environ, clock=clock, metrics=metrics)
-    transport = connect(config, clock=clock, metrics=metrics, log=log if log is not None else standard_log("kcm"))
+    transport = connect(
+        config, clock=clock, metrics=metrics, log=log if log is not None else standard_log("kcm"), program=program
+    )
     try:
         yield transport
     finally:

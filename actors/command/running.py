@@ -31,6 +31,7 @@ from actors.command.greeting import (
     summary,
 )
 from actors.command.starting import (
+    CONTROLLER_MANAGER,
     Interrupted,
     Launch,
     StartError,
@@ -44,6 +45,7 @@ from actors.controllers.built_in import BUILT_IN
 from actors.controllers.unbuilt import not_built
 from actors.engine.vitals import ElectorVitals
 from actors.options import Options
+from actors.options.parsing import PROGRAM
 from actors.reconciliation.actor_names import ELECTOR
 from runtime.apiserver.process.launch import MANAGER, LaunchError
 from runtime.client.config import ConfigError, with_fixed_authority
@@ -173,17 +175,26 @@ def run(launch: Launch) -> int:
             metrics=metrics,
         )
         config = load(kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig)
+        installed_clients = frozenset(spec.client or spec.name for spec in launch.installed.specs)
         accounts, others = accounts_of(launch), {}
         if local is not None and accounts:
             # Our own account has no more rights than upstream's; who came from elsewhere has no role, nor have people.
-            own = frozenset(spec.client or spec.name for spec in launch.installed.specs)
-            others = dict.fromkeys((*own, OWN_CLIENT), config.credentials)
-            accounts -= own
+            others = dict.fromkeys((*installed_clients, OWN_CLIENT), config.credentials)
+            accounts -= installed_clients
             config = replace(config, credentials=load(kubeconfig=str(local.server.kubeconfig_of(MANAGER))).credentials)
         authority = config.ca.data if config.ca is not None else b""  # in place, not in a file
         if not options.feature_gates["ClientsAllowCARotation"]:
             config = with_fixed_authority(config)
-        transport = connect(config, clock=launch.clock, metrics=metrics, log=log, accounts=accounts, others=others)
+        transport = connect(
+            config,
+            clock=launch.clock,
+            metrics=metrics,
+            log=log,
+            accounts=accounts,
+            others=others,
+            program=CONTROLLER_MANAGER,
+            programs={client: (PROGRAM, client) for client in installed_clients},
+        )
         closing.callback(transport.close, timeout=2.0)
         wait_for_server(
             transport,
@@ -192,7 +203,7 @@ def run(launch: Launch) -> int:
             stopping=launch.stopping,
             waiting=partial(tell_of_waiting, launch, config.server),
         )
-        applied = load_manifests(partial(transport.request, client="kcm", timeout=30.0))
+        applied = load_manifests(partial(transport.request, client=OWN_CLIENT, timeout=30.0))
         system = build_system(
             launch,
             closing,
@@ -207,7 +218,7 @@ def run(launch: Launch) -> int:
         welcome = Welcome(
             greeting_of(launch, local, config.server, applied),
             nodes=options.embedded.hollow_nodes if local is not None else 0,
-            ask=partial(transport.request, client="kcm", timeout=5.0),
+            ask=partial(transport.request, client=OWN_CLIENT, timeout=5.0),
             say=launch.line.say if local is not None or launch.quiet else lambda _: None,
         )
         go_on(launch)

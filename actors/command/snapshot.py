@@ -18,6 +18,7 @@ from actors.options.general import EmbeddedServer
 from runtime.apiserver.process.launch import CONTEXT
 from runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
 from runtime.client.config import ConfigError
+from runtime.client.http_session import OWN_CLIENT
 from runtime.client.loading import load_config
 from runtime.logs.standard_log import standard_log
 from runtime.metrics.registry import Metrics
@@ -60,7 +61,7 @@ def _ask_server_of(directory: Path, closing: ExitStack) -> Ask:
     )
     transport = connect(config, clock=clock, metrics=metrics, log=standard_log("kcm"))
     closing.callback(transport.close, timeout=2.0)
-    return partial(transport.request, client="kcm", timeout=PATIENCE)
+    return partial(transport.request, client=OWN_CLIENT, timeout=PATIENCE)
 
 
 def _parser() -> argparse.ArgumentParser:

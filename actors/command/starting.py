@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from runtime.serving.debugging import DebugPages
 from runtime.serving.health import HealthChecks
 
+CONTROLLER_MANAGER = "kube-controller-manager"  # our name to API servers: field manager, component of events
 ORPHANED = 10.0  # seconds for an API server to end whose manager was killed
 
 
@@ -299,7 +300,7 @@ def _election(launch: Launch) -> Election | None:
             retry_period=chosen.retry_period,
             namespace=chosen.resource_namespace,
             name=chosen.resource_name,
-            component="kube-controller-manager",
+            component=CONTROLLER_MANAGER,
         )
     except ValueError as err:
         raise StartError(str(err)) from err

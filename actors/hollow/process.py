@@ -32,6 +32,15 @@ from runtime.process.ending import with_parent
 from runtime.scheduling.clock import SystemClock
 from runtime.signing.node_tokens import node_token
 
+PROGRAM = "hollow-cluster"
+# By client, the program that a real cluster has for it, with the suffix of its user agent.
+PROGRAMS = {
+    "hollow-nodes": ("kubelet", ""),
+    "hollow-kubelet": ("kubelet", ""),
+    CLIENT: ("kube-scheduler", "scheduler"),
+    "hollow-provisioner": ("hollow-provisioner", ""),
+}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hollow-cluster", description="Nodes that run pods in appearance only.")
@@ -66,7 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ConfigError, ValueError, OSError) as err:
         log.error("hollow cluster cannot start", error=str(err))
         return 1
-    transport = connect(config, clock=clock, metrics=metrics, log=log, others=others)
+    transport = connect(
+        config, clock=clock, metrics=metrics, log=log, others=others, program=PROGRAM, programs=PROGRAMS
+    )
     system = ControllerSystem(
         transport=transport, log=log, controllers=specs, options=unlimited(Options()), clock=clock, metrics=metrics
     )

@@ -21,6 +21,7 @@ from runtime.client.request_form import RequestForm
 from runtime.client.request_metrics import RequestMetrics
 from runtime.client.retries import is_read
 from runtime.client.tls import TlsFiles
+from runtime.client.user_agent import UserAgents
 from runtime.client.watch_stream import LineSplitter, PieceGatherer
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import Permit
@@ -55,16 +56,13 @@ def _tls_files(config: ClientConfig, log: FilteringBoundLogger) -> TlsFiles | No
 
 
 class HttpSession:
-    """Belongs to the loop's thread, where it must be made too.
-
-    user_agent_base: the user agent, but for the client's name.
-    """
+    """Exchanges with one server, over its connections. Belongs to the loop's thread, where it must be made too."""
 
     def __init__(
         self,
         config: ClientConfig,
         *,
-        user_agent_base: str,
+        agents: UserAgents,
         connect_timeout: float,
         metrics: RequestMetrics,
         clock: Clock,
@@ -76,7 +74,7 @@ class HttpSession:
         users that requests name. Raises ConfigError when the TLS files are no good.
         """
         self.server, self.proxy, self.metrics, self.clock, self.log = config.server, config.proxy, metrics, clock, log
-        self._own = self._identity(config, config.credentials, user_agent_base, tls=_tls_files(config, log))
+        self._own = self._identity(config, config.credentials, agents, tls=_tls_files(config, log))
         if self._own.tls is not None:
             self._own.tls.material(Credential(), clock.monotonic())
         self._accounts: dict[str, Identity] = {}
@@ -85,12 +83,11 @@ class HttpSession:
             bare = replace(config, certificate=None, key=None, impersonation=())
             tls = _tls_files(bare, log)
             self._accounts = {
-                client: self._identity(bare, source, user_agent_base, tls=tls, named=username(client))
+                client: self._identity(bare, source, agents, tls=tls, named=username(client))
                 for client, source in (accounts or {}).items()
             }
             self._accounts |= {
-                client: self._identity(bare, source, user_agent_base, tls=tls)
-                for client, source in (others or {}).items()
+                client: self._identity(bare, source, agents, tls=tls) for client, source in (others or {}).items()
             }
         self.connections = Connections(
             config.server,
@@ -102,13 +99,19 @@ class HttpSession:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _identity(
-        self, config: ClientConfig, source: CredentialSource, base: str, *, tls: TlsFiles | None, named: str = ""
+        self,
+        config: ClientConfig,
+        source: CredentialSource,
+        agents: UserAgents,
+        *,
+        tls: TlsFiles | None,
+        named: str = "",
     ) -> Identity:
         log = self.log.bind(account=named) if named else self.log
         return Identity(
             credentials=CredentialCache(source, clock=self.clock, log=log),
             tls=tls,
-            form=RequestForm(config, user_agent_base=base),
+            form=RequestForm(config, agents=agents),
             named=named,
         )
 

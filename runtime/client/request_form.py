@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 
 from runtime.client.api import Request
 from runtime.client.config import ClientConfig, Credential
-from runtime.client.user_agent import user_agent
+from runtime.client.user_agent import UserAgents
 
 PATH_SAFE = "/:@!$&'()*+,;=~"
 # Most are as they should be already, and quote() takes its time to find that out.
@@ -16,11 +16,11 @@ IS_QUOTED = re.compile(r"[A-Za-z0-9_.\-~]*").fullmatch
 
 
 class RequestForm:
-    """Of requests to one server. user_agent_base: the user agent, but for the client's name."""
+    """URLs and headers of requests to one server."""
 
-    def __init__(self, config: ClientConfig, *, user_agent_base: str) -> None:
+    def __init__(self, config: ClientConfig, *, agents: UserAgents) -> None:
         url = urlsplit(config.server)
-        self._config, self._user_agent_base = config, user_agent_base
+        self._config, self._agents = config, agents
         port = f":{url.port}" if url.port not in (None, 443 if url.scheme == "https" else 80) else ""
         self._host = _in_url(url.hostname or "") + port
         # libcurl takes the name that a certificate must have from the URL, and is told elsewhere whom to ask.
@@ -58,7 +58,7 @@ class RequestForm:
         fields = [
             ("Host", self._host),
             *self._config.impersonation,
-            ("User-Agent", user_agent(self._user_agent_base, client)),
+            ("User-Agent", self._agents.header(client)),
             ("Accept", accept),
             ("Accept-Encoding", "identity"),  # as the real one: a cluster's network is faster than gzip
         ]

@@ -20,6 +20,7 @@ from runtime.client.http_session import Exchange, HttpSession, host_of, internal
 from runtime.client.loop_thread import LoopThread
 from runtime.client.request_metrics import RequestMetrics
 from runtime.client.retries import retry_delay
+from runtime.client.user_agent import UserAgents
 from runtime.client.watch_stream import WatchStream
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import Clock
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 CLOSED = "the client is closed"
 MANY = 16  # requests under way from which on responses may be held a moment to be handed over together
-TOKENS, TOKEN_TIMEOUT = "service-account-tokens", 10.0  # the client that asks for others' tokens; seconds
+# The client that requests tokens of service accounts, as upstream names it; and its timeout in seconds.
+TOKENS, TOKEN_TIMEOUT = "kube-controller-manager", 10.0
 GRACE = 5.0  # seconds by which a response may be later than its timeout before request() gives it up
 
 
@@ -51,7 +53,7 @@ class HttpTransport:
         self,
         config: ClientConfig,
         *,
-        user_agent_base: str,
+        agents: UserAgents,
         metrics: Metrics,
         clock: Clock,
         log: FilteringBoundLogger,
@@ -61,13 +63,17 @@ class HttpTransport:
         accounts: Iterable[str] = (),
         others: Mapping[str, CredentialSource] | None = None,
     ) -> None:
-        """user_agent_base: as base_user_agent() makes it. timeout, connect_timeout: seconds; timeout is for requests
-        that name none. connections: the more there are, the more writes etcd commits at once, which saves the
-        server CPU; but each begins with a handshake: 128 cost a burst of a thousand writes more than they save.
-        accounts: clients that act as the service account of their name, by tokens that are asked for with the
-        credentials of `config`. others: by client, those with credentials of their own. All the rest act with those of
-        `config`."""
-        self._config, self._user_agent_base = config, user_agent_base
+        """Prepare the transport; start() connects.
+
+        timeout: seconds for requests that set none.
+        connect_timeout: seconds.
+        connections: the more there are, the more writes etcd commits at once, which saves the server CPU. But each
+            begins with a handshake: 128 cost a burst of a thousand writes more than they save.
+        accounts: clients that act as the service account of their name, by tokens that are requested with the
+            credentials of `config`.
+        others: by client, credentials that replace those of `config`.
+        """
+        self._config, self._agents = config, agents
         self._clock, self._log = clock, log
         self._timeout, self._connect_timeout = timeout, connect_timeout
         self._metrics = RequestMetrics(metrics, host=host_of(config.server))
@@ -163,7 +169,7 @@ class HttpTransport:
     async def _open(self) -> None:
         self._session = HttpSession(
             self._config,
-            user_agent_base=self._user_agent_base,
+            agents=self._agents,
             connect_timeout=self._connect_timeout,
             metrics=self._metrics,
             clock=self._clock,

@@ -1,17 +1,50 @@
-"""The User-Agent header: `kcm/<version> (<os>/<arch>) <client>`, with Go's names of system and machine."""
+"""The User-Agent header, in the form of client-go: `<program>/<version> (<os>/<arch>) kubernetes/<commit>/<client>`.
+
+An API server records what stands before the first slash as the field manager of a write, so the program's name is part
+of what users see: in managedFields, audit logs and conflicts of server-side apply.
+
+Source: kubernetes v1.36 client-go/rest/config.go, buildUserAgent and AddUserAgent.
+"""
 
 from __future__ import annotations
 
-GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+import re
+from collections.abc import Mapping
+from dataclasses import field
+
+from protocols.late_methods import dataclass
+
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110
+_LONGEST_PROGRAM = 128  # of a field manager. Source: apimachinery metav1 validation, FieldManagerMaxLength
 
 
-def base_user_agent(version: str, *, system: str, machine: str) -> str:
-    """system, machine: as platform.system() and platform.machine() say it."""
-    machine = machine.lower()
-    return f"kcm/{version} ({system.lower()}/{GO_MACHINES.get(machine, machine)})"
+def program_or_error(name: str) -> str:
+    """Return the name of a program. Raises ValueError if it cannot be a field manager."""
+    if not _TOKEN.fullmatch(name) or len(name) > _LONGEST_PROGRAM:
+        raise ValueError(
+            f"program is at most {_LONGEST_PROGRAM} letters, digits and -_.!#$%&'*+^`|~ (it names the field manager); "
+            f"got {name!r}"
+        )
+    return name
 
 
-def user_agent(base: str, client: str) -> str:
-    """The header's value for one client, a controller's name say; what a header cannot carry becomes "?"."""
-    text = f"{base} {client}" if client else base
-    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserAgents:
+    """The User-Agent headers of one process."""
+
+    # What stands before the first slash.
+    program: str
+    version: str
+    # In Go's words: linux/amd64.
+    platform: str
+    # What client-go has the git commit for.
+    commit: str
+    # By client, whose requests are those of another program: its name, and its suffix, as kube-scheduler has one.
+    programs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def header(self, client: str) -> str:
+        """Return the header's value for a client, such as a controller's name. Replace invalid characters by "?"."""
+        program, suffix = self.programs.get(client, (self.program, client))
+        text = f"{program}/{self.version} ({self.platform}) kubernetes/{self.commit}"
+        text = f"{text}/{suffix}" if suffix else text
+        return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)

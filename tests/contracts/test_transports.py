@@ -13,6 +13,7 @@ import orjson
 import pytest
 from structlog.typing import FilteringBoundLogger
 
+from actors.app.connection import user_agents
 from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import MemoryStore
@@ -95,7 +96,7 @@ class Http(Side):
             server=began.get(timeout=PATIENCE),
             credentials=FixedCredential(Credential(authorization=f"Bearer {TOKEN}")),
         )
-        self._http = HttpTransport(config, user_agent_base="kcm", metrics=Metrics(), clock=self.clock, log=log)
+        self._http = HttpTransport(config, agents=user_agents("kcm", {}), metrics=Metrics(), clock=self.clock, log=log)
         self._http.start()
         self.transport = self._http
 

@@ -27,7 +27,6 @@ HASH = re.compile(r"(?<=[-=])[bcdfghjklmnpqrstvwxz2456789]{8,10}(?![a-z0-9])")
 AGE = re.compile(r"\b\d+(ms|s|m\d+s|m)\b")
 # Of the kubelet, the scheduler and the server: the same programs in both runs, but chance decides.
 CHANCE = {"resourceVersion", "nodeName", "containerID", "topology.kubernetes.io/zone"}
-MANAGERS = re.compile(r"^(kube-controller-manager|kcm)$")
 
 
 def snapshot(kubectl: Kubectl) -> Snapshot:
@@ -101,8 +100,6 @@ def normalised(value: Any, namespace: str, words: dict[str, str], field: str = "
             return [normalised(child, namespace, words, field) for child in value]
         case str() if field in CHANCE:
             return f"<{field}>"
-        case str() if field == "manager" and MANAGERS.match(value):
-            return "<manager>"
         case str():
             return _plain(value, namespace, words)
         case _:

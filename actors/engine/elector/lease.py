@@ -149,7 +149,7 @@ class ObservedLease:
             "LeaderElection",
             f"{election.identity} {what}",
             component=election.component,
-            client=CLIENT,
+            client=election.component,
         )
 
     def _is_ours(self) -> bool:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from actors.app.connection import connect
+from actors.app.connection import api_transport, connect, user_agents
 from runtime.client.config import ClientConfig
 from runtime.client.credentials import ANONYMOUS, FixedCredential
+from runtime.client.http_session import OWN_CLIENT
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import SystemClock
 
@@ -34,3 +36,20 @@ def test_a_server_that_is_not_verified_is_told_once(server: str, verify: bool, t
     assert len(warnings) == told
     for warning in warnings:
         assert (warning["server"], warning["config"]) == (server, "admin.conf context c")
+
+
+def test_own_commands_of_a_named_program_keep_our_name() -> None:
+    """What --apply writes is not a controller's."""
+    agents = user_agents("kube-controller-manager", {OWN_CLIENT: ("kcm", "")})
+    assert agents.header(OWN_CLIENT).partition("/")[0] == "kcm"
+    assert agents.header("job-controller").partition("/")[0] == "kube-controller-manager"
+
+
+def test_program_that_cannot_be_a_field_manager_is_refused(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        "{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],"
+        " clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: t}}]}"
+    )
+    with pytest.raises(ValueError, match="got 'my operator'"), api_transport(kubeconfig, program="my operator"):
+        pass

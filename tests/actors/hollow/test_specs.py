@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 
+from actors.app.connection import user_agents
 from actors.hollow import behaviour
 from actors.hollow.nodes import LEASE_INTERVAL
+from actors.hollow.process import PROGRAMS
 from actors.hollow.specs import hollow_specs
 from actors.simulation.cluster import SimulatedCluster
 from protocols.conditions import is_true
 from protocols.objects import Object, annotations_of
 from protocols.resources import EVENTS, LEASES, NODES, PODS, Resource
 from protocols.times import parse_time
+from runtime.apiserver.core.field_managers import agent_prefix
 from runtime.apiserver.registry.attributes import attributes_of
 from runtime.apiserver.registry.users import NODES as ALL_NODES
 from runtime.apiserver.registry.users import User
@@ -59,6 +62,18 @@ def test_the_specs_are_three_controllers_with_clients_and_sources_of_their_own()
         ("hollow-kubelet-controller", "hollow-kubelet", "kubelet"),
         ("hollow-scheduler-controller", "hollow-scheduler", "default-scheduler"),
     ]
+
+
+def test_every_client_of_the_hollow_cluster_is_named_as_the_program_that_it_stands_for() -> None:
+    clients = {spec.client for spec in hollow_specs(nodes=1, zones=1, volumes=True)}
+    assert clients == PROGRAMS.keys()
+    agents = user_agents("hollow-cluster", PROGRAMS)
+    assert {client: agent_prefix(agents.header(client)) for client in clients} == {
+        "hollow-nodes": "kubelet",
+        "hollow-kubelet": "kubelet",
+        "hollow-scheduler": "kube-scheduler",
+        "hollow-provisioner": "hollow-provisioner",
+    }
 
 
 def test_each_kubelet_writes_as_its_node_what_a_node_may_write(hollow: SimulatedCluster) -> None:

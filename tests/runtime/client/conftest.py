@@ -21,6 +21,7 @@ from runtime.client.api import Request, Response
 from runtime.client.config import ClientConfig
 from runtime.client.credentials import ANONYMOUS, FixedCredential
 from runtime.client.transport import HttpTransport
+from runtime.client.user_agent import UserAgents
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import SystemClock
 from runtime.simulation.clock import VirtualClock
@@ -203,7 +204,7 @@ def connect(loopback: Loopback, gate: Gate, log: FilteringBoundLogger) -> Iterat
         transport = HttpTransport(
             client_config(server, **(config or {})),
             **{
-                "user_agent_base": "kcm/1.2 (linux/amd64)",
+                "agents": UserAgents(program="kcm", version="1.2", platform="linux/amd64", commit="c0ffee"),
                 "clock": clock,
                 "metrics": metrics,
                 "log": log,

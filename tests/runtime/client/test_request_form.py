@@ -8,11 +8,12 @@ from runtime.client.api import Request
 from runtime.client.config import ClientConfig, Credential
 from runtime.client.credentials import ANONYMOUS, FixedCredential
 from runtime.client.request_form import RequestForm
+from runtime.client.user_agent import UserAgents
 
 
 def request_form(server: str, **fields: Any) -> RequestForm:
     config = ClientConfig(server=server, origin="test", credentials=FixedCredential(ANONYMOUS), **fields)
-    return RequestForm(config, user_agent_base="kcm/1")
+    return RequestForm(config, agents=UserAgents(program="kcm", version="1", platform="linux/amd64", commit="c0ffee"))
 
 
 def headers(form: RequestForm, request: Request, credential: Credential = ANONYMOUS) -> list[str]:
@@ -26,7 +27,7 @@ def test_a_request_is_its_url_and_its_headers() -> None:
     assert headers(form, request, Credential(authorization="Bearer t")) == [
         "Host: api.example.com:6443",
         "Impersonate-User: jane",
-        "User-Agent: kcm/1 c",
+        "User-Agent: kcm/1 (linux/amd64) kubernetes/c0ffee/c",
         "Accept: application/json",
         "Accept-Encoding: identity",
         "Content-Type: application/json",

@@ -35,7 +35,7 @@ class Accounts:
         if "serviceaccounts" in parts:
             assert authorization == "Bearer root"
             return self._of_account(request.method, parts)
-        agent = request.headers["User-Agent"].partition(") ")[2]
+        agent = request.headers["User-Agent"].rpartition("/")[2]
         self.seen.append((authorization, agent, f"{request.method} {request.path}"))
         self.impersonated.append(request.headers.get("Impersonate-User", ""))
         transport = request.transport

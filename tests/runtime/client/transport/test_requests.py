@@ -44,7 +44,7 @@ def test_a_request_arrives_as_it_was_said(connect: Connect, loopback: Any) -> No
     assert (response.status, response.sent, response.error) == (201, True, "")
     assert response.content_type.startswith("application/json")
     assert orjson.loads(response.body)["body"] == '{"kind":"Pod"}'
-    assert header(response, "User-Agent") == ["kcm/1.2 (linux/amd64) replicaset-controller"]
+    assert header(response, "User-Agent") == ["kcm/1.2 (linux/amd64) kubernetes/c0ffee/replicaset-controller"]
     assert header(response, "Content-Type") == ["application/json"]
     assert header(response, "Accept") == ["application/json"]
 
@@ -95,7 +95,7 @@ def test_one_request_leaves_nothing_of_itself_in_the_next(connect: Connect, loop
         response = client.ask(method, query={"n": method}, body=body, client=f"of {method}")
         said = orjson.loads(response.body)
         assert (said["path"], said["body"]) == (f"/api/v1/pods?n={method}", body.decode())
-        assert header(response, "User-Agent") == [f"kcm/1.2 (linux/amd64) of {method}"]
+        assert header(response, "User-Agent") == [f"kcm/1.2 (linux/amd64) kubernetes/c0ffee/of {method}"]
         assert header(response, "Content-Type") == (["application/json"] if body else [])
 
 
