@@ -1,19 +1,22 @@
-"""What a container does: what annotations ask, else what its command line or image says, else it runs for ever.
+"""What a container does: by annotations, else by its command line or image, else by a default.
 
-An init container whose command line is not known is done at once.
+The default is to run forever. An init container whose command line is unknown ends at once, and a container of a pod
+that runs to completion after a second: a Job's, or one that Helm waits for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from actors.hollow import behaviour
 from actors.hollow.command_lines import run_of
-from actors.hollow.image_commands import command_of
+from actors.hollow.image_commands import command_of, serves
 from actors.hollow.probes import Course, course
 from protocols.late_methods import dataclass
-from protocols.objects import Object
+from protocols.objects import Object, annotations_of, controller_of
+from protocols.resources import JOBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,8 @@ class Script:
 
 FOR_EVER = Script()
 DONE_AT_ONCE = Script(run_seconds=0.0)
+DONE_SOON = Script(run_seconds=1.0)  # long enough to be seen running
+HELM_HOOK = "helm.sh/hook"
 Scripts = Callable[[int], Script]
 """By how often the container has been restarted."""
 
@@ -61,11 +66,30 @@ def _done_at_once(_restarts: int) -> Script:
     return DONE_AT_ONCE
 
 
+def _done_soon(_restarts: int) -> Script:
+    return DONE_SOON
+
+
+def runs_to_completion(pod: Object) -> bool:
+    """Report whether a pod is expected to end: a Job's, and a hook of a Helm release, such as a test.
+
+    Other pods may run forever whatever their restartPolicy, as `kubectl run --restart=Never --image=nginx` does.
+    """
+    if pod["spec"].get("restartPolicy", "Always") == "Always":
+        return False
+    owner = controller_of(pod)
+    if owner is not None and owner.kind == JOBS.kind and owner.api_version.partition("/")[0] == JOBS.group:
+        return True
+    return HELM_HOOK in annotations_of(pod)
+
+
 def scripts_of(pod: Object, container: Mapping[str, Any], *, asked: bool, init: bool) -> Scripts:
-    """asked: see behaviour.is_asked. init: a sidecar is an init container that runs for ever."""
-    sidecar = init and container.get("restartPolicy") == "Always"
-    default = _done_at_once if init and not sidecar else _for_ever
+    """Return what a container does at each restart. asked: see behaviour.is_asked."""
     image = container.get("image") or ""
+    if init:  # a sidecar is an init container that runs forever
+        default = _for_ever if container.get("restartPolicy") == "Always" else _done_at_once
+    else:
+        default = _done_soon if runs_to_completion(pod) and not serves(image) else _for_ever
     told = container.get("command") or container.get("args") or command_of(image) is not None
     if not asked and not told:
         return default
@@ -73,7 +97,7 @@ def scripts_of(pod: Object, container: Mapping[str, Any], *, asked: bool, init: 
 
     def script(restarts: int) -> Script:
         ends = annotated if "run_seconds" in annotated else {**_told(pod, container, restarts), **annotated}
-        return Script(**ends) if ends else default(restarts)
+        return replace(default(restarts), **ends) if ends else default(restarts)
 
     return script
 

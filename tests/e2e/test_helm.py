@@ -55,7 +55,9 @@ def test_a_release_is_installed_upgraded_rolled_back_and_uninstalled(helm: Helm)
     first = kubectl.ready_pods("app=shop")
     assert len(first) == 2
     assert kubectl.get("charts.example.com/v1/greetings", "shop")["spec"] == {"text": "hello", "times": 1}
-    assert {name_of(pod) for pod in kubectl.items("pods")} == {name_of(pod) for pod in first}, "the hook's pod is gone"
+    left = kubectl.until_pods(2)
+    assert {name_of(pod) for pod in left} == {name_of(pod) for pod in first}, "the hooks' pods are deleted"
+    assert not kubectl.items("batch/v1/jobs"), "the hook's Job has succeeded"
 
     helm(
         "upgrade", "shop", str(CHART), "--wait", f"--timeout={PATIENCE}", "--set=greeting=ahoy,portName=web,replicas=3"
