@@ -19,7 +19,8 @@ class NeverFewerThanAllowed:
 
     A ReplicaSet that shrinks loses first what is not available, and keeps as many available pods as its spec says. What
     is then left is counted from the pods that exist. It is a violation only if the deciding process could know: if also
-    the statuses of the ReplicaSets, each the best that its tables may have shown, leave too few.
+    the statuses of the ReplicaSets leave too few: that of the one that shrinks as it was before the write, which names
+    the version that it was decided from; of the others each the best that the process's tables may have shown.
 
     It does not see: pods that a ReplicaSet's status counts and that are not available any more, as its controller is
     late (upstream decides by these statuses too); that a pod is ready and not yet available (minReadySeconds); what a
@@ -46,7 +47,8 @@ class NeverFewerThanAllowed:
             case Handled():
                 decision = self._decisions.behind(observation)
                 if decision is not None:
-                    self._written(decision, decode_object(observation.response.body), fail)
+                    asked = decode_object(observation.request.body)
+                    self._written(decision, asked, decode_object(observation.response.body), fail)
 
     def _committed(self, change: Change) -> None:
         if change.storage not in ("deployments.apps", "replicasets.apps", "pods"):
@@ -69,7 +71,7 @@ class NeverFewerThanAllowed:
             else:
                 pods.discard(change.key)
 
-    def _written(self, decision: Decision, after: Object, fail: Fail) -> None:
+    def _written(self, decision: Decision, asked: Object, after: Object, fail: Fail) -> None:
         uid, owner, before = uid_of(after), controller_of(after), self._before.get(uid_of(after))
         wanted, version = size_of(after).wanted, int(resource_version_of(after))
         if owner is None or before is None or size_of(before).wanted <= wanted:
@@ -82,7 +84,9 @@ class NeverFewerThanAllowed:
         known = {
             one: max(self._counted.between(one, begun.replica_sets, version), default=0) for one in there if one != uid
         }
-        known[uid] = max(self._counted.between(uid, begun.replica_sets, version - 1), default=0)
+        known[uid] = size_of(before).available
+        if not resource_version_of(asked):
+            known[uid] = max(self._counted.between(uid, begun.replica_sets, version - 1), default=0)
         left = _left(there, uid, wanted)
         if left < min(sum(there.values()), fewest) and _left(known, uid, wanted) < min(sum(known.values()), fewest):
             fail(
