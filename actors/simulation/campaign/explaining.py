@@ -234,7 +234,7 @@ def _happened(failed: Run) -> list[str]:
     if left_out:
         shown.insert(0, f"({left_out} earlier ones are left out: --journal has all)")
     if not about.keys and not about.actors:
-        shown.insert(0, "(the violations name no object and no controller: messages about all but Leases)")
+        shown.insert(0, "(no message is about what the violations name: these are about all but Leases)")
     elif not lines:
         shown.insert(0, "(no message is about it)")
     return shown

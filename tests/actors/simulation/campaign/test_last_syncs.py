@@ -145,7 +145,7 @@ def test_report_that_names_nothing_leaves_out_the_election() -> None:
     setting = replace(never(reading(lambda: None), text="it is wrong"), elections=lambda _: 1)
     text = report(explained(check(1, (), setting=setting), setting=setting))
     happened = text.partition("what happened last to what is concerned:\n")[2]
-    assert "the violations name no object and no controller" in happened
+    assert "no message is about what the violations name" in happened
     assert " → " in happened
     assert "elector" not in happened
     assert "kube-controller-manager" not in happened
@@ -155,6 +155,6 @@ def test_report_that_names_nothing_leaves_out_the_election() -> None:
 def test_report_about_an_object_that_no_message_names_leaves_out_the_election() -> None:
     setting = replace(never(), elections=lambda _: 1)
     text = report(explained(check(1, (), setting=setting), setting=setting))
-    assert "the violations name no object and no controller" in text
+    assert "no message is about what the violations name" in text
     assert "elector" not in text
     assert TITLE not in text
