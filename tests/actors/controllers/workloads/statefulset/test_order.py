@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from actors.controllers.workloads.statefulset.abreast import slow_start_abreast
 from actors.reconciliation import RequeueAfter, get_live, perform
@@ -119,6 +121,37 @@ def test_condemned_pods_that_have_ended_are_deleted_one_by_one(running: int, pha
         deleted += deleted_keys(scene.sync())
         scene.bench.catch_up()
     assert deleted == ["default/web-3", "default/web-2", "default/web-1"]
+
+
+# Pods that change no more by themselves. Those that have ended keep a Ready condition that another client left True.
+STATES = st.sampled_from(
+    [None, {}, *({"phase": phase, "ready": ready} for phase in ("Failed", "Succeeded") for ready in (True, False))]
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    states=st.lists(STATES, min_size=5, max_size=5),
+    replicas=st.integers(0, 3),
+    start=st.integers(0, 2),
+    parallel=st.booleans(),
+)
+def test_set_converges_from_any_pods_that_run_or_have_ended(
+    states: list[Any], replicas: int, start: int, parallel: bool
+) -> None:
+    pods = [member(ordinal, **state) for ordinal, state in enumerate(states) if state is not None]
+    scene = Scene(a_set(replicas, parallel=parallel, ordinals={"start": start}), *pods)
+    for _ in range(20):
+        driven = scene.sync()
+        scene.bench.catch_up()
+        for key in deleted_keys(driven):
+            if scene.bench.tables[PODS].get(key) is not None:
+                scene.bench.hide(PODS, key)
+        for name in created_names(driven):
+            scene.bench.show(PODS, member(int(name.rpartition("-")[2])))
+        scene.bench.clock.advance(0.0 if driven.result is None else driven.result.seconds)
+    wanted = [f"default/web-{ordinal}" for ordinal in range(start, start + replicas)]
+    assert sorted(entry.key for entry in scene.bench.tables[PODS].entries()) == wanted
 
 
 def test_condemned_pod_with_unknown_phase_is_deleted_though_its_ready_condition_is_true() -> None:
