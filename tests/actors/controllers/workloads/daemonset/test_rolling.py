@@ -6,16 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, Rolling, daemon_spec
+from actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL, Rolling, daemon_spec
 from actors.controllers.workloads.daemonset.rolling import Limits, limits_of
 from actors.reconciliation import RequeueAfter
+from protocols.hashing import template_hash
 from protocols.messages.commands import Command, Delete
 from protocols.messages.outcomes import Outcome
 from protocols.objects import Object, labels_of, name_of
 from protocols.pods import pod_facts
 from protocols.resources import CONTROLLER_REVISIONS, NODES, PODS
-from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, ready, revision
+from tests.actors.controllers.workloads.daemonset.scene import (
+    Scene,
+    daemon_set,
+    nodes,
+    owned,
+    ready,
+    revision,
+    template,
+)
 
 Build = Callable[..., Scene]
 
@@ -201,3 +212,35 @@ def test_pods_of_a_node_with_two_of_a_kind_are_left_to_be_sorted_out_first(scene
     one.bench.show(PODS, owned("zz", "n0"))
     one.change(image="v2", unavailable=1, generation=2)
     assert one.counted() == (0, 1)
+
+
+PHASES = st.sampled_from(["Running", "Failed", "Succeeded"])
+PODS_OF_A_NODE = st.lists(st.tuples(PHASES, st.booleans(), st.booleans()), max_size=3)  # phase, ready, outdated
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(there=st.lists(PODS_OF_A_NODE, min_size=3, max_size=3), limits=st.sampled_from([(1, 0), (2, 0), (0, 1), (0, 2)]))
+def test_set_converges_from_any_pods_that_run_or_have_ended(scene: Build, there: list[Any], limits: Any) -> None:
+    """Pods do not change by themselves, but that new ones get ready."""
+    unavailable, surge = limits
+    one = scene(daemon_set(unavailable=unavailable, surge=surge), nodes=nodes(3))
+    hash = template_hash(template(), None)
+    for node, pods in enumerate(there):
+        for number, (phase, is_ready, outdated) in enumerate(pods):
+            labels = {HASH_LABEL: "outdated" if outdated else hash}
+            pod = owned(f"p{node}{number}", f"n{node}", phase=phase, labels=labels)
+            made = ready(pod, "2026-01-01T00:00:00Z") if is_ready or phase == "Running" else pod
+            one.bench.show(PODS, {**made, "status": {**made["status"], "phase": phase}})
+    for _ in range(40):
+        driven = one.sync()
+        one.bench.catch_up()
+        for command in driven.of(Delete):
+            if one.tables[PODS].get(command.key) is not None:
+                one.bench.hide(PODS, command.key)
+        for pod in one.pods():
+            if not pod.get("status"):
+                one.edit(pod, lambda each: ready(each, "2026-01-01T00:00:00Z"))
+        one.clock.advance(0.0 if driven.result is None else driven.result.seconds)
+    running = [(pod["spec"]["nodeName"], pod["status"]["phase"]) for pod in one.pods()]
+    assert sorted(running) == [(f"n{node}", "Running") for node in range(3)]
+    assert set(one.hashes()) == {hash}
