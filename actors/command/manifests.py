@@ -7,26 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import yaml
 
 from actors.command.starting import StartError
 from protocols.late_methods import dataclass
 from protocols.objects import Object, encode_object, name_of, namespace_of
 from protocols.resources import resource_path
 from runtime.client.api import Request, Response
+from runtime.process.go_yaml import YamlError, read_all
 from runtime.process.yaml_errors import yaml_complaint
 
 Ask = Callable[[Request], Response]
 MANAGER = "kcm-apply"
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads what looks like a date as the text that it is, as kubectl does: JSON has no dates."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [(tag, form) for tag, form in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+LARGEST, MOST_EVENTS = 256 * 1024 * 1024, 50_000_000  # of a file: the user's own, which may be long
 
 
 class ManifestError(StartError):
@@ -47,12 +39,17 @@ def read_manifests(path: Path) -> list[Manifest]:
         documents = list(_documents(path.read_text(encoding="utf-8")))
     except OSError as err:
         raise ManifestError(f"cannot read {path}: {err.strerror or err}") from err
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as err:
+    except UnicodeDecodeError as err:
         raise ManifestError(yaml_complaint(path, err)) from err
+    except YamlError as err:
+        # PyYAML's error names line and column.
+        raise ManifestError(
+            yaml_complaint(path, err.__cause__ if isinstance(err.__cause__, Exception) else err)
+        ) from err
     manifests = []
     for line, document in documents:
         where = f"{path}:{line}"
-        manifests += [Manifest(where, obj) for obj in _objects(_as_json(document, where), where)]
+        manifests += [Manifest(where, obj) for obj in _objects(document, where)]
     if not manifests:
         raise ManifestError(f"{path} has no objects in it")
     return manifests
@@ -69,25 +66,10 @@ def check_manifests(manifests: Iterable[Manifest]) -> None:
 
 
 def _documents(text: str) -> Iterator[tuple[int, Any]]:
-    """Each document that holds something, and the line in which that begins."""
-    loader = _Loader(text)
-    try:
-        while loader.check_node():
-            node = loader.get_node()
-            assert node is not None
-            document = loader.construct_document(node)
-            if document is not None:
-                yield node.start_mark.line + 1, document
-    finally:
-        loader.dispose()
-
-
-def _as_json(document: Any, where: str) -> Any:
-    """What JSON makes of it: keys are text."""
-    try:
-        return orjson.loads(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
-    except (TypeError, ValueError) as err:
-        raise ManifestError(f"{where}: {err}") from err
+    """Each document that is not empty, and the line in which it begins. Raises YamlError."""
+    for document in read_all(text, largest=LARGEST, most_events=MOST_EVENTS):
+        if document.value is not None:
+            yield document.line, document.value
 
 
 def _objects(document: Any, where: str) -> Iterator[Object]:

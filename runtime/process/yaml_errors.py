@@ -6,7 +6,9 @@ from typing import Any
 
 
 def yaml_complaint(path: object, error: Exception) -> str:
-    """ "FILE:LINE:COLUMN: not YAML: why". error: as PyYAML raises it, or of its decoding; some name no line."""
+    """ "FILE:LINE:COLUMN: not YAML: why". error: of PyYAML, of go_yaml or of its decoding; some name no line."""
+    if getattr(error.__cause__, "problem_mark", None) is not None:  # PyYAML's, which names line and column
+        error = error.__cause__  # type: ignore[assignment]
     mark: Any = getattr(error, "problem_mark", None)
     if mark is None:
         return f"{path}: not YAML: {' '.join(str(error).split())}"

@@ -37,13 +37,14 @@ from runtime.apiserver.http.negotiation import AS_IT_IS, JSON, Form
 from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
 from runtime.apiserver.http.outside_calls import OutsideCalls
 from runtime.apiserver.http.pages import Pages, json_response
-from runtime.apiserver.http.request_bodies import is_yaml, json_body
+from runtime.apiserver.http.request_bodies import InvalidYamlError, is_yaml, json_body
 from runtime.apiserver.http.stray_fields import StrayFields
 from runtime.apiserver.http.streams import WatchStream
 from runtime.apiserver.http.targets import Target, asked_for, target_of
 from runtime.apiserver.http.turns import Turns, level_of
 from runtime.apiserver.http.yaml_bodies import JsonBody
 from runtime.apiserver.registry.attributes import Attributes, forbidden
+from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, User
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.descriptions import installed_descriptions
@@ -369,7 +370,7 @@ class ApiHttp:
         try:
             read = json_body(method, media_type, body, self._protobuf)
         except StatusError as error:
-            raise self._of_body(target, error) from None
+            raise self._of_body(method, target, error) from None
         self._write(request, target, media_type, read)
 
     def _yaml_read(self, request: HttpRequest, target: Target, media_type: str, read: asyncio.Future[JsonBody]) -> None:
@@ -378,13 +379,19 @@ class ApiHttp:
                 raise self._failure
             self._write(request, target, media_type, read.result())
         except StatusError as error:
-            self._refuse(request, self._of_body(target, error))
+            self._refuse(request, self._of_body(request.method, target, error))
         except Exception as error:
             self._refuse(request, error)
 
-    def _of_body(self, target: Target, error: StatusError) -> StatusError:
+    def _of_body(self, method: str, target: Target, error: StatusError) -> StatusError:
         """A body matters only where something is served."""
-        return status_errors.no_such_path() if self._api.route(target.path) is None else error
+        route = self._api.route(target.path)
+        if route is None:
+            return status_errors.no_such_path()
+        if isinstance(error, InvalidYamlError) and method != "PATCH":
+            other = subresource_of(route.subresource).kind if route.subresource else None
+            return error.of_kind(route.definition.kind if other is None else other.kind)
+        return error
 
     def _write(self, request: HttpRequest, target: Target, media_type: str, read: JsonBody) -> None:
         method, query, body = request.method, target.query, read.json

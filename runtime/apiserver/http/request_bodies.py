@@ -6,6 +6,7 @@ import orjson
 
 from protocols.messages.commands import PatchType
 from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.negotiation import JSON, PROTOBUF, YAML
 from runtime.apiserver.http.yaml_bodies import JsonBody, yaml_to_json
 from runtime.apiserver.schema.field_validation import STRICT, as_go_says, duplicate_fields
@@ -63,7 +64,23 @@ def _from_yaml(body: bytes) -> JsonBody:
     try:
         return yaml_to_json(body)
     except ValueError as err:
-        raise status_errors.bad_request(f"error converting YAML to JSON: {err}") from err
+        raise InvalidYamlError(str(err), body) from err
+
+
+class InvalidYamlError(StatusError):
+    """A body is not YAML, or has values that JSON does not have."""
+
+    def __init__(self, why: str, body: bytes) -> None:
+        self._why, self._body = why, body
+        found = status_errors.bad_request(f"error decoding YAML: error converting YAML to JSON: {why}")
+        super().__init__(found.code, found.reason, found.message)
+
+    def of_kind(self, kind: str) -> StatusError:
+        """The refusal of a whole object, whose decoder knows the kind that it expects."""
+        start = f"{self._body[:30].hex()}{' ...' if len(self._body) > 30 else ''}"
+        return status_errors.bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): {self._why} ({start})"
+        )
 
 
 def repeated_in_applied(read: JsonBody, directive: str) -> list[str]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import tracemalloc
 
 import orjson
 import pytest
-import yaml
 
-from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.request_bodies import json_body
-from runtime.apiserver.http.yaml_bodies import LARGEST, MOST_EVENTS
 from tests.runtime.apiserver.http.served import PODS, Served, run
 
+WHY = "yaml: line 2: did not find expected node content"
 YAML = {"Content-Type": "application/yaml"}
 
 
@@ -21,69 +18,37 @@ def converted(text: str) -> object:
     return orjson.loads(json_body("POST", "application/yaml", text.encode(), None).json)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a: 1\nb: [x, 2.5, null, ~, true, 0x10, 1e3, '1', \"\\u00e9\"]\n",
-        "a: &x {b: 1}\nc: *x\nd: [*x, *x]\n",
-        "a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  b: 3\n",
-        "a: &x {b: 1}\ne: &y {b: 2, f: 3}\nd:\n  b: 4\n  <<: [*x, *y]\n",
-        "- |\n  two\n  lines\n- >\n  folded\n  text\n",
-        "1: a\ntrue: b\n",
-        "a: !!str 1\nb: !!int '2'\n",
-        "",
-        "--- \na: b\n...\n",
-        "[[], {}, [{}]]",
-    ],
-)
-def test_it_is_read_as_by_the_safe_loader(text: str) -> None:
-    expected = orjson.loads(orjson.dumps(yaml.safe_load(text), option=orjson.OPT_NON_STR_KEYS))
-    assert (converted(text) if text else None) == expected
-
-
-def test_times_stay_text() -> None:
-    assert converted("a: 2026-01-02T03:04:05Z\nb: 2026-01-02") == {"a": "2026-01-02T03:04:05Z", "b": "2026-01-02"}
+def test_yaml_is_converted_by_the_rules_of_kubernetes() -> None:
+    assert converted("a: 1:30\nb: 2026-01-02\nc: [1e3, yes, 010, 1_0]\n1: d\n") == {
+        "a": "1:30",
+        "b": "2026-01-02",
+        "c": [1000, True, 8, 10],
+        "1": "d",
+    }
 
 
 @pytest.mark.parametrize(
-    "text,why",
+    ("method", "type_", "message"),
     [
-        ("a: [", "did not find expected node content|expected the node content"),
-        ("a: *x", "unknown anchor 'x' referenced|undefined alias"),
-        ("a: &x [*x]", "unknown anchor 'x' referenced"),
-        ("? {a: b}\n: c", "cannot be a key"),
-        ("a: 1\n---\nb: 2", "a single document"),
-        ("a: !!binary aGk=", "not JSON serializable"),
-        ("a: !!python/name:os.system x", "could not determine a constructor"),
-        ("a: 1\n<<: 2", "map merge requires"),
-        ("[" * 300 + "]" * 300, "Recursion limit"),
-        (f"[{'a,' * MOST_EVENTS}]", "more than"),
-        ("- " + "x" * LARGEST, "too large"),
+        (
+            "POST",
+            "application/yaml",
+            f"the object provided is unrecognized (must be of type Pod): {WHY} (6b696e643a20506f640a613a205b)",
+        ),
+        (
+            "PATCH",
+            "application/apply-patch+yaml",
+            f"error decoding YAML: error converting YAML to JSON: {WHY}",
+        ),
     ],
-    ids=range(11),
 )
-def test_what_cannot_be_read_is_refused_with_the_reason(text: str, why: str) -> None:
-    with pytest.raises(StatusError, match=why) as refused:
-        converted(text)
-    assert refused.value.code == 400
+def test_malformed_yaml_is_refused_in_the_words_of_kube_apiserver(method: str, type_: str, message: str) -> None:
+    async def scenario(served: Served) -> None:
+        path = PODS if method == "POST" else f"{PODS}/p?fieldManager=x"
+        refused = await served.ask(method, path, data="kind: Pod\na: [", headers={"Content-Type": type_})
+        assert (refused.status, refused.json["message"]) == (400, message)
 
-
-@pytest.mark.parametrize("form", ["lists", "merges"])
-def test_aliases_do_not_grow_without_end(form: str) -> None:
-    if form == "lists":
-        levels = [f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
-        text = "\n".join(['a0: &a0 "lol"', *levels])
-        assert len(text) < 400
-    else:
-        keys = ", ".join(f"k{i}: v" for i in range(1000))
-        text = "\n".join([f"a0: &a0 {{{keys}}}", *(f"a{i}: {{<<: *a0, x: {i}}}" for i in range(1000))])
-    tracemalloc.start()
-    try:
-        with pytest.raises(StatusError, match="excessive aliasing"):
-            converted(text)
-        assert tracemalloc.get_traced_memory()[1] < 60_000_000
-    finally:
-        tracemalloc.stop()
+    run(scenario)
 
 
 def test_while_a_large_document_is_read_other_requests_are_served() -> None:
