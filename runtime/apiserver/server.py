@@ -79,6 +79,7 @@ from runtime.apiserver.storage.watches import Watch, WatchCache
 from runtime.apiserver.verbs.component_statuses import (
     Components,
     get_component_status,
+    lease_problem,
     list_component_statuses,
     no_components,
 )
@@ -410,6 +411,10 @@ class ApiServer:
         """When the next watch needs a tick, in unix seconds; None without watches."""
         soonest = self._cache.next_tick()
         return None if soonest == math.inf else soonest
+
+    def lease_problem(self, name: str) -> str:
+        """Return why a Lease of kube-system is not held, "" if it is."""
+        return lease_problem(self._cluster, name)
 
     def route(self, path: str) -> Route | None:
         """Returns None if nothing is served at the path."""

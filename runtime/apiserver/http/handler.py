@@ -70,8 +70,12 @@ TEXT = "text/plain; charset=utf-8"
 
 STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
 
-# The users of components whose health shows in ComponentStatuses.
-_COMPONENTS = {"scheduler": "system:kube-scheduler", "controller-manager": "system:kube-controller-manager"}
+# Components whose health shows in ComponentStatuses: users that watch for them. The hollow nodes' process schedules.
+_COMPONENTS = {
+    "scheduler": ("system:kube-scheduler", "system:hollow-nodes"),
+    "controller-manager": ("system:kube-controller-manager",),
+}
+_WATCHERS = {user for users in _COMPONENTS.values() for user in users}
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _SLASHES_IGNORED = ("/api/", "/apis/", "/version/", "/openid/v1/jwks/", "/.well-known/openid-configuration/")
 _WITHOUT_USER = {*_HEALTH, "/version"}
@@ -450,7 +454,7 @@ class ApiHttp:
         watch: Watch | Response | None = None
 
         wanted, user = asked_for("GET", request.place), (request.user or ANONYMOUS).name
-        user = user if user in _COMPONENTS.values() else ""
+        user = user if user in _WATCHERS else ""
 
         def over() -> None:
             self._streams.discard(stream)
@@ -499,8 +503,10 @@ class ApiHttp:
             request.respond(json_response({"snapshot": made}))
 
     def _components(self) -> Iterator[tuple[str, str]]:
-        for component, user in _COMPONENTS.items():
-            yield component, "" if self._watching[user] else f"nothing watches as {user}"
+        """A component is healthy while it watches as its own user, or holds its lease."""
+        for component, users in _COMPONENTS.items():
+            is_watching = any(self._watching[user] for user in users)
+            yield component, "" if is_watching else self._api.lease_problem(f"kube-{component}")
         yield "etcd-0", self._store_check()
 
     def _store_check(self) -> str:

@@ -1,7 +1,7 @@
 """GET of ComponentStatuses, which are made when they are read.
 
 Upstream probes fixed ports of its machine, which may belong to programs of other clusters. Here a scheduler or a
-controller manager is healthy while it watches as its own user, and etcd-0 stands for the store.
+controller manager is healthy while it watches as its own user or holds its Lease, and etcd-0 stands for the store.
 
 Source: kubernetes pkg/registry/core/componentstatus/rest.go (v1.36).
 """
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from protocols.objects import Object, encode_object
-from runtime.apiserver.core.cluster import Call
+from protocols.objects import Object, decode_object, encode_object
+from protocols.times import parse_time
+from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.storage.selecting import parse_selection
 from runtime.apiserver.verbs.read import ListResponse
@@ -44,6 +45,19 @@ def list_component_statuses(call: Call, components: Components) -> Response:
     head = {"kind": definition.list_kind, "apiVersion": definition.api_version, "metadata": dict[str, str]()}
     body = b"".join((orjson.dumps(head)[:-1], b',"items":[', b",".join(items), b"]}"))
     return ListResponse(status=200, body=body, head=head, items=items)
+
+
+def lease_problem(cluster: Cluster, name: str) -> str:
+    """Return why a Lease of kube-system is not held, "" if it is."""
+    record = cluster.state.get("leases.coordination.k8s.io", f"kube-system/{name}")
+    if record is None:
+        return f"lease kube-system/{name} not found"
+    spec = decode_object(record.raw).get("spec") or {}
+    renewed = spec.get("renewTime")
+    if not renewed or not spec.get("holderIdentity"):
+        return f"lease kube-system/{name} has no holder"
+    age = cluster.clock.now() - parse_time(renewed)
+    return "" if age <= (spec.get("leaseDurationSeconds") or 0) else f"lease kube-system/{name} has expired"
 
 
 def _status(name: str, problem: str) -> Object:

@@ -542,7 +542,7 @@ def test_component_statuses_show_who_watches_and_whether_the_store_works() -> No
 
     async def scenario(served: Served) -> None:
         path = "/api/v1/componentstatuses"
-        missing = [{"type": "Healthy", "status": "False", "message": "nothing watches as system:kube-scheduler"}]
+        missing = [{"type": "Healthy", "status": "False", "message": "lease kube-system/kube-scheduler not found"}]
         ok = [{"type": "Healthy", "status": "True", "message": "ok"}]
         manager = {"Authorization": "Bearer manager"}
         async with served.session.get(f"{served.url}/api/v1/nodes?watch=1", headers=manager) as watch:
