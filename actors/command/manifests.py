@@ -39,13 +39,8 @@ def read_manifests(path: Path) -> list[Manifest]:
         documents = list(_documents(path.read_text(encoding="utf-8")))
     except OSError as err:
         raise ManifestError(f"cannot read {path}: {err.strerror or err}") from err
-    except UnicodeDecodeError as err:
+    except (YamlError, UnicodeDecodeError) as err:
         raise ManifestError(yaml_complaint(path, err)) from err
-    except YamlError as err:
-        # PyYAML's error names line and column.
-        raise ManifestError(
-            yaml_complaint(path, err.__cause__ if isinstance(err.__cause__, Exception) else err)
-        ) from err
     manifests = []
     for line, document in documents:
         where = f"{path}:{line}"
