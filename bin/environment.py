@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 OLDEST = (3, 11)
@@ -230,44 +230,109 @@ def hear_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def run(command: "list[str]") -> None:
-    """Raises Unusable when the command fails; what it prints goes to standard error.
+def run(command: "list[str]", take: "Callable[[str], None] | None" = None) -> None:
+    """Run a command. Raises Unusable if it fails.
 
-    It is in a session of its own, so that Ctrl-C reaches only us; it does not outlive us then.
+    take: called with each line that the command prints, which is shown only if the command fails; without `take` all of
+    it goes to standard error.
+
+    The command has a session of its own, so that Ctrl-C reaches only this process, which then ends the command.
     """
+    printed = []
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # a child that we do not know yet could not be ended
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
-        stdout=sys.stderr.fileno(),
+        stdout=sys.stderr.fileno() if take is None else subprocess.PIPE,
+        stderr=None if take is None else subprocess.STDOUT,
         start_new_session=True,
         preexec_fn=hear_signals,
     ) as process:
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            if take is not None:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    printed.append(line.decode(errors="replace"))
+                    take(printed[-1])
             status = process.wait()
         except BaseException:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)  # what it leaves is half an environment, which is removed
             raise
     if status:
+        print("".join(printed), end="", file=sys.stderr, flush=True)
         raise Unusable("this failed with status {}: {}".format(status, " ".join(command)))
+
+
+STEPS = ("creating a virtual environment", "fetching packages", "installing packages", "installing kcm", "compiling")
+EVERY = 10  # packages between two lines where standard error is no terminal
+
+
+class Progress:
+    """Which of STEPS the installation is at, and how many packages were fetched.
+
+    A terminal gets one line that is overwritten, a log gets a line for each step and for every ten packages.
+    """
+
+    def __init__(self, packages: int) -> None:
+        self._packages, self._fetched, self._step = packages, 0, -1
+        self._live = sys.stderr.isatty()
+
+    def next(self) -> None:
+        self._step += 1
+        self._show("")
+
+    def take(self, line: str) -> None:
+        """Count the packages that pip reports: "Processing FILE" of a local one, else "Collecting NAME"."""
+        if line.startswith(("Collecting ", "Processing ")):
+            self._fetched += 1
+            if self._live or self._fetched % EVERY == 0:
+                self._show(f": {self._fetched} of {self._packages}")
+        elif line.startswith("Installing collected packages"):
+            self.next()
+
+    def end(self) -> None:
+        """Erase the line on a terminal."""
+        if self._live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _show(self, count: str) -> None:
+        text = f"kcm: {self._step + 1}/{len(STEPS)} {STEPS[self._step]}{count}"
+        print(f"\r\x1b[K{text}" if self._live else text, end="" if self._live else "\n", file=sys.stderr, flush=True)
 
 
 def install(root: Path, extra: str, environment: Path) -> None:
     """Fill a new directory. Raises Unusable.
 
-    Wheels alone, each with a hash that requirements/ has: to build one from source would run what no hash was asked of.
+    Installs wheels only, each with a hash in requirements/: building from source would run code that no hash covers.
     kcm itself comes last, built by the backend that is then installed.
     """
-    run([sys.executable, "-m", "venv", str(environment)])
-    pip = [str(python_of(environment)), "-m", "pip", "install", "--quiet", "--quiet", "--no-input", "--no-deps"]
-    pip.append("--disable-pip-version-check")
-    run([*pip, "--require-hashes", "--only-binary=:all:", "--requirement", str(root / requirements(extra))])
-    target = str(root) + (f"[{extra}]" if extra else "")
-    run([*pip, "--no-index", "--no-build-isolation", "--editable", target])
-    # Where Python may write no bytecode itself (PYTHONDONTWRITEBYTECODE) it would compile at each start.
-    run([str(python_of(environment)), "-m", "compileall", "-qq", *(str(root / name) for name in PACKAGES)])
+    listed = (root / requirements(extra)).read_text().splitlines()
+    progress = Progress(sum("==" in line for line in listed))
+    try:
+        progress.next()
+        run([sys.executable, "-m", "venv", str(environment)])
+        pip = [str(python_of(environment)), "-m", "pip", "install", "--no-input", "--no-deps"]
+        pip.append("--disable-pip-version-check")
+        progress.next()
+        packages = ["--require-hashes", "--only-binary=:all:", "--requirement", str(root / requirements(extra))]
+        run([*pip, "--progress-bar=off", *packages], progress.take)
+        progress.next()
+        target = str(root) + (f"[{extra}]" if extra else "")
+        run([*pip, "--quiet", "--quiet", "--no-index", "--no-build-isolation", "--editable", target])
+        progress.next()
+        # Where Python may write no bytecode itself (PYTHONDONTWRITEBYTECODE) it would compile at each start.
+        run([str(python_of(environment)), "-m", "compileall", "-qq", *(str(root / name) for name in PACKAGES)])
+    finally:
+        progress.end()
+
+
+def owner_of(path: Path) -> str:
+    try:
+        return path.owner()
+    except (KeyError, OSError):  # the user has no name on this machine
+        return f"uid {os.stat(str(path)).st_uid}"
 
 
 def make(root: Path, extra: str) -> "tuple[Path, int]":
@@ -276,7 +341,11 @@ def make(root: Path, extra: str) -> "tuple[Path, int]":
         version=sys.version_info[:3], has_ensurepip=importlib.util.find_spec("ensurepip") is not None
     )
     if not os.access(str(root), os.W_OK):
-        raise Unusable(f"{root} cannot be written to, and its environment in .venvs is missing or out of date")
+        raise Unusable(
+            f"{root} cannot be written to, and its environment in .venvs is missing or out of date; "
+            "either its owner ({}) runs `python3 {}/bin/environment.py {}` once, or you use a copy of your own: "
+            "cp -R {} ~/kcm, then ~/kcm/bin/run-kcm".format(owner_of(root), root, extra or "''", root)
+        )
     home(root).mkdir(exist_ok=True)
     environment = Path(tempfile.mkdtemp(prefix="{}-".format(extra or "run"), dir=str(home(root))))
     os.chmod(str(environment), 0o755)

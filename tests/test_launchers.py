@@ -29,6 +29,14 @@ SHELL = {
 MADE_FROM = ("setup.cfg", "pyproject.toml", "requirements/run.txt", "requirements/dev.txt")
 
 
+PIP = (
+    "Collecting one==1\n",
+    "  Using cached one.whl\n",
+    "Processing /two.whl\n",
+    "Installing collected packages: one\n",
+)
+
+
 @pytest.fixture
 def environment() -> ModuleType:
     """bin/environment.py, which is a script and in no package."""
@@ -54,8 +62,10 @@ def commands(environment: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[l
     """What would have been run, with the environments that it would have left."""
     ran: list[list[str]] = []
 
-    def pretend(command: list[str]) -> None:
+    def pretend(command: list[str], take: Callable[[str], None] | None = None) -> None:
         ran.append(command)
+        for line in PIP if take is not None else ():
+            take(line)
         if command[1:3] == ["-m", "venv"]:
             (Path(command[-1]) / "bin").mkdir()
             (Path(command[-1]) / "bin" / "python").symlink_to(sys.executable)
@@ -174,7 +184,7 @@ def test_an_environment_that_lost_a_file_is_made_again(
 ) -> None:
     pretend = environment.run
 
-    def install(command: list[str]) -> None:
+    def install(command: list[str], take: Callable[[str], None] | None = None) -> None:
         pretend(command)
         if "--editable" in command:
             package = Path(command[0]).parents[1] / "lib" / "package"
@@ -280,7 +290,7 @@ def test_what_stops_an_installation_leaves_nothing(
     before = made(environment, project, "")
     (project / "requirements" / "run.txt").write_text("newer")
 
-    def stop(_: list[str]) -> None:
+    def stop(*_: object) -> None:
         raise environment.Interrupted(2)
 
     monkeypatch.setattr(environment, "run", stop)
@@ -327,12 +337,64 @@ def test_of_two_that_start_at_once_one_installs(
     assert len(commands) == 4
 
 
-def test_a_checkout_that_cannot_be_written_says_so(
+def test_unwritable_checkout_without_environment_names_two_ways_out(
     environment: ModuleType, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment.os, "access", lambda *_: False)  # file modes do not bind the superuser
-    with pytest.raises(environment.Unusable, match=r"cannot be written to, and its environment in \.venvs is missing"):
+    with pytest.raises(environment.Unusable) as refused:
         environment.prepare(project, "")
+    text = str(refused.value)
+    assert f"{project} cannot be written to, and its environment in .venvs is missing or out of date" in text
+    assert f"its owner ({project.owner()}) runs `python3 {project}/bin/environment.py ''` once" in text
+    assert f"cp -R {project} ~/kcm, then ~/kcm/bin/run-kcm" in text
+
+
+def test_installation_without_a_terminal_logs_its_steps(
+    environment: ModuleType,
+    project: Path,
+    commands: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(environment, "EVERY", 2)
+    (project / "requirements" / "run.txt").write_text(
+        "one==1 \\\n    --hash=sha256:1\ntwo==2 \\\n    --hash=sha256:2\n"
+    )
+    made(environment, project, "")
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "kcm: 1/5 creating a virtual environment",
+        "kcm: 2/5 fetching packages",
+        "kcm: 2/5 fetching packages: 2 of 2",
+        "kcm: 3/5 installing packages",
+        "kcm: 4/5 installing kcm",
+        "kcm: 5/5 compiling",
+    ]
+
+
+def test_output_of_pip_is_shown_only_if_it_fails(environment: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
+    taken: list[str] = []
+    environment.run([sys.executable, "-c", "print('fetched')"], taken.append)
+    assert (taken, capfd.readouterr().err) == (["fetched\n"], "")
+    with pytest.raises(environment.Unusable, match="failed with status 3"):
+        environment.run([sys.executable, "-c", "import sys; print('no such hash', file=sys.stderr); sys.exit(3)"], str)
+    assert capfd.readouterr().err == "no such hash\n"
+
+
+def test_installation_on_a_terminal_overwrites_one_line(
+    environment: ModuleType,
+    project: Path,
+    commands: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    (project / "requirements" / "run.txt").write_text("one==1\ntwo==2\n")
+    made(environment, project, "")
+    _, _, shown = capsys.readouterr().err.partition("\n")
+    assert "\n" not in shown
+    texts = shown.split("\r\x1b[K")
+    assert texts[3:5] == ["kcm: 2/5 fetching packages: 1 of 2", "kcm: 2/5 fetching packages: 2 of 2"]
+    assert texts[-1] == ""
 
 
 def test_ctrl_c_while_it_installs_is_one_line(project: Path) -> None:
@@ -343,6 +405,7 @@ def test_ctrl_c_while_it_installs_is_one_line(project: Path) -> None:
     with launched as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("kcm: installing what it needs into ")
+        assert process.stderr.readline() == "kcm: 1/5 creating a virtual environment\n"
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all in the foreground
         assert process.stderr.read() == "kcm: interrupted\n"
         assert process.wait() == 130
