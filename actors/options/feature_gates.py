@@ -36,6 +36,7 @@ DEFAULTS: Mapping[str, bool] = MappingProxyType({name: gate.default for name, ga
 WORKING = frozenset(
     {
         "ClientsAllowCARotation",
+        "CloudControllerManagerWatchBasedRoutesReconciliation",
         "ClusterTrustBundle",
         "ComponentFlagz",
         "ComponentStatusz",

@@ -3,9 +3,13 @@
 In: nodes and the cloud's routes, listed every --route-reconciliation-period (counted from the start of a pass). Out:
 routes created and deleted in the cloud; nodes' condition NetworkUnavailable; events FailedToCreateRoute.
 
+With the gate CloudControllerManagerWatchBasedRoutesReconciliation there is no period: a pass follows when a node is
+added or deleted, or its podCIDRs or addresses change, at most every 10 s; and at resyncs.
+
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go. Differences: a create
 that met a conflict is retried at once, not after 100 ms; a cloud without routes is found out by the first pass; a
-condition is written to the node as it is after the cloud's answers, if it is still the same node.
+condition is written to the node as it is after the cloud's answers, if it is still the same node. With the gate a pass
+in which something failed is repeated after 10 s; upstream repeats it only if the routes could not be listed.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 TRIES = 5  # of a create that meets a conflict
+SHORTEST_PERIOD = 10.0  # seconds between the beginnings of two passes, with the gate
 BATCH = 200  # calls or patches sent together
 
 
@@ -51,13 +56,31 @@ class NodeRouteReconciler:
         self._nodes, self._clock, self._log = tables[NODES], clock, log
         self._cluster, self._clusters, self._period, self._synced = cluster, clusters, period, synced
         self._supported = True  # until the cloud returns that it has no routes
+        self._failures = 0  # in the current pass
+        self._next_at = float("-inf")  # with the gate: when a pass may begin again
 
     def reconcile_routes(self) -> Reconciliation:
         """One pass, `period` seconds after the beginning of the one before."""
         if not self._supported:
             return None
         began = self._clock.monotonic()
+        yield from self._reconcile()
+        return RequeueAfter(max(0.0, began + self._period - self._clock.monotonic()))
+
+    def reconcile(self, _key: str) -> Reconciliation:
+        """With the gate: one pass after an event, unless another began less than 10 s ago."""
+        if not self._supported:
+            return None
+        now = self._clock.monotonic()
+        if now < self._next_at:
+            return RequeueAfter(self._next_at - now)
+        self._next_at = now + SHORTEST_PERIOD
+        yield from self._reconcile()
+        return RequeueAfter(max(0.0, self._next_at - self._clock.monotonic())) if self._failures else None
+
+    def _reconcile(self) -> Step[None]:
         self._synced()
+        self._failures = 0
         outcome: Outcome = yield ListRoutes(self._cluster)
         match outcome:
             case Done(body):
@@ -68,11 +91,15 @@ class NodeRouteReconciler:
                     "configure-cloud-routes is set, but the cloud provider does not support routes: there are none"
                 )
             case _:
-                self._log.error("routes could not be listed", error=outcome.message)
-        return RequeueAfter(max(0.0, began + self._period - self._clock.monotonic()))
+                self._fail("routes could not be listed", error=outcome.message)
+
+    def _fail(self, event: str, **facts: str) -> None:
+        self._failures += 1
+        self._log.error(event, **facts)
 
     def _pass(self, routes: Sequence[Route]) -> Step[None]:
         unclear = yield from self._fetch_former_holders(routes)
+        self._failures += len(unclear)
         nodes = {entry.key: self._nodes.object_of(entry) for entry in self._nodes.entries()}
         plan = plan_routes(nodes.values(), routes, self._clusters)
         plan = replace(plan, deletions=[route for route in plan.deletions if route.node not in unclear])
@@ -110,11 +137,11 @@ class NodeRouteReconciler:
 
     def _deleted(self, plan: RoutePlan, outcomes: Sequence[Outcome]) -> None:
         for route, outcome in zip(plan.deletions, outcomes, strict=True):
-            log = self._log.bind(route=route.name, cidr=route.destination, node=route.node)
+            facts = {"route": route.name, "cidr": route.destination, "node": route.node}
             if isinstance(outcome, Done):
-                log.info("route deleted")
+                self._log.info("route deleted", **facts)
             else:
-                log.error("route could not be deleted", error=outcome.message)
+                self._fail("route could not be deleted", **facts, error=outcome.message)
 
     def _created(
         self,
@@ -142,6 +169,8 @@ class NodeRouteReconciler:
             if isinstance(outcome, Done):
                 self._log.info("route created", cidr=route.destination, node=route.node)
                 made.add((route.node, route.destination))
+            else:
+                self._failures += 1
         return made
 
     def _write_conditions(self, plan: RoutePlan, nodes: dict[str, Object], made: set[tuple[str, str]]) -> Step[None]:
@@ -160,4 +189,4 @@ class NodeRouteReconciler:
             if isinstance(outcome, Done):
                 self._log.info("network condition written", node=command.key)
             elif not isinstance(outcome, NotFound):
-                self._log.error("network condition could not be written", node=command.key, error=outcome.message)
+                self._fail("network condition could not be written", node=command.key, error=outcome.message)

@@ -6,15 +6,22 @@ Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/app/core.go, controll
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from actors.controllers.cloud.node_route.reconciler import NodeRouteReconciler
 from actors.controllers.shared.cluster_ranges import cluster_ranges
 from actors.options import Options
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from actors.reconciliation import Change, Watch
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from protocols.objects import Object, uid_of
 from protocols.resources import NODES
 from runtime.cloud.loading import has_provider
 from runtime.metrics.registry import Family
+from runtime.tables.overlay import Tables
 
+GATE = "CloudControllerManagerWatchBasedRoutesReconciliation"
+QUEUE, ALL_ROUTES = "Routes", "routes"
 ROUTE_SYNCS = Family(
     name="route_controller_route_sync_total", kind="counter", help="Passes over the routes of the cloud."
 )
@@ -32,6 +39,27 @@ def cluster_ranges_can_be_read(options: Options) -> Iterator[str]:
             cluster_ranges(options.cloud.cluster_cidr)
         except ValueError as err:
             yield str(err)
+
+
+def nodes_routed(change: Change, _tables: Tables) -> tuple[str, ...]:
+    """With the gate: all routes, if a node was added or deleted, or what they are made from has changed."""
+    if change.old is None or change.deleted or _routed(change.old) != _routed(change.new):
+        return (ALL_ROUTES,)
+    return ()
+
+
+def _routed(node: Object) -> tuple[str, Any, Any]:
+    return uid_of(node), (node.get("spec") or {}).get("podCIDRs"), (node.get("status") or {}).get("addresses")
+
+
+def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
+    """With the gate events replace the period."""
+    if not options.feature_gates[GATE]:
+        return spec
+    queue: Queue[NodeRouteReconciler, str] = Queue(
+        QUEUE, watches=(Watch(NODES, to=nodes_routed),), concurrency=1, terminal=()
+    )
+    return replace(spec, passes=(), queues=(queue,))
 
 
 def _build(context: ControllerContext) -> NodeRouteReconciler:
@@ -58,11 +86,12 @@ SPEC = ControllerSpec(
             "routes",
             every=lambda options: options.cloud.route_reconciliation_period,
             run=NodeRouteReconciler.reconcile_routes,
-            queue="Routes",
+            queue=QUEUE,
         ),
     ),
     reads=(NODES,),
     build=_build,
+    adapted=_with_gate,
     enabled_if=_has_routes,
     needs="--cluster-cidr, --configure-cloud-routes and --cloud-provider, other than 'external'",
     checks=(cluster_ranges_can_be_read,),

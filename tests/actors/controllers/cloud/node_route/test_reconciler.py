@@ -10,7 +10,7 @@ import pytest
 from actors.controllers.cloud.node_route.spec import ROUTE_SYNCS, SPEC
 from actors.simulation import SimulatedCluster
 from protocols.conditions import find_condition
-from protocols.messages.cloud import CreateRoute, DeleteRoute
+from protocols.messages.cloud import CreateRoute, DeleteRoute, ListRoutes
 from protocols.objects import uid_of
 from protocols.resources import EVENTS, NODES
 from protocols.routes import Route, decode_route
@@ -197,3 +197,68 @@ def test_passes_are_counted_from_their_start(make_cluster: Callable[..., Simulat
     began = [when for when, _ in cluster.calls.made]
     assert [round(later - first) for first, later in pairwise(began)] == [10] * 6
     assert system.metrics.counter(ROUTE_SYNCS).value == len(began)
+
+
+# With the gate CloudControllerManagerWatchBasedRoutesReconciliation.
+
+
+class WatchBased:
+    """A cluster whose routes follow the events of nodes."""
+
+    def __init__(self, make_cluster: Callable[..., SimulatedCluster], cloud: FakeCloud) -> None:
+        self.cluster = make_cluster(cloud=cloud)
+        options = options_of(
+            "--cloud-provider=fake",
+            "--cluster-cidr=10.120.0.0/16",
+            "--route-reconciliation-period=10s",
+            "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=true",
+        )
+        self.cluster.manager(controllers=[SPEC], options=options)
+
+    def passes(self) -> list[int]:
+        """The seconds at which the cloud's routes were listed."""
+        return [round(when) for when, call in self.cluster.calls.made if isinstance(call, ListRoutes)]
+
+
+def test_events_of_nodes_start_passes_at_most_every_10_seconds(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    scene = WatchBased(make_cluster, cloud)
+    scene.cluster.run_for(100.0)
+    assert scene.passes() == [], "there are no nodes"
+    scene.cluster.create(NODES, TWO[0])
+    scene.cluster.run_for(3.0)
+    assert (scene.passes(), routes(cloud)) == ([100], {("n1", "10.120.0.0/24")})
+    assert condition(scene.cluster, "n1") == ("False", "RouteCreated", "RouteController created a route")
+    scene.cluster.create(NODES, TWO[1])
+    scene.cluster.run_for(3.0)
+    assert routes(cloud) == {("n1", "10.120.0.0/24")}
+    scene.cluster.run_for(100.0)
+    assert scene.passes() == [100, 110]
+    assert len(routes(cloud)) == 2
+
+
+def test_only_changes_of_ranges_and_addresses_start_a_pass(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    scene = WatchBased(make_cluster, FakeCloud())
+    scene.cluster.create(NODES, TWO[0])
+    scene.cluster.run_for(100.0)
+    assert scene.passes() == [0]
+    scene.cluster.merge(NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
+    scene.cluster.run_for(100.0)
+    assert scene.passes() == [0]
+    addresses = [{"type": "InternalIP", "address": "10.0.0.9"}]
+    scene.cluster.merge(NODES, "n1", {"status": {"addresses": addresses}}, subresource="status")
+    scene.cluster.run_for(100.0)
+    assert scene.passes() == [0, 200]
+    scene.cluster.delete(NODES, "n1")
+    scene.cluster.run_for(100.0)
+    assert scene.passes() == [0, 200, 300]
+
+
+def test_failed_pass_is_repeated_after_10_seconds(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cloud.routes = SlowToLetGo(2, RuntimeError("quota"))
+    scene = WatchBased(make_cluster, cloud)
+    scene.cluster.create(NODES, TWO[0])
+    scene.cluster.run_for(100.0)
+    assert scene.passes() == [0, 10, 20]
+    assert routes(cloud) == {("n1", "10.120.0.0/24")}
