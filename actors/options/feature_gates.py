@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from actors.options.known_gates import ALPHA, BETA, GA, STAGES
+from actors.options.known_gates import ALPHA, BETA, DEPENDENCIES, GA, STAGES
 from protocols.late_methods import dataclass
 from runtime.flags.values import parse_bool
 
@@ -75,6 +75,9 @@ def resolve(settings: Iterable[tuple[str, str]]) -> tuple[Mapping[str, bool], li
     """
     errors: list[str] = []
     by_name: dict[str, bool] = {}
+    settings = list(settings)
+    if len({qualified.rpartition(":")[0] for qualified, _ in settings} & {"", COMPONENT}) > 1:
+        errors.append("set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use")
     for qualified, text in settings:
         component, _, name = qualified.rpartition(":")
         if component not in {"", COMPONENT}:
@@ -100,7 +103,19 @@ def resolve(settings: Iterable[tuple[str, str]]) -> tuple[Mapping[str, bool], li
             fixed = str(gate.default).lower()
             errors.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {fixed}")
         states[name] = value
+    if not errors:
+        errors += _disabled_dependencies(states)
     return MappingProxyType(states), errors
+
+
+def _disabled_dependencies(states: Mapping[str, bool]) -> list[str]:
+    """Return an error for each gate that is on though a gate that it depends on is off."""
+    found = []
+    for name, others in DEPENDENCIES.items():
+        missing = [other for other in others if not states[other]]
+        if states[name] and missing:
+            found.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
+    return found
 
 
 def without_effect(settings: Iterable[tuple[str, str]], states: Mapping[str, bool]) -> list[str]:

@@ -159,3 +159,62 @@ STAGES = (
         """,
     ),
 )
+
+# What each gate depends on: it can be on only if these are on. Source: defaultKubernetesFeatureGateDependencies.
+DEPENDENCIES = {
+    name: tuple(others.split())
+    for name, _, others in (
+        line.strip().partition(": ")
+        for line in """
+        AuthorizeNodeWithSelectors: AuthorizeWithSelectors
+        ClusterTrustBundleProjection: ClusterTrustBundle
+        DRAAdminAccess: DynamicResourceAllocation
+        DRAConsumableCapacity: DynamicResourceAllocation
+        DRADeviceBindingConditions: DynamicResourceAllocation DRAResourceClaimDeviceStatus
+        DRADeviceTaintRules: DRADeviceTaints
+        DRADeviceTaints: DynamicResourceAllocation
+        DRAExtendedResource: DynamicResourceAllocation
+        DRAListTypeAttributes: DynamicResourceAllocation
+        DRANodeAllocatableResources: DynamicResourceAllocation
+        DRAPartitionableDevices: DynamicResourceAllocation
+        DRAPrioritizedList: DynamicResourceAllocation
+        DRAResourceClaimGranularStatusAuthorization: DynamicResourceAllocation DRAResourceClaimDeviceStatus
+        DRAResourcePoolStatus: DynamicResourceAllocation
+        DRASchedulerFilterTimeout: DynamicResourceAllocation
+        DRAWorkloadResourceClaims: DynamicResourceAllocation GenericWorkload
+        DeclarativeValidationBeta: DeclarativeValidation
+        DeclarativeValidationTakeover: DeclarativeValidation
+        DisableAllocatorDualWrite: MultiCIDRServiceAllocator
+        ExtendWebSocketsToKubelet: NodeDeclaredFeatures
+        GangScheduling: GenericWorkload
+        GracefulNodeShutdownBasedOnPodPriority: GracefulNodeShutdown
+        ImageVolumeWithDigest: ImageVolume
+        InPlacePodLevelResourcesVerticalScaling: InPlacePodVerticalScaling PodLevelResources NodeDeclaredFeatures
+        InPlacePodVerticalScalingExclusiveCPUs: InPlacePodVerticalScaling
+        InPlacePodVerticalScalingExclusiveMemory: InPlacePodVerticalScaling
+        InPlacePodVerticalScalingInitContainers: InPlacePodVerticalScaling NodeDeclaredFeatures
+        MatchLabelKeysInPodTopologySpreadSelectorMerge: MatchLabelKeysInPodTopologySpread
+        PodCertificateRequest: AuthorizeNodeWithSelectors
+        PodLevelResourceManagers: PodLevelResources
+        PodLifecycleSleepActionAllowZero: PodLifecycleSleepAction
+        ProcMountType: UserNamespacesSupport
+        ResourceHealthStatus: DynamicResourceAllocation
+        ResourceHealthStatusMessage: ResourceHealthStatus
+        RestartAllContainersOnContainerExits: ContainerRestartRules NodeDeclaredFeatures
+        ServiceAccountTokenNodeBinding: ServiceAccountTokenNodeBindingValidation
+        StaleControllerConsistencyDaemonSet: AtomicFIFO
+        StaleControllerConsistencyJob: AtomicFIFO
+        StaleControllerConsistencyReplicaSet: AtomicFIFO
+        StaleControllerConsistencyStatefulSet: AtomicFIFO
+        StorageVersionAPI: APIServerIdentity
+        StructuredAuthenticationConfigurationEgressSelector: StructuredAuthenticationConfiguration
+        StructuredAuthenticationConfigurationJWKSMetrics: StructuredAuthenticationConfiguration
+        TopologyAwareWorkloadScheduling: GenericWorkload
+        UnknownVersionInteroperabilityProxy: APIServerIdentity
+        UserNamespacesHostNetworkSupport: UserNamespacesSupport NodeDeclaredFeatures
+        WindowsGracefulNodeShutdown: GracefulNodeShutdown
+        WorkloadAwarePreemption: GangScheduling
+        WorkloadWithJob: GenericWorkload
+        """.strip().splitlines()
+    )
+}

@@ -11,6 +11,7 @@ from actors.options.feature_gates import GATES, resolve, without_effect
 from actors.options.known_gates import DEPRECATED, GA
 from actors.options.table import CORE_GROUPS, Options, all_flags
 from actors.options.validation import faults, unknown_controllers
+from actors.options.versions import version_faults
 from protocols.errors import aggregate
 from runtime.flags import declaration
 from runtime.flags.declaration import Flag, FlagError, Parsed
@@ -57,6 +58,10 @@ def parse_options(
     if options.process.help or options.process.version in {"true", "raw"}:
         return options
     gates, errors = resolve(options.generic.feature_gate_settings)
+    errors = [
+        *version_faults(options.generic.emulated_version, options.generic.min_compatibility_version),
+        *errors,
+    ]
     if errors:
         raise InvalidOptions(errors)
     chosen = tuple(_canonical(item, aliases) for item in options.generic.controllers)

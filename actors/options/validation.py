@@ -74,7 +74,9 @@ def _cloud(options: Options) -> Iterator[str]:
 
 def _serving(options: Options) -> Iterator[str]:
     serving, plain = options.secure_serving, options.plain_serving
-    if not 0 <= serving.port <= LARGEST_PORT:
+    if serving.port > LARGEST_PORT:
+        yield f"--secure-port {serving.port} must be between 1 and 65535, inclusive. It cannot be turned off with 0"
+    if serving.port < 0:
         yield f"--secure-port {serving.port} must be between 0 and 65535, inclusive. 0 for turning off secure port"
     if not 0 <= plain.port <= LARGEST_PORT:
         yield f"--port {plain.port} must be between 0 and 65535, inclusive. 0 for turning off insecure (HTTP) port"

@@ -106,18 +106,28 @@ class Fields:
         return value if isinstance(value, list) else []
 
 
+# The texts of client-go: clientcmd.BuildConfigFromFlags, ErrEmptyConfig.
+NOTHING_PROVIDED = (
+    "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
+)
+
+
 def read_fields(path: str) -> Fields:
     """The whole file. Raises ConfigError when it cannot be read or is no YAML mapping."""
     try:
         text = Path(path).read_bytes()
+    except FileNotFoundError as err:
+        raise ConfigError(f"stat {path}: no such file or directory") from err
     except OSError as err:
-        raise ConfigError(f"{path}: cannot read the kubeconfig: {err.strerror}") from err
+        operation = "read" if isinstance(err, IsADirectoryError) else "open"
+        reason = (err.strerror or str(err)).lower()
+        raise ConfigError(f'error loading config file "{path}": {operation} {path}: {reason}') from err
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError:
         document = _yaml(path, text)
     if document is None:
-        raise ConfigError(f"{path}: the kubeconfig is empty")
+        raise ConfigError(NOTHING_PROVIDED)
     return Fields(path, "", document)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,81 @@ def test_feature_gates_have_the_same_stage_and_default(real_help: str) -> None:
     assert ours.keys() - OURS <= real.keys()
     assert len(real.keys() - ours.keys() - BULK.keys()) < 5
     assert {name: (gate.stage, gate.default) for name, gate in ours.items()} == {name: real[name] for name in ours}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--emulated-version=1.30",
+        "--emulated-version=1.32",
+        "--emulated-version=1.99",
+        "--emulated-version=1.35.1",
+        "--emulated-version=1",
+        "--emulated-version=bogus",
+        "--emulated-version=foo=1.35",
+        "--emulated-version=1.34,1.35",
+        "--emulated-version=1.33 --min-compatibility-version=1.34",
+        "--min-compatibility-version=1.30",
+        "--min-compatibility-version=1.37",
+        "--feature-gates=WorkloadWithJob=true",
+        "--feature-gates=PodLevelResources=false",
+        "--feature-gates=kube:HPAScaleToZero=true,PodDeletionCost=true",
+        "--feature-gates=HPAScaleToZero=maybe",
+        "--feature-gates=foo:HPAScaleToZero=true",
+        "--secure-port=99999",
+        "--controllers=bogus",
+        "--leader-elect-resource-lock=configmaps",
+        "--cloud-provider=aws",
+        "--cidr-allocator-type=Bogus",
+        "--concurrent-job-syncs=abc",
+        "--concurrent-daemonset-syncs=0",
+        "--max-endpoints-per-slice=2000",
+        "--mirroring-max-endpoints-per-subset=0",
+        "--attach-detach-reconcile-sync-period=0s",
+        "--cluster-signing-cert-file=/a --cluster-signing-kube-apiserver-client-cert-file=/b",
+        "--horizontal-pod-autoscaler-sync-period=abc",
+        "--kube-api-burst=1.5",
+        "--kubeconfig=/nonexistent",
+        "--kubeconfig=/dev/null",
+        "--kubeconfig=/tmp",
+    ],
+)
+def test_malformed_value_is_refused_with_the_same_text(real_help: str, arguments: str, tmp_path: Path) -> None:
+    assets = binaries()
+    assert real_help
+    assert assets is not None
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_SERVICE")}
+    nowhere = tmp_path / "kubeconfig"
+    nowhere.write_text(NOWHERE)
+    given = [f"--kubeconfig={nowhere}", "--secure-port=0", *arguments.split()]
+    real = [str(assets / "kube-controller-manager"), *given]
+    ours = [sys.executable, "-P", "-m", "actors.command", *given]
+    texts = []
+    for command in (real, ours):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environ, cwd=ROOT)
+        assert done.returncode == 1
+        texts.append(_refusal(done.stderr))
+    assert texts[0] == texts[1]
+
+
+NOWHERE = """
+apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]
+contexts: [{name: a, context: {cluster: a, user: a}}]
+current-context: a
+users: [{name: a, user: {}}]
+"""
+
+
+def _refusal(text: str) -> str:
+    """The error alone: the real program logs it, or prints it after its usage."""
+    logged = re.search(r'"command failed" err(?:or)?="(.*)"$', text, re.MULTILINE)
+    if logged is not None:
+        return re.sub(r"\\(.)", r"\1", logged[1])
+    printed = re.search(r"^Error: (.*)$", text, re.MULTILINE)
+    assert printed is not None, text
+    return printed[1]
 
 
 def test_every_feature_gate_can_be_named_to_the_real_program() -> None:

@@ -9,7 +9,6 @@ import ipaddress
 from collections.abc import Collection
 
 from protocols.objects import Object
-from runtime.flags.values import quote
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -19,12 +18,12 @@ def cluster_ranges(text: str) -> list[Network]:
     if not text.strip():
         raise ValueError("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
     clusters: list[Network] = []
-    for part in text.split(","):
+    for number, part in enumerate(text.split(",")):
         try:
             clusters.append(ipaddress.ip_network(part.strip(), strict=False))
         except ValueError:
-            why = f"invalid CIDR address: {part.strip()}"
-            raise ValueError(f"failed to parse cidr value:{quote(part)} with error:{why}") from None
+            # Upstream prints the range that it could not parse, which is nil.
+            raise ValueError(f"invalid CIDR[{number}]: <nil> (invalid CIDR address: {part.strip()})") from None
     if len(clusters) > 2:
         raise ValueError(f"length of clusterCIDRs is:{len(clusters)} more than max allowed of 2")
     if len(clusters) == 2 and not of_both_families(clusters):

@@ -6,8 +6,8 @@ import pytest
 
 from actors.app.arguments import read_options
 from actors.options import InvalidOptions, Options
-from actors.options.feature_gates import ALWAYS, GATES, WORKING
-from actors.options.known_gates import STAGES
+from actors.options.feature_gates import ALWAYS, GATES, WORKING, resolve
+from actors.options.known_gates import DEPENDENCIES, STAGES
 
 
 def options(*argv: str) -> Options:
@@ -68,7 +68,10 @@ def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) ->
         ("PodDeletionCost=false,ComponentStatusz=false,TaintBasedEvictions=false", None),
         ("ImageVolumeWithDigest=false,MaxUnavailableStatefulSet=false", None),  # as it is anyway
         ("ImageVolumeWithDigest=true", "ImageVolumeWithDigest=true"),
-        ("kube:ImageVolumeWithDigest=true,AtomicFIFO=false", "AtomicFIFO=false, ImageVolumeWithDigest=true"),
+        (
+            "kube:ImageVolumeWithDigest=true,kube:APIServerIdentity=false",
+            "APIServerIdentity=false, ImageVolumeWithDigest=true",
+        ),
         ("KubeletInUserNamespace=true", "KubeletInUserNamespace=true"),  # of another component
         ("ControllerManagerReleaseLeaderElectionLockOnExit=true", None),
         (
@@ -103,3 +106,31 @@ def test_gates_that_are_deprecated_or_of_a_settled_feature_are_told() -> None:
         "Setting GA feature gate DRAPrioritizedList=false. It will be removed in a future release.",
         "Setting deprecated feature gate WindowsHostNetwork=false. It will be removed in a future release.",
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "errors"),
+    [
+        (
+            "WorkloadWithJob=true",
+            ["WorkloadWithJob is enabled, but depends on features that are disabled: [GenericWorkload]"],
+        ),
+        ("WorkloadWithJob=true,GenericWorkload=true", []),
+        (
+            "WorkloadAwarePreemption=true,GenericWorkload=true",
+            ["WorkloadAwarePreemption is enabled, but depends on features that are disabled: [GangScheduling]"],
+        ),
+        ("AllAlpha=true", []),
+        (
+            "kube:AllBeta=true,HPAScaleToZero=true",
+            ["set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"],
+        ),
+    ],
+)
+def test_gates_whose_dependencies_are_off_are_refused(settings: str, errors: list[str]) -> None:
+    assert resolve([tuple(each.split("=")) for each in settings.split(",")])[1] == errors  # type: ignore[misc]
+
+
+def test_dependencies_are_gates_and_hold_by_default() -> None:
+    assert GATES.keys() >= {*DEPENDENCIES, *(other for others in DEPENDENCIES.values() for other in others)}
+    assert resolve([])[1] == []

@@ -98,7 +98,7 @@ def faults(*argv: str) -> tuple[str, ...]:
         ),
         (
             ("--secure-port=65536",),
-            "--secure-port 65536 must be between 0 and 65535, inclusive. 0 for turning off secure port",
+            "--secure-port 65536 must be between 1 and 65535, inclusive. It cannot be turned off with 0",
         ),
         (("--port=-1",), "--port -1 must be between 0 and 65535, inclusive. 0 for turning off insecure (HTTP) port"),
         (("--bind-address=localhost",), '--bind-address must be an IP address, but got "localhost"'),

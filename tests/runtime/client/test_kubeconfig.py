@@ -313,8 +313,6 @@ def test_every_mistake_is_one_line_with_file_and_field(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "cannot read the kubeconfig: No such file or directory"),
-        ("", "the kubeconfig is empty"),
         ("a: [", ":1:5: not YAML: expected the node content, but found '<stream end>', while parsing a flow node"),
         ("a: \x00", "not YAML: "),
         ("!!python/object:os.system {}", ":1:1: not YAML: could not determine a constructor"),
@@ -323,14 +321,28 @@ def test_every_mistake_is_one_line_with_file_and_field(
         ("[" * 1100, "not YAML: "),
     ],
 )
-def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str | None, says: str) -> None:
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str, says: str) -> None:
     path = tmp_path / "config"
-    if content is not None:
-        path.write_text(content)
+    path.write_text(content)
     with pytest.raises(ConfigError) as error:
         read(str(path))
     assert str(error.value).startswith(f"{path}{says if says.startswith(':') else f': {says}'}")
     assert "\n" not in str(error.value)
+
+
+def test_missing_and_empty_files_are_refused_with_the_texts_of_client_go(tmp_path: Path) -> None:
+    missing, empty = tmp_path / "missing", tmp_path / "empty"
+    empty.write_text("")
+    texts = []
+    for path in (missing, empty, tmp_path):
+        with pytest.raises(ConfigError) as error:
+            read(str(path))
+        texts.append(str(error.value))
+    assert texts == [
+        f"stat {missing}: no such file or directory",
+        "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable",
+        f'error loading config file "{tmp_path}": read {tmp_path}: is a directory',
+    ]
 
 
 def test_secrets_do_not_show_when_a_config_is_printed(write: Write) -> None:

@@ -74,7 +74,7 @@ def test_service_ranges_that_cannot_be_read_are_left_out(
         ([], "Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set"),
         (
             ["--cluster-cidr=10.0.0/16"],
-            'failed to parse cidr value:"10.0.0/16" with error:invalid CIDR address: 10.0.0/16',
+            "invalid CIDR[0]: <nil> (invalid CIDR address: 10.0.0/16)",
         ),
         (
             ["--cluster-cidr=10.0.0.0/16,fd00::/48,10.1.0.0/16"],

@@ -53,7 +53,8 @@ def test_an_autoscaler_says_its_own_tolerance(log: FilteringBoundLogger, on: boo
 
 @ON_AND_OFF
 def test_what_a_pod_asks_for_as_a_whole_counts(log: FilteringBoundLogger, on: bool) -> None:
-    scaled = Scaled(log, gated("PodLevelResources", on))
+    dependent = "InPlacePodLevelResourcesVerticalScaling"  # upstream refuses it without the other
+    scaled = Scaled(log, f"{gated(dependent, on)},PodLevelResources={str(on).lower()}")
     for number in range(2):
         container = {"name": "c", "image": "i"}
         spec = {"containers": [container], "resources": {"requests": {"cpu": "100m"}}}

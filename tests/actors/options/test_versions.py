@@ -1,0 +1,54 @@
+"""The flags --emulated-version and --min-compatibility-version.
+
+The texts are those of kube-controller-manager 1.36 for the same values.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.options import InvalidOptions, parse_options
+from actors.options.versions import version_faults
+
+BELOW = (
+    "emulation version {0} is not between [1.33, 1.36.0]",
+    "minCompatibilityVersion version 1.33 is not between [1.33, {0}]",
+)
+
+
+@pytest.mark.parametrize(
+    ("emulated", "compatible", "faults"),
+    [
+        ((), (), []),
+        (("1.33",), (), []),
+        (("v1.35",), (), []),
+        (("1.35.0",), (), []),
+        (("kube=1.36",), ("kube=1.36",), []),
+        (("1.36",), ("1.33",), []),
+        (("1.30",), (), [text.format("1.30") for text in BELOW]),
+        (("kube=1.30",), (), [text.format("1.30") for text in BELOW]),
+        (("1.32",), (), [text.format("1.32") for text in BELOW]),
+        (("1.99",), (), ["emulation version 1.99 is not between [1.33, 1.36.0]"]),
+        (("bogus",), (), ['could not parse "bogus" as version']),
+        (("1",), (), ['illegal version string "1"']),
+        (("01.35",), (), ['illegal zero-prefixed version component "01" in "01.35"']),
+        (("1.35.1",), (), ["patch version not allowed, got: kube=1.35.1"]),
+        (("foo=1.35",), (), ["component not registered: foo"]),
+        (("1.34", "1.35"), (), ["duplicate version flag, kube=1.34 and kube=1.35"]),
+        (("1.33",), ("1.34",), ["minCompatibilityVersion version 1.34 is not between [1.33, 1.33]"]),
+        ((), ("1.30",), ["minCompatibilityVersion version 1.30 is not between [1.33, 1.36]"]),
+        ((), ("1.37",), ["minCompatibilityVersion version 1.37 is not between [1.33, 1.36]"]),
+        ((), ("bogus",), ['could not parse "bogus" as version']),
+    ],
+)
+def test_versions_out_of_form_or_range_are_refused(
+    emulated: tuple[str, ...], compatible: tuple[str, ...], faults: list[str]
+) -> None:
+    assert version_faults(emulated, compatible) == faults
+
+
+def test_command_line_with_version_that_is_too_old_is_refused() -> None:
+    with pytest.raises(InvalidOptions) as error:
+        parse_options(["--emulated-version=1.30"])
+    assert error.value.errors == tuple(text.format("1.30") for text in BELOW)
+    assert str(error.value) == f"[{', '.join(error.value.errors)}]"
