@@ -137,7 +137,7 @@ def event_sources(kubectl: Kubectl) -> set[str]:
 def writers(log: str) -> set[str]:
     """Return the program and the client in the user agent of each write in a namespace, by resource.
 
-    What is deleted by the garbage collector and what with its namespace is chance. Accounts are created once.
+    Who deletes an object of a namespace that is being deleted is chance, and accounts are created once: left out.
     """
     found = set()
     for line in log[: log.rfind("\n") + 1].splitlines():
@@ -146,8 +146,8 @@ def writers(log: str) -> set[str]:
         agent = AGENT.fullmatch(event.get("userAgent", ""))
         if event["verb"] not in WRITES or not about.get("namespace") or agent is None or agent[1].startswith(OTHERS):
             continue
-        what = "*" if event["verb"].startswith("delete") else f"{about['resource']}/{about.get('subresource', '')}"
-        if what != "serviceaccounts/":
+        what = f"{about['resource']}/{about.get('subresource', '')}"
+        if not event["verb"].startswith("delete") and what != "serviceaccounts/":
             found.add(f"{what} {agent[1]} {agent[3] or ''}")
     return found
 

@@ -94,7 +94,8 @@ class ObservedLease:
             outcome = yield self._update(self._observed)
             if self._took(outcome):
                 return True
-            self._log.info("Failed to update lease optimistically, falling back to slow path", **self._facts(outcome))
+            text = "Failed to update lease optimistically, falling back to slow path"
+            self._log.info(text, v=2, **self._facts(outcome))
             self._slow.inc()
         self._verb = "get"
         outcome = yield Get(LEASES.id, self.key)
