@@ -69,8 +69,8 @@ def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) ->
         ("ImageVolumeWithDigest=false,MaxUnavailableStatefulSet=false", None),  # as it is anyway
         ("ImageVolumeWithDigest=true", "ImageVolumeWithDigest=true"),
         (
-            "kube:ImageVolumeWithDigest=true,kube:APIServerIdentity=false",
-            "APIServerIdentity=false, ImageVolumeWithDigest=true",
+            "kube:ImageVolumeWithDigest=true,kube:APIResponseCompression=false",
+            "APIResponseCompression=false, ImageVolumeWithDigest=true",
         ),
         ("KubeletInUserNamespace=true", "KubeletInUserNamespace=true"),  # of another component
         ("ControllerManagerReleaseLeaderElectionLockOnExit=true", None),
