@@ -197,9 +197,10 @@ def _taken_host_ports(containers: list[Object], field: str) -> Iterator[FieldErr
 def _wrong_host_ports(containers: list[Object], field: str) -> Iterator[FieldError]:
     for i, container in enumerate(containers):
         for j, port in enumerate(container.get("ports") or ()):
-            if port.get("hostPort", 0) != port.get("containerPort", 0):
+            # A template may leave it out: it is set by default once a pod is created.
+            if port.get("hostPort") and port["hostPort"] != port.get("containerPort", 0):
                 detail = "must match `containerPort` when `hostNetwork` is true"
-                yield invalid(f"{field}[{i}].ports[{j}].hostPort", port.get("hostPort", 0), detail)
+                yield invalid(f"{field}[{i}].ports[{j}].hostPort", port["hostPort"], detail)
 
 
 def _validate_volumes(volumes: list[Object], field: str, errors: list[FieldError]) -> set[str]:
