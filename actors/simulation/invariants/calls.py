@@ -42,6 +42,7 @@ from protocols.objects import (
 from protocols.pods import is_active, pod_facts
 from protocols.resources import PODS
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
+from runtime.faults.vocabulary import FaultKind
 from runtime.tables.table import OWNER, owner_value
 
 
@@ -181,12 +182,16 @@ class CallsInProportion:
     Of pods: those that a new spec may create or remove, and those that others created or removed, twice, as one comes
     for one that goes. For each fault of the plan, after which a controller may act on the past or lack an outcome, as
     many as the largest workload has, created and removed.
+
+    As a clock jumps, and as it is set right, each pod of a workload with minReadySeconds may become unavailable and
+    available again: the status of its set changes twice, and that of the Deployment too.
     """
 
     name = "calls are in proportion"
     observes = (Admitted, Handled, Committed)
 
     SET, DEPLOYMENT, STEP = 2, 7, 3
+    JUMP = 2 * 2 * 2  # both ends of a jump, twice, two statuses
 
     def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
         sized = [each for each in ownership.keepers.values() if any(owns.most_pods for owns in each.owns)]
@@ -195,6 +200,8 @@ class CallsInProportion:
         self._owners = {storage_of(owns.owner): owns for each in sized for owns in each.owns if owns.most_pods}
         self._dependents = {storage_of(owns.dependents) for owns in self._owners.values()}
         self._faults = len(cluster.injector.faults)
+        self._jumps = sum(fault.kind is FaultKind.CLOCK_JUMPED for fault in cluster.injector.faults)
+        self._patient: dict[str, int] = {}  # by the uid of a workload with minReadySeconds, its most pods
         self._pending: Sequence[Change] = ()
         self._rolled: set[str] = set()  # uids of ReplicaSets that belong to a Deployment
         self._objects = self._largest = 0
@@ -226,6 +233,8 @@ class CallsInProportion:
         enough = self.granted[what]
         if what == "pods":
             enough += self._faults * 2 * self._largest
+        else:
+            enough += self._jumps * self.JUMP * sum(self._patient.values())
         if self.written[what] > enough:
             fail(f"{self.written[what]} writes of {what} have changed something, and there was reason for {enough}")
 
@@ -261,6 +270,8 @@ class CallsInProportion:
         if ours or (same and change.type not in (ADDED, DELETED)):
             return
         owns = self._owners[change.storage]
+        if after["spec"].get("minReadySeconds") and owns.most_pods is not None:
+            self._patient[uid_of(after)] = max(self._patient.get(uid_of(after), 0), owns.most_pods(after))
         pods = pods_to_change(before, after, owns)
         self._largest = max(self._largest, pods)
         rolls_out = owns.dependents != PODS

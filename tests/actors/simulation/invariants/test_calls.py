@@ -1,4 +1,4 @@
-"""What counts as written though it is there, and as looked at for no reason."""
+"""What counts as written though it is there, as looked at for no reason, and as written too often."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.calls import NoLookWithoutReason, NothingWrittenTwice, pods_to_change
+from actors.simulation.invariants.calls import (
+    CallsInProportion,
+    NoLookWithoutReason,
+    NothingWrittenTwice,
+    pods_to_change,
+)
 from actors.simulation.invariants.observing import (
     Admitted,
     Committed,
@@ -21,8 +26,9 @@ from protocols.messages.commands import Command, Get, List, Submit
 from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.objects import Object, encode_object
 from protocols.resources import CRONJOBS, JOBS, PODS, STATEFULSETS
-from runtime.apiserver.storage.store import DELETED, MODIFIED, Change
+from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
 from runtime.client.api import Request, Response
+from runtime.faults.vocabulary import parse_faults
 from runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
@@ -162,3 +168,31 @@ def a_set(replicas: int, **spec: Any) -> Object:
 )
 def test_how_many_writes_of_pods_a_change_is_a_reason_for(after: Object, most: int) -> None:
     assert pods_to_change(a_set(3), after, SETS) == most
+
+
+@pytest.mark.parametrize(
+    ("faults", "patience", "writes", "objections"),
+    [
+        ("", 2, 2, 0),  # the status of a new set: as work on it begins, and as it ends
+        ("", 2, 3, 1),
+        ("clock-jumped 5..18 seconds=-5 process=manager*", 0, 3, 1),
+        # A false alarm, seed 62026112500576 of stateful.
+        ("clock-jumped 5..18 seconds=-5 process=manager*", 2, 10, 0),
+        ("clock-jumped 5..18 seconds=-5 process=manager*", 2, 27, 1),
+    ],
+)
+def test_clock_that_is_set_back_is_a_reason_to_write_statuses_of_patient_workloads(
+    faults: str, patience: int, writes: int, objections: int
+) -> None:
+    cluster: Any = SimpleNamespace(injector=SimpleNamespace(faults=parse_faults(faults)))
+    invariant = CallsInProportion(cluster, Ownership([keeper("sets", client="sets", owns=[SETS])]))
+    meta = {"name": "s", "namespace": "d", "uid": "u", "generation": 1}
+    whole = encode_object({"metadata": meta, **a_set(3, minReadySeconds=patience)})
+    texts: list[str] = []
+    for change in (Change(ADDED, "statefulsets.apps", "d/s", 1, whole, b""), CHANGED):  # a later one shows who wrote it
+        invariant.observe(Committed([change]), texts.append)
+    for version in range(2, 2 + writes):
+        changes = [Change(MODIFIED, "statefulsets.apps", "d/s", version, whole, whole)]
+        request = Request(method="PUT", path="/apis/apps/v1/namespaces/d/statefulsets/s/status")
+        invariant.observe(Handled("manager", "sets", request, Response(status=200), changes), texts.append)
+    assert len(texts) == objections
