@@ -13,6 +13,7 @@ shapes.py                    whether the fields of an object are of the types th
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
 pods.py, nodes.py, services.py, budgets.py, mounted_secrets.py
                              what is asked of pods, nodes, Services and PodDisruptionBudgets
+hollow_nodes.py              how hollow nodes are recognized, and which addresses they and their pods have
 volumes.py, node_affinity.py what is asked of volumes and claims, and of the nodes that a pod may run on
 hashing.py, go_dump.py, fnv.py
                              upstream's hash of a pod template, of a dump by the facts in go_structs.py
@@ -21,6 +22,7 @@ pod_resources.py, quality_of_service.py
 admission_plugins.py         the names of the API server's admission plugins
 discovery/                   what discovery documents say, and how they are asked for
 quota/                       what objects use of what a ResourceQuota limits
+bounded_cache.py             caches that are bounded by the size of their entries
 blanks.py                    instances of frozen dataclasses in less time
 late_methods.py              dataclasses in less time
 watch_lines.py, list_bodies.py, versions.py

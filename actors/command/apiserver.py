@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,13 @@ def main(argv: Sequence[str]) -> int:
 def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence[str]) -> int:
     # Heavy, and of no use to whom only help or a mistake is shown.
     from actors.command.access import access_of
+    from actors.command.embedded_directory import directory_of
     from runtime.apiserver.process.arguments import Arguments
     from runtime.apiserver.process.failures import CannotServeError
     from runtime.apiserver.process.main import run
     from runtime.logs.configuration import configure_logging, logger_for
     from runtime.process.standard_streams import is_terminal, write_or_forget
+    from runtime.process.start_state import StartState
     from runtime.scheduling.clock import SystemClock
 
     server: EmbeddedServer = groups[EmbeddedServer]
@@ -93,8 +96,17 @@ def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence
         return 1
     for warning in warnings:
         logger_for("kcm").warning(warning)
+    closing = ExitStack()
+    directory = directory_of(server, given=given, closing=closing)
+
+    def announce(url: str, kubeconfig: Path) -> None:
+        start = StartState(kubeconfig.parent)
+        closing.callback(start.close)
+        start.set("", is_ready=True)
+        write_or_forget(sys.stdout, greeting(url, kubeconfig, in_memory=server.in_memory))
+
     arguments = Arguments(
-        directory=Path(server.directory),
+        directory=directory,
         port=server.port,
         in_memory=server.in_memory,
         durability=server.durability,
@@ -107,17 +119,12 @@ def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence
         runtime_config=server.runtime_config,
     )
     try:
-        return run(
-            arguments,
-            clock=clock,
-            announce=lambda url, kubeconfig: write_or_forget(
-                sys.stdout, greeting(url, kubeconfig, in_memory=server.in_memory)
-            ),
-        )
+        return run(arguments, clock=clock, announce=announce)
     except CannotServeError as err:
         print(f"Error: {err}", file=sys.stderr)
         return 1
     finally:
+        closing.close()
         control.close()
         clock.close()
 

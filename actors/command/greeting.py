@@ -104,7 +104,7 @@ def standing_by(elector: ElectorVitals | None, *, now: float) -> str:
 
 
 class Welcome:
-    """Says the greeting once: when so many nodes are ready, or have not been for long."""
+    """Shows the greeting once: when the nodes are ready, or after PATIENCE seconds without that."""
 
     ASK_EVERY = 0.5  # seconds
     PATIENCE = 60.0
@@ -115,22 +115,24 @@ class Welcome:
         self._text, self._nodes, self._ask, self._say = text, nodes, ask, say
         self._begun: float | None = None
         self._ready, self._next = 0, 0.0
-        self._said = False
+        self._said = self._is_complete = False
 
     def look(self, now: float) -> str:
-        """To be called again and again; what is still waited for, "" for nothing. now: monotonic."""
-        if self._said:
+        """Return what the cluster still waits for, "" once the nodes are ready. To be called a few times a second.
+
+        now: monotonic.
+        """
+        if self._is_complete:
             return ""
         self._begun = now if self._begun is None else self._begun
         if self._nodes and now >= self._next:
             self._next = now + self.ASK_EVERY
             self._ready = ready_nodes(self._ask)
-        waiting = "" if self._ready >= self._nodes else f"{self._ready} of {counted(self._nodes, 'node')} ready"
-        if waiting and now < self._begun + self.PATIENCE:
-            return waiting
-        self._said = True
-        self._say(self._text)
-        return ""
+        self._is_complete = self._ready >= self._nodes
+        if not self._said and (self._is_complete or now >= self._begun + self.PATIENCE):
+            self._said = True
+            self._say(self._text)
+        return "" if self._is_complete else f"{self._ready} of {counted(self._nodes, 'node')} ready"
 
 
 def ready_nodes(ask: Ask) -> int:

@@ -34,6 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from actors.command import snapshot
 
         return snapshot.main(arguments[1:])
+    if arguments and arguments[0] == "wait":
+        from actors.command import wait
+
+        return wait.main(arguments[1:])
     return with_flags(arguments)
 
 

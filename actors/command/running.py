@@ -59,6 +59,7 @@ from runtime.process.descriptors import FEW, raise_limit
 from runtime.process.ending import SIGINT, Ending, ending_within, on_signals, unique_identity
 from runtime.process.memory import collect_rarely, give_back_freed, keep_one_heap
 from runtime.process.standard_streams import is_terminal
+from runtime.process.start_state import StartState
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
 from runtime.serving.debugging import DebugPages
@@ -165,6 +166,9 @@ def run(launch: Launch) -> int:
             descriptors=descriptors,
         )
         local = local_cluster(launch, closing)
+        start = StartState(local.server.kubeconfig.parent) if local is not None else None
+        if start is not None:
+            closing.callback(start.close)
         go_on(launch)
         load = partial(
             load_config,
@@ -203,6 +207,8 @@ def run(launch: Launch) -> int:
             stopping=launch.stopping,
             waiting=partial(tell_of_waiting, launch, config.server),
         )
+        if start is not None:
+            start.set("manifests are not applied")
         applied = load_manifests(partial(transport.request, client=OWN_CLIENT, timeout=30.0))
         system = build_system(
             launch,
@@ -222,7 +228,7 @@ def run(launch: Launch) -> int:
             say=launch.line.say if local is not None or launch.quiet else lambda _: None,
         )
         go_on(launch)
-        return work(system, launch, local, welcome, ready=partial(transport.open_ahead, AHEAD))
+        return work(system, launch, local, welcome, start, ready=partial(transport.open_ahead, AHEAD))
 
 
 def manifests_of(launch: Launch) -> Callable[[Ask], list[str]]:
@@ -294,6 +300,7 @@ def work(
     launch: Launch,
     local: LocalCluster | None,
     welcome: Welcome,
+    start: StartState | None,
     *,
     ready: Callable[[], None],
 ) -> int:
@@ -317,6 +324,9 @@ def work(
             if local is not None:
                 local.look(now=now, log=log)
             waiting = welcome.look(now)
+            if start is not None:
+                missing = waiting or standby or ("" if leads else "controllers have not started")
+                start.set(missing, is_ready=not missing)
             if launch.line.live:
                 notices = [standby]
                 if local is not None:

@@ -13,6 +13,7 @@ from actors.app.installed import Installed
 from actors.app.local_cluster import LocalCluster, start_local_cluster
 from actors.app.system import ControllerSystem
 from actors.command.access import access_of
+from actors.command.embedded_directory import directory_of
 from actors.command.greeting import LiveLine
 from actors.controllers.built_in import BUILT_IN
 from actors.controllers.identity.options import ServiceAccountOptions
@@ -94,7 +95,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
             )
         return None
     embedded = options.embedded
-    directory = Path(embedded.directory)
+    directory = directory_of(embedded, given=options.given, closing=closing)
     launch.line.show(f"starting an API server in {directory}")
     try:
         if directory.is_dir():

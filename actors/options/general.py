@@ -385,7 +385,10 @@ class EmbeddedServer:
         0, "Port of its API server; 0: the last one if it is free, else any.", name="embedded-port", kind=INT
     )
     in_memory: bool = flag(
-        False, "Keep in memory alone what its API server holds, for tests.", name="embedded-in-memory"
+        False,
+        "Keep the data of the embedded API server in memory, for tests. Certificates and the kubeconfig are written to "
+        "a temporary directory, unless --embedded-dir is given.",
+        name="embedded-in-memory",
     )
     durability: str = flag(
         "full",

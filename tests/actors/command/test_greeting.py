@@ -167,7 +167,7 @@ def test_the_greeting_does_not_wait_for_ever_nor_for_nodes_that_are_not_wanted()
     late = Welcome("late", nodes=1, ask=lambda _: Response(status=0, error="refused"), say=said.append)
     late.look(5.0)
     assert said == ["none"]
-    late.look(5.0 + Welcome.PATIENCE)
+    assert late.look(5.0 + Welcome.PATIENCE) == "0 of 1 node ready", "run-kcm wait still waits for it"
     assert said == ["none", "late"]
 
 

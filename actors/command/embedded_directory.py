@@ -1,0 +1,22 @@
+"""Directory of the embedded cluster, chosen by its flags."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection
+from contextlib import ExitStack
+from pathlib import Path
+
+from actors.options.general import EmbeddedServer
+
+
+def directory_of(embedded: EmbeddedServer, *, given: Collection[str], closing: ExitStack) -> Path:
+    """Return the directory of the embedded cluster: a temporary one in memory, unless --embedded-dir is given.
+
+    given: names of the flags on the command line. closing: removes the temporary directory.
+    """
+    if embedded.in_memory and "embedded-dir" not in given:
+        # Two runs in memory would otherwise meet in .kcm/, where one of them would be refused.
+        temporary = tempfile.TemporaryDirectory(prefix="kcm-", ignore_cleanup_errors=True)
+        return Path(closing.enter_context(temporary)).resolve()
+    return Path(embedded.directory)

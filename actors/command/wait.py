@@ -1,0 +1,95 @@
+"""`run-kcm wait`: wait until the cluster of another run-kcm is ready, for scripts and CI.
+
+Ready: the nodes are ready, the manifests of --apply are applied, and the controllers work.
+Exit codes: 0 when it is ready, 1 with one line on what is missing, 2 if the arguments cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from actors.options.general import EmbeddedServer
+from runtime.flags.values import parse_duration
+from runtime.process.ending import Ending
+from runtime.process.start_state import Observed, observe
+from runtime.scheduling.clock import Clock, SystemClock
+
+GLANCE = 0.1  # seconds between two looks
+TIMEOUT = "60s"
+
+
+class NotReadyError(Exception):
+    """The cluster did not become ready. The text is one line for the user."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the subcommand with the arguments that follow `wait`. Returns the exit code."""
+    arguments = _parser().parse_args(argv)
+    directory: Path = arguments.embedded_dir
+    clock = SystemClock()
+    try:
+        until_ready(directory, timeout=arguments.timeout, clock=clock, sleep=lambda: Ending().wait(GLANCE))
+    except (NotReadyError, OSError) as err:
+        print(f"Error: {err}", file=sys.stderr)
+        return 1
+    finally:
+        clock.close()
+    print(f"The cluster in {directory} is ready: export KUBECONFIG={(directory / 'kubeconfig').resolve()}")
+    return 0
+
+
+def until_ready(directory: Path, *, timeout: float, clock: Clock, sleep: Callable[[], object]) -> None:
+    """Return once the cluster is ready. Raises NotReadyError, and OSError if the directory may not be read.
+
+    timeout: seconds.
+    A process that ran and has ended fails the wait at once. One that does not run yet is waited for, since scripts
+    start `run-kcm … &` and `run-kcm wait` at the same time.
+    """
+    end, before = clock.monotonic() + timeout, Observed()
+    while True:
+        now = observe(directory)
+        if now.is_ready:
+            return
+        if before.is_running and not now.is_running:
+            raise NotReadyError(f"run-kcm in {directory} ended before the cluster was ready: {before.text}")
+        if clock.monotonic() >= end:
+            what = now.text if now.is_running else "no run-kcm runs with this directory"
+            raise NotReadyError(f"the cluster in {directory} is not ready after {timeout:g} s: {what}")
+        before = now
+        sleep()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="run-kcm wait",
+        description="Wait until an embedded cluster is ready: its nodes are ready, the manifests of --apply are "
+        "applied, and its controllers work. Exits with 1 if it is not ready in time, or if its run-kcm ends.",
+    )
+    parser.add_argument(
+        "--embedded-dir",
+        type=Path,
+        default=Path(EmbeddedServer().directory),
+        metavar="DIR",
+        help="directory of the cluster, as given to run-kcm (default %(default)s)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_duration,
+        default=TIMEOUT,
+        metavar="DURATION",
+        help="maximum time to wait, such as 90s or 2m (default %(default)s)",
+    )
+    return parser
+
+
+def _duration(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as err:
+        raise argparse.ArgumentTypeError(str(err)) from err
+    if seconds < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative: {text}")
+    return seconds

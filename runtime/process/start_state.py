@@ -1,0 +1,75 @@
+"""Start state of a process, for other processes that wait until it is ready: a file that its process keeps locked.
+
+The kernel releases the lock when the process ends, however it ends. So a file without a lock is a leftover.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Self
+
+from protocols.late_methods import dataclass
+
+FILE = "start"
+LONGEST = 1 << 16  # bytes of the file that are read
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What another process sees. text: what the start waits for; "" if it is ready or the process does not run."""
+
+    is_running: bool = False
+    is_ready: bool = False
+    text: str = ""
+
+
+class StartState:
+    """The start state of this process, in a directory that it has for itself. A context manager."""
+
+    def __init__(self, directory: Path, text: str = "starting") -> None:
+        """Raises OSError."""
+        self._file = os.open(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._written = b""
+        fcntl.flock(self._file, fcntl.LOCK_EX)  # others hold it for an instant only, in `observe`
+        self.set(text)
+
+    def set(self, text: str, *, is_ready: bool = False) -> None:
+        """Record what the start waits for, or that it is ready. Call it as often as convenient."""
+        content = json.dumps({"ready": is_ready, "text": text}).encode()
+        if content != self._written:
+            self._written = content
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, content, 0)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def observe(directory: Path) -> Observed:
+    """Return the start state of the process that uses a directory. Raises OSError if it may not be read."""
+    try:
+        file = os.open(directory / FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return Observed()
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        content = os.pread(file, LONGEST, 0)
+    else:
+        return Observed()
+    finally:
+        os.close(file)
+    try:
+        found = json.loads(content)
+        return Observed(is_running=True, is_ready=bool(found["ready"]), text=str(found["text"]))
+    except (ValueError, KeyError, TypeError):  # it is being written just now
+        return Observed(is_running=True, text="starting")
