@@ -17,6 +17,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -42,8 +44,9 @@ from runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, R
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
 from runtime.apiserver.core.legacy_tokens import LAST_USED, LegacyTokens, Use
+from runtime.apiserver.core.long_work import AT_ONCE, Allowance
 from runtime.apiserver.core.outside import Asking, AskLater, Suspended, in_background
-from runtime.apiserver.core.questions import Answer, Ask, Question, Unanswered, nobody_there, unanswered
+from runtime.apiserver.core.questions import Answer, Ask, Outside, Question, Unanswered, Work, nobody_there, unanswered
 from runtime.apiserver.core.remote_api_services import RemoteApiServices
 from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
@@ -169,7 +172,7 @@ class ApiServer:
         )
         self._legacy_tokens, self._ask = legacy_tokens, ask
         self._asking = Asking()
-        self._ask_later: AskLater = self._ask_at_once
+        self._ask_later: AskLater = self._ask_all_at_once
         self._watches = 0
         self.components: Components = no_components  # of which ComponentStatuses are made
         self._expiry = Expiry(self._cluster)
@@ -226,12 +229,28 @@ class ApiServer:
         for one in own:
             self._transact(one.reconcile)
 
+    def suspends_long_work(self) -> None:
+        """Suspend requests whose expressions take long, from now on: `begin` asks to have them carried out."""
+        self._cluster = replace(self._cluster, patience=Allowance())
+
+    @contextmanager
+    def acting_for(self, outside: Outside) -> Iterator[None]:
+        """Have what is converted meanwhile ask `outside`. Not within a request."""
+        before, self._asking.outside = self._asking.outside, outside
+        try:
+            yield
+        finally:
+            self._asking.outside = before
+
     def asks_for_watches(self, ask: AskLater) -> None:
         """Have questions answered this way, from now on, that events of watches need before they can be delivered."""
         self._ask_later = ask
 
-    def _ask_at_once(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
-        then([self._ask(one) for one in questions])
+    def _ask_at_once(self, question: Question) -> Answer:
+        return question.carried_out() if isinstance(question, Work) else self._ask(question)
+
+    def _ask_all_at_once(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
+        then(list(map(self._ask_at_once, questions)))
 
     def ensure_roles(self) -> None:
         """Have upstream's bootstrap roles and bindings."""
@@ -292,30 +311,34 @@ class ApiServer:
         deletion is refused in the middle stays half deleted, as upstream's.
         """
         try:
-            return self._attempt(request, user, self._cluster)
+            return self._transact(partial(self._respond, self._cluster, request, user))
+        except TooLargeError as err:  # not caught where the request is carried out: what it staged is undone, too
+            return err.response()
         except Unanswered:
             outcome = self._suspended(request, user)
         while isinstance(outcome, Suspended):
-            outcome = outcome.resume(map(self._ask, outcome.questions))
+            outcome = outcome.resume(map(self._ask_at_once, outcome.questions))
         return outcome
 
     def begin(self, request: Request, *, user: User = ADMIN) -> Response | Suspended:
         """As handle, for callers that have its questions answered in their own time."""
         try:
-            return self._attempt(request, user, self._cluster)
+            return self._transact(partial(self._respond, self._cluster, request, user))
+        except TooLargeError as err:
+            return err.response()
         except Unanswered:
             return self._suspended(request, user)
 
-    def _attempt(self, request: Request, user: User, cluster: Cluster) -> Response:
-        """Raises Unanswered."""
-        try:
-            return self._transact(partial(self._respond, cluster, request, user))
-        except TooLargeError as err:  # not caught where the request is carried out: what it staged is undone, too
-            return err.response()
-
     def _suspended(self, request: Request, user: User) -> Response | Suspended:
         """Begins again, and keeps from now on what is drawn."""
-        return Suspended(self._cluster, partial(self._attempt, request, user)).resume(())
+
+        def attempt(cluster: Cluster) -> Response:
+            try:
+                return self._transact(partial(self._respond, cluster, request, user))
+            except TooLargeError as err:
+                return err.response()
+
+        return Suspended(self._cluster, attempt).resume(())
 
     def watch(
         self,
@@ -440,8 +463,11 @@ class ApiServer:
 
     def _respond(self, cluster: Cluster, request: Request, user: User) -> Response:
         self._asking.outside = cluster.outside
-        remarks = None if request.method == "GET" else Remarks()
-        deprecation = ""
+        deprecation, remarks = "", None
+        if request.method != "GET":
+            remarks = Remarks()
+            if cluster.patience is not None:
+                cluster.patience.left = AT_ONCE
         try:
             call = Call(route(self.registry, request.path), request, user, remarks)
             if call.definition.deprecation:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from runtime.cel import types
 from runtime.cel.declarations import Environment, Function
+from runtime.cel.effort import OF_NODE, pass_time
 from runtime.cel.errors import CompileError, Issue
 from runtime.cel.parser import qualified
 from runtime.cel.syntax import (
@@ -58,6 +59,7 @@ class _Checker:
     def check(self, node: Node) -> Type:
         node.type = self._type(node)
         self.visited.append(node)
+        pass_time(OF_NODE)
         return node.type
 
     def _type(self, node: Node) -> Type:

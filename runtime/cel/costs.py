@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from protocols.late_methods import dataclass
+from runtime.cel.effort import OF_NODE, pass_time
 from runtime.cel.syntax import (
     ACCUMULATOR,
     Call,
@@ -120,6 +121,7 @@ class _Coster:
         self._locals: dict[str, list[_Local]] = {}
 
     def cost(self, node: Node) -> Range:
+        pass_time(OF_NODE)
         match node:
             case Literal():
                 return FREE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runtime.cel import effort
 from runtime.cel.errors import CostExceededError
 from runtime.cel.values import Value
 
@@ -18,22 +19,36 @@ class Frame:
     made: elements and characters that were made on the way. Upstream counts them nowhere.
     """
 
-    __slots__ = ("cost", "limit", "made", "names")
+    __slots__ = ("_counted", "_stop", "cost", "limit", "made", "names")
 
     def __init__(self, names: dict[str, Value], limit: int) -> None:
         self.names = names
-        self.cost = self.made = 0
+        self.cost = self.made = self._counted = 0
         self.limit = limit
+        self._stop = min(limit, effort.STEP)
 
     def grow(self, size: int) -> None:
         self.made += size
         if self.made > MOST_MADE:
             raise CostExceededError
+        if size > effort.STEP:
+            effort.pass_time(size // 50)
 
     def charge(self, cost: int) -> None:
         self.cost += cost
+        if self.cost > self._stop:
+            self._pass_stop()
+
+    def _pass_stop(self) -> None:
         if self.cost > self.limit:
             raise CostExceededError
+        self.pass_time()
+        self._stop = min(self.limit, self.cost + effort.STEP)
+
+    def pass_time(self) -> None:
+        """Report the cost since the last time."""
+        units, self._counted = self.cost - self._counted, self.cost
+        effort.pass_time(units)
 
 
 Closure = Callable[[Frame], Value]

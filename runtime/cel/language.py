@@ -10,6 +10,7 @@ import functools
 from runtime.cel.checker import check
 from runtime.cel.costs import Range, SizeOf, estimated
 from runtime.cel.declarations import Environment, merged
+from runtime.cel.effort import OF_EACH, pass_time
 from runtime.cel.libraries.authorization import AUTHORIZATION
 from runtime.cel.libraries.kubernetes import JSON_PATCH, KUBERNETES
 from runtime.cel.libraries.lists import LISTS
@@ -48,6 +49,7 @@ def mutation_environment() -> Environment:
 
 def checked(expression: str, environment: Environment) -> tuple[Tree, Type]:
     """The tree and its type. Raises CompileError, whose text is upstream's."""
+    pass_time(OF_EACH + len(expression) // 2)  # for the tokens, and for what else follows from its length
     with room():
         tree = parse(expression)
         return tree, check(tree, environment)

@@ -7,6 +7,7 @@ what is no token.
 from __future__ import annotations
 
 from runtime.cel import macros
+from runtime.cel.effort import OF_NODE, pass_time
 from runtime.cel.errors import NOWHERE, CompileError, Issue
 from runtime.cel.lexer import Token, tokens, unescaped
 from runtime.cel.recursion import DEEPEST
@@ -281,6 +282,7 @@ class _Parser:
         return expanded or Call(at=at, function=name, target=target, arguments=arguments)
 
     def _primary(self) -> Node:
+        pass_time(OF_NODE)
         token = self._take()
         match token.kind:
             case "int" | "float" | "uint" | "string" | "-" | "true" | "false" | "null":

@@ -80,8 +80,11 @@ class Program:
         """The value, and what it cost. Raises EvaluationError, CostExceededError; their `cost` says what it was."""
         frame = Frame(dict(variables), limit)
         effort.begin()
+        effort.pass_time(effort.OF_EACH)
         try:
-            return self._value(frame), frame.cost
+            value = self._value(frame)
+            frame.pass_time()
+            return value, frame.cost
         except (EvaluationError, CostExceededError) as error:
             error.cost = frame.cost
             raise

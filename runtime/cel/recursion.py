@@ -12,12 +12,17 @@ from collections.abc import Iterator
 DEEPEST = 250
 FRAMES = 80 * DEEPEST
 
+# The limit is the interpreter's, and one computation may pause in the middle of another: the last to end restores it.
+_inside: list[int] = []
+
 
 @contextlib.contextmanager
 def room() -> Iterator[None]:
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, FRAMES))
+    _inside.append(sys.getrecursionlimit() if not _inside else _inside[0])
+    sys.setrecursionlimit(max(_inside[0], FRAMES))
     try:
         yield
     finally:
-        sys.setrecursionlimit(before)
+        before = _inside.pop()
+        if not _inside:
+            sys.setrecursionlimit(before)

@@ -9,6 +9,10 @@ Source: kubernetes pkg/kubeapiserver/options/plugins.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import orjson
 
 from protocols.admission_plugins import (
     CERTIFICATE_APPROVAL,
@@ -27,7 +31,7 @@ from protocols.admission_plugins import (
     RESOURCE_QUOTA,
     VALIDATING_POLICY,
 )
-from protocols.objects import Key, Object
+from protocols.objects import Key, Object, decode_object
 from runtime.apiserver.admission import (
     always_pull_images,
     certificate_approval,
@@ -57,9 +61,11 @@ from runtime.apiserver.admission.policies import mutating, validating
 from runtime.apiserver.admission.resource_quota import Charge, charge
 from runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, are_configured
 from runtime.apiserver.admission.webhooks.dispatching import have_changed, have_judged
-from runtime.apiserver.core.cluster import Call, Cluster, stored_form
+from runtime.apiserver.core.cluster import Call, Cluster, Remarks, stored_form
+from runtime.apiserver.core.long_work import carried_out, key_of
 from runtime.apiserver.core.metadata import settle_namespace
 from runtime.apiserver.core.removal import nobody
+from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.users import NODES
 
@@ -304,20 +310,61 @@ def _changed(
     """The object as policies, then webhooks leave it. Policies that want it look again at what webhooks changed."""
     change = plugins
     if MUTATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.MUTATING):
-        asked = asked._replace(obj=mutating.have_changed(cluster, asked, plugins))
+        changed = _by_policies(cluster, asked, lambda one: mutating.have_changed(cluster, one, plugins))
+        asked = asked._replace(obj=changed)
 
         def change(obj: Object) -> Object:
             settled = plugins(obj)
-            return mutating.have_changed_again(cluster, asked._replace(obj=settled)) or settled
+            again = asked._replace(obj=settled)
+            return _by_policies(cluster, again, lambda one: mutating.have_changed_again(cluster, one)) or settled
 
     return have_changed(cluster, asked, change, body) if are_configured(cluster, MUTATING) else asked.obj
 
 
 def _judge(cluster: Cluster, asked: Attributes) -> None:
     if VALIDATING_POLICY in cluster.plugins and policies.are_configured(cluster, policies.VALIDATING):
-        validating.have_judged(cluster, asked)
+        _by_policies(cluster, asked, lambda one: validating.have_judged(cluster, one))
     if are_configured(cluster, VALIDATING):
         have_judged(cluster, asked)
+
+
+class _Judgement(NamedTuple):
+    obj: Object | None
+    remarks: Remarks
+    refusal: StatusError | None
+
+
+def _by_policies(cluster: Cluster, asked: Attributes, run: Callable[[Attributes], Object | None]) -> Object | None:
+    """The object as policies leave it. Raises StatusError.
+
+    What they remark is collected, since it may be computed after the attempt that asked for it.
+    """
+
+    def judged() -> _Judgement:
+        remarks, obj, refusal = Remarks(), None, None
+        try:
+            obj = run(asked._replace(call=replace(asked.call, remarks=remarks)))
+        except StatusError as err:
+            refusal = err
+        return _Judgement(obj, remarks, refusal)
+
+    def key() -> bytes:
+        user, route = asked.call.user, asked.call.route
+        who = user.name, user.uid, user.groups, {name: list(values) for name, values in user.extra.items()}
+        where = route.definition, route.namespace, route.name, route.subresource, sorted(asked.call.query.items())
+        return key_of(asked.operation, asked.kind, asked.name, asked.obj, asked.old, asked.options, who, where)
+
+    found = carried_out(cluster, key, judged)
+    asked.call.warn_all(found.remarks.warnings.texts)
+    for name, text in found.remarks.annotations.items():
+        asked.call.annotate(name, text)
+    if found.refusal is not None:
+        raise found.refusal
+    if found.obj is None or found.obj is asked.obj or cluster.patience is None:
+        return found.obj
+    # It is changed further, and may be the result for another attempt as well.
+    copy: Object = decode_object(orjson.dumps(found.obj))
+    return copy
 
 
 def _shown(definition: ResourceDefinition, obj: Object) -> Object:

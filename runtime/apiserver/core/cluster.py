@@ -34,6 +34,12 @@ from runtime.client.api import Request
 SERVICE_RANGES = ("10.96.0.0/16",)
 
 
+class Patience(Protocol):
+    """What the attempt at the moment may still take, in units of cost."""
+
+    left: float
+
+
 class Now(Protocol):
     """The server's clock."""
 
@@ -58,7 +64,8 @@ class Cluster:
     what roles and bindings give them. tokens: issues those of service accounts; None: none are. service_ranges: CIDRs
     of cluster IPs, one for each family, the default family first. plugins: names of the admission plugins that are on;
     admission: what they are told. outside: asks webhooks, see outside.py. records_managers: whether new objects have
-    managedFields.
+    managedFields. patience: of the request at the moment with long computations, see long_work.py; None: all are
+    carried out at once.
     """
 
     state: State
@@ -76,6 +83,7 @@ class Cluster:
     admission: AdmissionSettings = BY_DEFAULT
     outside: Outside = unanswered
     records_managers: bool = True
+    patience: Patience | None = None
 
     def timestamp(self) -> str:
         """Now, as objects carry it: RFC 3339, whole seconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Post(NamedTuple):
@@ -28,15 +28,49 @@ class Pause(NamedTuple):
     number: int = 0
 
 
-Question = Post | Pause
+class Work:
+    """A computation that takes long: nobody is asked, but others are served meanwhile. See long_work.py.
+
+    Those with the same key are the same, and have the same result.
+    """
+
+    __slots__ = ("act", "key", "outside")
+
+    def __init__(self, key: bytes, act: Callable[[], Any], outside: Outside) -> None:
+        """outside: whom what it converts asks."""
+        self.key, self.act, self.outside = key, act, outside
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Work) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def carried_out(self) -> Answer:
+        """Carry it out at once."""
+        try:
+            return Answer(result=Result(self.act()))
+        except Exception as err:
+            return Answer(result=Result(error=err))
+
+
+class Result(NamedTuple):
+    """value: of a computation; error: what it raised."""
+
+    value: Any = None
+    error: Exception | None = None
+
+
+Question = Post | Pause | Work
 
 
 class Answer(NamedTuple):
-    """status: of HTTP; 0 without a response, and then error says why."""
+    """status: of HTTP; 0 without a response, and then error says why. result: of a Work."""
 
     status: int = 0
     body: bytes = b""
     error: str = ""
+    result: Result | None = None
 
 
 PAUSED = Answer()
@@ -60,4 +94,6 @@ def unanswered(questions: Sequence[Question]) -> list[Answer]:
 
 def nobody_there(question: Question) -> Answer:
     """For a server that calls nobody."""
+    if isinstance(question, Work):
+        return question.carried_out()
     return PAUSED if isinstance(question, Pause) else Answer(error="this server calls no webhooks")

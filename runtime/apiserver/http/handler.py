@@ -132,7 +132,8 @@ class ApiHttp:
             checks_of_readiness={"shutdown": lambda: "it ends" if self._ending else ""},
         )
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
-        self._outside = OutsideCalls()
+        self._outside = OutsideCalls(api.acting_for)
+        api.suspends_long_work()
         api.asks_for_watches(self._outside.answer)
         api.components = self._components
         self._watching: Counter[str] = Counter()  # open watches, by user

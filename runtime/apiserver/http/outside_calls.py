@@ -12,11 +12,14 @@ import os
 import ssl
 import zlib
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from protocols.bounded_cache import bounded_cache
 from runtime.apiserver.core.outside import Suspended
-from runtime.apiserver.core.questions import PAUSED, Answer, Pause, Post, Question
+from runtime.apiserver.core.questions import PAUSED, Answer, Outside, Pause, Post, Question, Work
+from runtime.apiserver.http.gradually import Gradually
+from runtime.apiserver.http.long_work import LongWork
 from runtime.client.api import Response
 
 if TYPE_CHECKING:
@@ -33,7 +36,10 @@ _EXPIRED, _OTHER_NAME = 10, {62, 64}
 class OutsideCalls:
     """All methods are called on the loop's thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, acting_for: Callable[[Outside], AbstractContextManager[None]]) -> None:
+        """acting_for: see ApiServer."""
+        self._acting_for = acting_for
+        self._long_work: LongWork | None = None  # once there is some
         self._session: aiohttp.ClientSession | None = None
         self._running: set[asyncio.Task[None]] = set()
 
@@ -77,6 +83,8 @@ class OutsideCalls:
         if isinstance(question, Pause):
             await asyncio.sleep(question.seconds)
             return PAUSED
+        if isinstance(question, Work):
+            return await self._carried_out(question)
         import aiohttp  # heavy, and most servers call nobody
 
         if self._session is None:
@@ -102,6 +110,20 @@ class OutsideCalls:
         except (aiohttp.ClientError, ValueError, OSError) as err:
             error = str(err) or type(err).__name__
         return Answer(error=f'Post "{question.url}": {error}')
+
+    async def _carried_out(self, work: Work) -> Answer:
+        loop = asyncio.get_running_loop()
+        if self._long_work is None:
+            in_slices = Gradually(now=loop.time, soon=loop.call_soon)
+            self._long_work = LongWork(in_slices, now=loop.time, acting_for=self._acting_for)
+        done: asyncio.Future[Answer] = loop.create_future()
+
+        def then(answer: Answer) -> None:
+            if not done.done():  # else the server ends
+                done.set_result(answer)
+
+        self._long_work.do(work, then)
+        return await done
 
     async def _post(self, session: aiohttp.ClientSession, question: Post) -> Answer:
         from yarl import URL  # comes with aiohttp

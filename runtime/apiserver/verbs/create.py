@@ -6,6 +6,7 @@ Source: apiserver pkg/endpoints/handlers/create.go, pkg/registry/generic/registr
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from protocols.objects import Object, encode_object, make_key
 from runtime.apiserver.admission import chain
@@ -14,6 +15,7 @@ from runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, s
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.core.field_managers import SERVER as SELF
 from runtime.apiserver.core.field_managers import record_new, updater
+from runtime.apiserver.core.long_work import carried_out, key_of
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.shared.object_meta import validate_metadata
@@ -78,7 +80,11 @@ def create_object(
         if call is not None:
             call.warn(text)
     strategy.set_requester(obj, requester)
-    errors = [*validate_metadata(definition, meta), *strategy.validate(obj), *strategy.validate_create(obj)]
+    errors = carried_out(
+        cluster,
+        partial(key_of, "create", definition, obj),
+        lambda: [*validate_metadata(definition, meta), *strategy.validate(obj), *strategy.validate_create(obj)],
+    )
     errors = errors or strategy.permit(cluster, obj, None, requester)
     if errors:
         raise status_errors.invalid(definition.stored_group, definition.kind, meta.get("name", ""), errors)

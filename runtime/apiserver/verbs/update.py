@@ -6,18 +6,22 @@ pkg/registry/rest/update.go, BeforeUpdate (v1.36).
 
 from __future__ import annotations
 
+from functools import partial
+
 from protocols.objects import Object, decode_object, encode_object
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
 from runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, read_stored, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.core.field_managers import keep_times, record_update
+from runtime.apiserver.core.long_work import carried_out, key_of
 from runtime.apiserver.core.removal import nothing_keeps
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid
+from runtime.apiserver.errors.field_errors import FieldError, invalid
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.kinds.shared.object_meta import validate_metadata, validate_metadata_update
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import Strategy
 from runtime.apiserver.storage.state import Record
 from runtime.apiserver.verbs.create import create_object
 from runtime.apiserver.verbs.options import check_update_options
@@ -78,7 +82,9 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
         strategy.prepare_for_status_update(new, old)
         if not applied:
             record_update(cluster, call, new, old)
-        errors += strategy.validate_status_update(new, old)
+        errors += carried_out(
+            cluster, partial(key_of, STATUS, definition, new, old), lambda: strategy.validate_status_update(new, old)
+        )
         verb = "patch" if call.request.method == "PATCH" else "update"
         errors = errors or strategy.permit_status(cluster, new, old, call.user, verb)
     else:
@@ -90,9 +96,9 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
         strategy.reallocate(cluster, new, old)
         if strategy.has_generation and _counts_as_generation(definition, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        of_object = [] if strategy.update_is_judged_whole else strategy.validate(new)
-        of_change = strategy.validate_update(new, old)
-        errors += of_change + of_object if strategy.change_is_judged_first else of_object + of_change
+        errors += carried_out(
+            cluster, partial(key_of, "update", definition, new, old), lambda: _wrong_with(strategy, new, old)
+        )
         errors = errors or strategy.permit(cluster, new, old, call.user)
     if errors:
         raise status_errors.invalid(definition.stored_group, definition.kind, call.route.name, errors)
@@ -102,6 +108,13 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
     keep_times(new, old)
     charges = chain.check_update(cluster, call, new, old)
     return _store(cluster, call, record, old, new, charges, applied=applied)
+
+
+def _wrong_with(strategy: Strategy, new: Object, old: Object) -> list[FieldError]:
+    """What is wrong with an object and with its change."""
+    of_object = [] if strategy.update_is_judged_whole else strategy.validate(new)
+    of_change = strategy.validate_update(new, old)
+    return [*of_change, *of_object] if strategy.change_is_judged_first else [*of_object, *of_change]
 
 
 def _store(

@@ -5,6 +5,7 @@ Source: apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go (v1.36
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from protocols.bounded_cache import bounded_cache, total_size
@@ -13,6 +14,7 @@ from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.expressions import asking, request_of
 from runtime.apiserver.admission.webhooks.matching import Invocation
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.long_work import carried_out, key_of
 from runtime.apiserver.errors import status_errors
 
 if TYPE_CHECKING:
@@ -29,9 +31,13 @@ def conditions_match(
     request = request_of(asked, called.definition, called.kind)
     seen = names(new=obj, old=old, request=request, ask=asking(cluster, asked.call.user))
     texts = tuple(one.get("expression") or "" for one in webhook.conditions)
-    try:
+
+    def hold() -> bool:
         run = Run(seen, budget=CONDITIONS_BUDGET)
         return conditions_hold(_compiled(texts), run, ignores_failures=webhook.ignores_failures)
+
+    try:
+        return carried_out(cluster, partial(key_of, "conditions", texts, request, obj, old, webhook.place), hold)
     except FailedError as err:
         definition = asked.definition
         raise status_errors.forbidden(definition.group, definition.plural, asked.name, str(err)) from err

@@ -1,0 +1,114 @@
+"""Carries out long computations in slices, between which the event loop serves others.
+
+A computation is a deep recursion that cannot be put aside, so it has a thread. But it is never that thread and the
+loop's at once: the one waits while the other runs. So the computation reads the server's state as a request does, and
+others wait for a slice and no longer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+from runtime.apiserver.core.outside import LONGEST
+from runtime.apiserver.core.questions import Answer, Outside, Result, Work
+from runtime.apiserver.http.gradually import Gradually
+from runtime.cel import effort
+
+MOST_THREADS = 8  # computations that have begun; others wait
+ROOM = 64 * 1024 * 1024  # bytes of a thread's stack, of which only what is used is taken
+
+
+class _GivenUpError(BaseException):
+    """Ends the thread of a computation that nobody waits for any more. No computation catches it."""
+
+
+class _Computation:
+    """One thread, which runs only within `go_on`."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._may_run, self._paused = threading.Semaphore(0), threading.Semaphore(0)
+        self._is_given_up = False
+        self.answer: Answer | None = None
+        before = threading.stack_size(ROOM)
+        try:
+            self._thread = threading.Thread(target=self._run, name="long-work", daemon=True)
+            self._thread.start()
+        finally:
+            threading.stack_size(before)
+
+    def go_on(self) -> bool:
+        """Run until it pauses or ends; return whether there is more of it."""
+        self._may_run.release()
+        self._paused.acquire()
+        if self.answer is None:
+            return True
+        self._thread.join()
+        return False
+
+    def give_up(self) -> None:
+        self._is_given_up = True
+        while self.go_on():
+            pass
+
+    def _run(self) -> None:
+        self._may_run.acquire()
+        effort.give_way(effort.STEP, self._pause)
+        try:
+            self.answer = self._work.carried_out()
+        except _GivenUpError:
+            self.answer = Answer(result=Result(error=TimeoutError("context deadline exceeded")))
+        self._paused.release()
+
+    def _pause(self) -> None:
+        self._paused.release()
+        self._may_run.acquire()
+        if self._is_given_up:
+            raise _GivenUpError
+
+
+class LongWork:
+    """For one thread, the event loop's."""
+
+    def __init__(
+        self,
+        in_slices: Gradually,
+        *,
+        now: Callable[[], float],
+        acting_for: Callable[[Outside], AbstractContextManager[None]],
+    ) -> None:
+        """now: seconds of any clock. acting_for: see ApiServer."""
+        self._in_slices, self._now, self._acting_for = in_slices, now, acting_for
+        self._running = 0
+        self._waiting: deque[tuple[Work, Callable[[Answer], None], float]] = deque()
+
+    def do(self, work: Work, then: Callable[[Answer], None]) -> None:
+        """Call back with the answer: the result, or a TimeoutError where it is not there in time."""
+        self._waiting.append((work, then, self._now() + LONGEST))
+        self._begin()
+
+    def _begin(self) -> None:
+        while self._waiting and self._running < MOST_THREADS:
+            self._running += 1
+            self._in_slices.do(self._steps(*self._waiting.popleft()))
+
+    def _steps(self, work: Work, then: Callable[[Answer], None], until: float) -> Iterator[None]:
+        yield  # nothing is done where it is asked for
+        answer = Answer(result=Result(error=TimeoutError("context deadline exceeded")))
+        if self._now() < until:
+            computation = _Computation(work)
+            while self._now() < until:
+                with self._acting_for(work.outside):
+                    has_more = computation.go_on()
+                if not has_more:
+                    break
+                yield
+            else:
+                computation.give_up()
+            answer = computation.answer or answer
+        self._running -= 1
+        self._begin()
+        then(answer)
