@@ -18,8 +18,16 @@ class ServerWarnings:
         self._log = log
         self._logged: dict[tuple[str, str, str], None] = {}
 
-    def log(self, warnings: Iterable[str], *, client: str, resource: str, request: str) -> None:
-        """client: whose request it was. resource: its id. request: in words, "patch configmaps default/web"."""
+    def log(self, warnings: Iterable[str], *, client: str, resource: str, request: str, is_write: bool = True) -> None:
+        """Log those that are new: a warning for writes, info for reads.
+
+        A warning about a write is about the object that was written. One about a read is about the API that this
+        program has chosen (deprecated Endpoints, for example): no operator can do anything about it.
+
+        client: whose request it was.
+        resource: its id.
+        request: in words, "patch configmaps default/web".
+        """
         for warning in warnings:
             place = client, resource, warning
             if place in self._logged:
@@ -27,4 +35,5 @@ class ServerWarnings:
             if len(self._logged) >= MOST_REMEMBERED:
                 del self._logged[next(iter(self._logged))]
             self._logged[place] = None
-            self._log.warning("API server warning", client=client, request=request, warning=warning)
+            log = self._log.warning if is_write else self._log.info
+            log("API server warning", client=client, request=request, warning=warning)

@@ -160,7 +160,9 @@ class ListWatch:
         if response.warnings:
             resource = self._resource
             request = f"list or watch {resource.name}"
-            self._warnings.log(response.warnings, client=INFORMERS, resource=resource.id, request=request)
+            self._warnings.log(
+                response.warnings, client=INFORMERS, resource=resource.id, request=request, is_write=False
+            )
 
     def _begin(self) -> int:
         """Whatever the requests before this one still bring is ignored."""

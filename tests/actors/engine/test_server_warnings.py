@@ -30,6 +30,11 @@ def test_each_warning_is_logged_once_for_each_client_and_resource(log: Filtering
     }
 
 
+def test_warning_about_a_read_is_logged_as_info(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    ServerWarnings(log).log(["deprecated"], client="a", resource=PODS.id, request="list or watch pods", is_write=False)
+    assert [one["log_level"] for one in logs.entries] == ["info"]
+
+
 def test_memory_of_warnings_is_bounded(log: FilteringBoundLogger, logs: LogCapture) -> None:
     warnings = ServerWarnings(log)
     for number in (*range(MOST_REMEMBERED + 1), 1, 0):
