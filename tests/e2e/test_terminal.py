@@ -142,7 +142,7 @@ def test_what_is_wrong_is_one_line_without_the_trimmings_of_a_log(tmp_path: Path
     with on_terminal(f"--embedded-dir={tmp_path / 'kcm'}", f"--apply={bad}") as terminal:
         terminal.read(PATIENCE)
         assert terminal.process.wait(PATIENCE) == 1
-        assert terminal.screen()[0].startswith(f"Error: {bad}:1:7: not YAML: ")
+        assert terminal.screen()[0].startswith(f"Error: {bad}:2:1: not YAML: ")  # libyaml: the end of the file
         assert terminal.screen()[1:] == [""]
 
 
