@@ -26,8 +26,11 @@ _ZERO_TIME = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)
 _QUANTITY = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]?)")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_DIGITS = 18  # of a decimal number that Go keeps as an int64
-_INT64 = range(-(2**63), 2**63)
+# Digits of a number that Go keeps as an int64; of a binary one less three for each of Ki, Mi, …
+_DIGITS, _BINARY_DIGITS = 18, 14
+_NANO = -9  # the smallest power of ten
+_WORD = 2**64 - 1
+_LONGEST = 1000  # digits, and powers of ten: what is longer is no amount of anything, and takes too long
 
 
 class StructField(NamedTuple):
@@ -160,37 +163,69 @@ def _int_or_string(value: Any) -> str:
 
 def _quantity(value: Any) -> str:
     """Return the dump of a quantity in the canonical form that the API server writes."""
-    text = "" if value is None else str(value)
-    number, scale, form, kept = _parsed(text)
-    amount = f"i:(resource.int64Amount){{value:(int64){number} scale:(resource.Scale){scale}}}"
-    nothing = "d:(resource.infDecAmount){Dec:(*inf.Dec)<nil>}"
-    return f"{{{amount} {nothing} s:(string){kept} Format:(resource.Format){form}}}"
+    amount = _amount("" if value is None else str(value))
+    small = f"i:(resource.int64Amount){{value:(int64){amount.value} scale:(resource.Scale){amount.scale}}}"
+    large = _NIL if amount.nanos is None else _decimal(amount.nanos)
+    return (
+        f"{{{small} d:(resource.infDecAmount){{Dec:(*inf.Dec){large}}} "
+        f"s:(string){amount.text} Format:(resource.Format){amount.form}}}"
+    )
 
 
-def _parsed(text: str) -> tuple[int, int, str, str]:
-    """Return the number, its power of ten, the format, and the text if Go keeps it.
+class _Amount(NamedTuple):
+    """Number of a quantity, as Go keeps it: value times ten to the power of scale, or a decimal for many digits."""
 
-    A number beyond int64 is dumped like a smaller one: no pod requests that much.
-    """
+    value: int = 0
+    scale: int = 0
+    form: str = ""
+    text: str = ""
+    nanos: int | None = None  # of the decimal
+
+
+def _amount(text: str) -> _Amount:
     if not text:
-        return 0, 0, "", ""
-    if text == "0":
-        return 0, 0, "DecimalSI", "0"
+        return _Amount()
     found = _QUANTITY.fullmatch(text)
-    if found is None:
-        return 0, 0, "DecimalSI", ""
-    sign, whole, fraction, suffix = found[1], found[2] or "0", found[3] or "", found[4]
+    if text == "0" or found is None:
+        return _Amount(form="DecimalSI", text="0" if found else "")
+    whole, fraction, suffix = found[2] or "0", found[3] or "", found[4]
     digits = whole + fraction
-    value, scale = int(digits), -len(fraction)
+    number, scale, factor = int(digits[:_LONGEST]), -len(fraction), 1
     if suffix in _BINARY:
-        number, form = value << _BINARY[suffix], "BinarySI"
-        keeps = value & 7 != 0
+        power, form = _BINARY[suffix], "BinarySI"
+        factor = 1 << power
+        is_small = not fraction and len(whole) + power * 3 // 10 <= _BINARY_DIGITS
+        keeps = number & 7 != 0
     else:
         exponential = suffix[:1] in ("e", "E") and suffix != "E"
         scale += int(suffix[1:]) if exponential else _DECIMAL[suffix]
-        number, form = value, "DecimalExponent" if exponential else "DecimalSI"
-        keeps = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0" and len(digits) <= _DIGITS
-    return (-number if sign == "-" else number), scale, form, text if keeps and number in _INT64 else ""
+        form = "DecimalExponent" if exponential else "DecimalSI"
+        is_small = len(digits) <= _DIGITS and scale >= _NANO
+        keeps = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+    number *= -factor if found[1] == "-" else factor
+    if is_small:
+        return _Amount(number, scale, form, text if keeps else "")
+    return _Amount(form=form, nanos=_nanos(number, scale))
+
+
+def _nanos(number: int, scale: int) -> int:
+    """Return number times ten to the power of scale in billionths, rounded away from zero."""
+    shift = scale - _NANO
+    power: int = 10 ** min(abs(shift), _LONGEST)
+    if shift >= 0:
+        return number * power
+    rounded = -(-abs(number) // power)
+    return rounded if number >= 0 else -rounded
+
+
+def _decimal(nanos: int) -> str:
+    words, rest = [], abs(nanos)
+    while rest:
+        words.append(str(rest & _WORD))
+        rest >>= 64
+    magnitude = f"[{' '.join(words)}]" if words else _NIL
+    negative = "true" if nanos < 0 else "false"
+    return f"{{unscaled:(big.Int){{neg:(bool){negative} abs:(big.nat){magnitude}}} scale:(inf.Scale){-_NANO}}}"
 
 
 @cache

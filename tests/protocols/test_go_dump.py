@@ -64,6 +64,35 @@ def test_a_quantity_keeps_its_text_where_go_does(quantity: Any, number: int, sca
     assert f"s:(string){kept} Format:(resource.Format){form}}}" in said
 
 
+@pytest.mark.parametrize(
+    ("quantity", "words", "form"),
+    [
+        ("4611686018427387904", "0 250000000", "DecimalSI"),
+        ("9223372036854775807", "18446744072709551616 499999999", "DecimalSI"),
+        ("1000000000000000001", "11515845247265065472 54210108", "DecimalSI"),
+        ("7Ei", "0 437500000", "BinarySI"),
+        ("4611686018427387904k", "0 250000000000", "DecimalSI"),
+        ("4611686018427387900m", "18446744073705551616 249999", "DecimalSI"),
+        ("12345678901234567890123n", "4807115922877859019 669", "DecimalSI"),
+        ("4611686018427387904e3", "0 250000000000", "DecimalExponent"),
+    ],
+)
+def test_quantity_of_many_digits_is_a_decimal(quantity: str, words: str, form: str) -> None:
+    """The dumps are Go's."""
+    number = f"Dec:(*inf.Dec){{unscaled:(big.Int){{neg:(bool)false abs:(big.nat)[{words}]}} scale:(inf.Scale)9}}"
+    small = "i:(resource.int64Amount){value:(int64)0 scale:(resource.Scale)0}"
+    dumped = dump(quantity, "resource.Quantity")
+    large = f"d:(resource.infDecAmount){{{number}}}"
+    assert dumped == f"(resource.Quantity){{{small} {large} s:(string) Format:(resource.Format){form}}}"
+    negative = number.replace("false", "true")
+    assert dump(f"-{quantity}", "resource.Quantity") == dumped.replace(number, negative)
+
+
+@pytest.mark.parametrize("quantity", ["1" * 100_000, "1e999999999", "1234567890123456789e999999999", "1e-999999999"])
+def test_absurd_quantity_is_dumped_without_delay(quantity: str) -> None:
+    assert "infDecAmount" in dump(quantity, "resource.Quantity")
+
+
 def test_all_structs_that_fields_name_are_known() -> None:
     structs = {line.split()[0] for line in STRUCTS.strip().replace("\n  ", " ").splitlines()}
     assert POD_TEMPLATE in structs
