@@ -19,7 +19,7 @@ class ServerWarnings:
         self._logged: dict[tuple[str, str, str], None] = {}
 
     def log(self, warnings: Iterable[str], *, client: str, resource: str, request: str, is_write: bool = True) -> None:
-        """Log those that are new: a warning for writes, info for reads.
+        """Log those that are new: a warning for writes, info from -v=2 on for reads.
 
         A warning about a write is about the object that was written. One about a read is about the API that this
         program has chosen (deprecated Endpoints, for example): no operator can do anything about it.
@@ -35,5 +35,7 @@ class ServerWarnings:
             if len(self._logged) >= MOST_REMEMBERED:
                 del self._logged[next(iter(self._logged))]
             self._logged[place] = None
-            log = self._log.warning if is_write else self._log.info
-            log("API server warning", client=client, request=request, warning=warning)
+            if is_write:
+                self._log.warning("API server warning", client=client, request=request, warning=warning)
+            else:
+                self._log.info("API server warning", v=2, client=client, request=request, warning=warning)
