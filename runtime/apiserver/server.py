@@ -55,6 +55,7 @@ from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from runtime.apiserver.registry.attributes import Attributes
 from runtime.apiserver.registry.definitions import VERBS, Registry, ResourceDefinition
+from runtime.apiserver.registry.derived import COMPONENTS
 from runtime.apiserver.registry.routing import Route, route
 from runtime.apiserver.registry.users import (
     ADMIN,
@@ -81,10 +82,9 @@ from runtime.apiserver.storage.store import Store
 from runtime.apiserver.storage.watches import Watch, WatchCache
 from runtime.apiserver.verbs.component_statuses import (
     Components,
-    get_component_status,
     lease_problem,
-    list_component_statuses,
     no_components,
+    read_component_statuses,
 )
 from runtime.apiserver.verbs.create import create
 from runtime.apiserver.verbs.delete import delete, delete_collection
@@ -102,7 +102,6 @@ from runtime.signing.node_tokens import node_in
 
 T = TypeVar("T")
 
-COMPONENT_STATUSES = "componentstatuses"
 SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -500,11 +499,9 @@ class ApiServer:
         match call.request.method, bool(found.name), found.subresource:
             case method, _, "" if found.definition.verbs is not VERBS and not _is_verb(found, method):
                 pass  # what is only read, or only reviewed
-            case "GET", True, "" if found.definition.name == COMPONENT_STATUSES:
-                return get_component_status(call, self.components)
-            case "GET", False, "" if found.definition.name == COMPONENT_STATUSES:
-                return list_component_statuses(call, self.components)
             case "GET", named, "" if found.definition.derived is not None:
+                if found.definition.derived is COMPONENTS:
+                    return read_component_statuses(call, self.components)
                 read = get_derived if named else list_derived
                 return read(cluster, call, found.definition.derived)
             case "GET", True, "" | "status" | "approval" | "resize" | "ephemeralcontainers":

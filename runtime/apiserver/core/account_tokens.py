@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from protocols.bounded_cache import bounded_cache
-from protocols.objects import Key, Object, make_key, metadata, name_of, namespace_of, split_key, uid_of
+from protocols.objects import Key, Object, make_key, name_of, namespace_of, split_key, uid_of
 from protocols.times import parse_time
 from runtime.apiserver.registry.users import (
     ACCOUNTS,
@@ -33,6 +34,7 @@ BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}  # kinds that a to
 ACCOUNT = "serviceaccounts"
 MOST_KNOWN, LONGEST_KNOWN = 1024, 4096  # tokens; characters of each
 LEEWAY = 60.0  # seconds that clocks may differ
+_NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 _ACCOUNT_KIND, _INVALIDATED = "service account", "service account token has been invalidated"
 
 
@@ -118,9 +120,12 @@ class AccountTokens:
         if now < issued.begins - LEEWAY:
             return Unauthenticated("service account token is not valid yet")
         for claim in issued.rests_on:
-            problem = _problem(claim, state, now)
-            if problem:
-                return Unauthenticated(problem)
+            record = state.get(claim.storage, claim.key)
+            meta = _NO_METADATA if record is None else to_read(record.raw)["metadata"]
+            if meta.get("uid") != claim.uid or "deletionTimestamp" in meta:
+                problem = _problem(claim, meta, now)
+                if problem:
+                    return Unauthenticated(problem)
         return Authenticated(issued.user, good_for)
 
     def _read_anew(self, token: str) -> _Issued | None:
@@ -151,21 +156,19 @@ def _bindings(said: Mapping[str, Any]) -> Iterator[_Claim]:
         yield _Claim("node", BOUND["Node"], node["name"], node["uid"])
 
 
-def _problem(claim: _Claim, state: State, now: float) -> str:
-    """Return why an object that a token rests on makes it invalid; "" if it does not.
+def _problem(claim: _Claim, meta: Mapping[str, Any], now: float) -> str:
+    """Return why an object that a token rests on makes it invalid; "" if it does not. meta: empty without the object.
 
     An object in deletion, by finalizers for one, keeps its tokens valid for LEEWAY seconds.
     """
     is_account, (namespace, name) = claim.kind == _ACCOUNT_KIND, split_key(claim.key)
-    record = state.get(claim.storage, claim.key)
-    if record is None:
+    if not meta:
         return f'serviceaccounts "{name}" not found' if is_account else _INVALIDATED
-    found = to_read(record.raw)
-    uid = uid_of(found)
+    uid = meta.get("uid")
     if uid != claim.uid:
         what = "claim" if is_account else f"service account {claim.kind} ref claim"
         return f"{claim.kind} UID ({uid}) does not match {what} ({claim.uid})"
-    deleted = metadata(found).get("deletionTimestamp")
+    deleted = meta.get("deletionTimestamp")
     if deleted is not None and parse_time(deleted) < now - LEEWAY:
         return f"service account {namespace}/{name} has been deleted" if is_account else _INVALIDATED
     return ""

@@ -22,6 +22,7 @@ from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.storage.store import DELETED, Change
 
 API_SERVICES, SERVICES, NODES = "apiservices.apiregistration.k8s.io", "services", "nodes"
+_LOOKED_AT = frozenset((API_SERVICES, SERVICES, SLICES, NODES))
 _AVAILABLE = "Available"
 Place = tuple[str, str]  # group and version
 
@@ -51,12 +52,14 @@ class RemoteApiServices:
             self._stand_ins.setdefault((definition.group, definition.version), []).append(definition)
 
     def react(self, change: Change) -> None:
-        for name in self._concerned(change):
-            self._sync(name)
+        if change.storage in _LOOKED_AT:
+            for name in self._concerned(change):
+                self._sync(name)
 
     def undo(self, change: Change) -> None:
-        for name in self._concerned(change):
-            self._apply(name)
+        if change.storage in _LOOKED_AT:
+            for name in self._concerned(change):
+                self._apply(name)
 
     def reconcile(self) -> None:
         for name in list(self._cluster.state.collection(API_SERVICES).records):

@@ -46,6 +46,9 @@ class Authenticator:
         """Return the user of an Authorization header; ANONYMOUS without a bearer token, None for an invalid one."""
         if len(authorization) > LONGEST_AUTHORIZATION:
             return None
+        if authorization.startswith(b"Bearer ") and authorization.count(b" ") == 1:
+            token = authorization[7:].decode(errors="replace").strip()
+            return self._user_of(token) if token else ANONYMOUS
         scheme, *rest = authorization.decode(errors="replace").strip().split(" ", 2)
         if scheme.lower() != "bearer" or not rest or not rest[0]:
             return ANONYMOUS

@@ -26,7 +26,7 @@ from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.audit import AuditLog
-from runtime.apiserver.http.authentication import Authenticator, by_certificate
+from runtime.apiserver.http.authentication import NO_CERTIFICATE, Authenticator, by_certificate
 from runtime.apiserver.http.buffered_bytes import BufferedBytes
 from runtime.apiserver.http.connection import HttpConnection, HttpRequest, HttpServer
 from runtime.apiserver.http.encodings import Encodings
@@ -211,11 +211,14 @@ class ApiHttp:
         The certificate comes first, as upstream: a valid one makes the token irrelevant, an invalid one does not.
         """
         connection = request.connection
-        if connection.certificate is None:
-            connection.certificate = by_certificate(connection.tls)
-        certified = connection.certificate.at(self._clock.now())
-        if certified is not None and certified is not ANONYMOUS:
-            return certified
+        certificate = connection.certificate
+        if certificate is None:
+            certificate = connection.certificate = by_certificate(connection.tls)
+        certified: User | None = ANONYMOUS
+        if certificate is not NO_CERTIFICATE:
+            certified = certificate.at(self._clock.now())
+            if certified is not None:
+                return certified
         authorization = request.headers.get(b"authorization")
         if not authorization:
             return certified

@@ -30,3 +30,10 @@ class Derived(NamedTuple):
     source: str
     make: Callable[[Iterable[Object], Reading], Iterator[Object]]
     name: str
+
+
+def _none(_sources: Iterable[Object], _reading: Reading) -> Iterator[Object]:
+    return iter(())
+
+
+COMPONENTS = Derived("", _none, "componentstatus")  # ComponentStatuses, which are made of no objects at all

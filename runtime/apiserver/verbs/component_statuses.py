@@ -28,7 +28,12 @@ def no_components() -> Iterable[tuple[str, str]]:
     return ()
 
 
-def get_component_status(call: Call, components: Components) -> Response:
+def read_component_statuses(call: Call, components: Components) -> Response:
+    """Carry out a get or a list."""
+    return _get(call, components) if call.route.name else _list(call, components)
+
+
+def _get(call: Call, components: Components) -> Response:
     name = call.route.name
     for component, problem in components():
         if component == name:
@@ -37,7 +42,7 @@ def get_component_status(call: Call, components: Components) -> Response:
     raise status_errors.not_found("", "componentstatus", name)
 
 
-def list_component_statuses(call: Call, components: Components) -> Response:
+def _list(call: Call, components: Components) -> Response:
     definition = call.definition
     selection = parse_selection(definition, call.query)
     found = [_status(name, problem) for name, problem in components()]

@@ -10,6 +10,7 @@ from typing import Any
 from protocols.objects import Object
 from runtime.apiserver.kinds.shared.cells import condition, name_cell
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.derived import COMPONENTS
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 
 
@@ -28,6 +29,7 @@ RESOURCE = ResourceDefinition(
     short_names=("cs",),
     namespaced=False,
     verbs=("get", "list"),
+    derived=COMPONENTS,
     printer=Printer(
         columns=(
             NAME,
