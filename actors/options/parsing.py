@@ -20,8 +20,9 @@ from runtime.flags.values import quote
 PROGRAM = "kcm"
 FIRST = ("embedded cluster", "diagnosis")  # what a newcomer looks for, and has no other place to learn of
 SUMMARY = (
-    "Brings a Kubernetes cluster from what it is to what it shall be: watches it through the API server and makes the "
-    "changes. Started without --kubeconfig and --master, and not in a pod, it starts a cluster of its own to work on."
+    "Runs the Kubernetes control loops: watches the cluster through the API server and moves it towards its desired "
+    "state. Without --kubeconfig and --master, and not in a pod, it starts an embedded cluster and works on that. "
+    "The subcommands wait, apiserver, snapshot and journal have a --help of their own."
 )
 
 
