@@ -128,7 +128,11 @@ def test_a_server_that_is_killed_and_comes_back_is_worked_with_again(bare: Bare)
     with bare.managed("--leader-elect=false") as manager, pod_history(kubectl) as history:
         start_rollout(kubectl, history)
         with bare.server_gone():
-            until(lambda: "watch failed" in manager.program.text(), "the manager notices", why=manager.program.text)
+            until(
+                lambda: "API server does not respond" in manager.program.text(),
+                "the manager notices",
+                why=manager.program.text,
+            )
         assert_rolled_out_with_no_pod_too_many(kubectl, history)
         assert manager.program.running
 
