@@ -10,6 +10,7 @@ every 30 s. What cannot be discovered keeps the resources that were known, is lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from actors.engine.vitals import DiscoveryVitals, StalledDiscovery
@@ -39,6 +40,8 @@ class Discovery(Actor):
         self._began = 0.0
         self._since: dict[str, float] = {}  # when what is stalled first was, monotonic
         self._sent: ResourcesDiscovered | None = None
+        self._has_response = False  # whether any request of this round has one
+        self._warned: set[str] = set()  # stalled groups that were logged as a warning
 
     def started(self) -> None:
         self._begin()
@@ -47,6 +50,7 @@ class Discovery(Actor):
         match message:
             case DiscoveryAnswer(number=number, path=path, status=status, body=body, error=error):
                 if number == self._number and self._survey is not None:
+                    self._has_response = self._has_response or bool(status)
                     for more in self._survey.answered(path, status=status, body=body, error=error):
                         self._ask(more)
                     if self._survey.is_over:
@@ -76,6 +80,7 @@ class Discovery(Actor):
 
     def _begin(self) -> None:
         self._number += 1
+        self._has_response = False
         self._began = self.clock.monotonic()
         self._survey = Survey(self._known or Knowledge())
         for path in ROOTS:
@@ -95,12 +100,7 @@ class Discovery(Actor):
     def _end(self, survey: Survey) -> None:
         self._survey = None
         before, known = self._known or Knowledge(), survey.knowledge()
-        for what, why in known.stalled.items():
-            if before.stalled.get(what) != why:
-                self.log.warning("API group not discovered, what was known of it is kept", group=what, error=why)
-        for what in before.stalled:
-            if what not in known.stalled:
-                self.log.info("API group discovered again", group=what)
+        self._log_changes(before.stalled, known.stalled)
         nothing_yet = self._known is None and len(known.stalled) == len(ROOTS)
         if not nothing_yet:  # the server was not there: that there is no resource is not known
             self._known = known
@@ -112,6 +112,19 @@ class Discovery(Actor):
         )
         self._vitals.say(self.name, DiscoveryVitals(resources=len(known.resources), stalled=stalled, at=now))
         self.wake_at(max(now, self._began + PERIOD))
+
+    def _log_changes(self, before: Mapping[str, str], stalled: Mapping[str, str]) -> None:
+        for group, why in stalled.items():
+            if before.get(group) == why:
+                continue
+            if self._has_response:
+                self._warned.add(group)
+                self.log.warning("API group not discovered, keeping its known resources", group=group, error=why)
+            else:  # an outage of the server, which the informers log
+                self.log.debug("API group not discovered, keeping its known resources", group=group, error=why)
+        for group in self._warned - stalled.keys():
+            self._warned.discard(group)
+            self.log.info("API group discovered again", group=group)
 
     def _send(self, known: Knowledge) -> None:
         found = ResourcesDiscovered(known.resources, dict(known.stalled), known.others)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from actors.simulation import SimulatedCluster
@@ -222,3 +223,26 @@ def test_disabled_it_needs_no_discovery(scene: Scene) -> None:
     scene.system.enable("census-controller")
     scene.create(PODS, pod("b"))
     scene.until_counted(pods=2)
+
+
+def logged(logs: LogCapture) -> list[tuple[str, str]]:
+    """Return level and group of the lines about groups that are not discovered, or discovered again."""
+    about = [entry for entry in logs.entries if entry["event"].startswith("API group ")]
+    return [(entry["log_level"], entry["group"]) for entry in about]
+
+
+@pytest.mark.parametrize(
+    "kind, arguments, levels",
+    [
+        (FaultKind.SERVER_AWAY, {}, {"debug"}),
+        (FaultKind.PARTITION, {"process": "manager"}, {"debug"}),
+        (FaultKind.COMMAND_ANSWERED, {"process": "manager", "status": 500}, {"warning", "info"}),
+    ],
+)
+def test_discovery_leaves_an_outage_of_the_server_to_the_log_of_informers(
+    log: FilteringBoundLogger, logs: LogCapture, kind: FaultKind, arguments: dict[str, Any], levels: set[str]
+) -> None:
+    scene = Scene(log, Fault(kind=kind, start=30.0, until=75.0, **arguments))
+    scene.cluster.run_for(150.0)
+    assert {level for level, _ in logged(logs)} == levels
+    assert {group for _, group in logged(logs)} == {"/api", "/apis"}
