@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from runtime.cel.effort import pass_time
+
 _VALUELESS = {"FieldValueRequired", "FieldValueForbidden", "FieldValueTooLong", "FieldValueTooShort", "InternalError"}
 _WORDS = {
     "FieldValueRequired": "Required value",
@@ -23,6 +25,7 @@ _WORDS = {
     "FieldValueTypeInvalid": "Invalid value",
     "InternalError": "Internal error",
 }
+OF_ERROR = 8  # units of cost, about microseconds, of an error and what was looked at for it; see core/long_work.py
 OMITTED: Any = object()
 """As a value: one that is too large to be shown."""
 
@@ -62,10 +65,12 @@ def quoted(text: str) -> str:
 
 
 def required(field: str, detail: str = "") -> FieldError:
+    pass_time(OF_ERROR)
     return FieldError("FieldValueRequired", field, "", detail)
 
 
 def invalid(field: str, value: Any, detail: str = "") -> FieldError:
+    pass_time(OF_ERROR)
     return FieldError("FieldValueInvalid", field, value, detail)
 
 
@@ -75,10 +80,12 @@ def without_value(field: str, detail: str) -> FieldError:
 
 
 def forbidden(field: str, detail: str = "") -> FieldError:
+    pass_time(OF_ERROR)
     return FieldError("FieldValueForbidden", field, "", detail)
 
 
 def duplicate(field: str, value: Any) -> FieldError:
+    pass_time(OF_ERROR)
     return FieldError("FieldValueDuplicate", field, value)
 
 

@@ -46,7 +46,9 @@ from runtime.apiserver.kinds.shared.security_contexts import (
 from runtime.apiserver.kinds.shared.unremarkable_specs import UnremarkableSpecs, key_of
 from runtime.apiserver.kinds.shared.volume_sources import wrong_path, wrong_source
 from runtime.apiserver.kinds.shared.windows import wrong_host_processes, wrong_on_linux, wrong_on_windows
+from runtime.cel.effort import pass_time
 
+OF_CONTAINER = 20  # units of cost, about microseconds, of the validation of a container
 MOST = 2**31 - 1
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -223,6 +225,7 @@ def _validate_volumes(volumes: list[Object], field: str, errors: list[FieldError
 def _validate_container(
     container: Object, spec: Object, volumes: set[str], names: set[str], field: str, errors: list[FieldError]
 ) -> None:
+    pass_time(OF_CONTAINER)
     name = container.get("name") or ""
     if not name:
         errors.append(required(f"{field}.name"))

@@ -27,8 +27,10 @@ from runtime.apiserver.kinds.structural.numbers import (
     wrong_type,
 )
 from runtime.apiserver.kinds.structural.schemas import Schema, additional_of, items_of, properties_of, types_of
+from runtime.cel import effort
 
 MOST_PROBLEMS = MOST_CAUSES + 1  # more are not reported, and not looked for
+OF_VALUE = 10  # units of cost, about microseconds: much takes long, and others are served meanwhile
 _NOWHERE = "<nil>"  # the field of an error that upstream gives no path
 
 
@@ -78,6 +80,7 @@ def _explain(schema: Schema, value: Any, path: str, pair: Pair | None) -> Result
 
 
 def _of_value(schema: Schema, value: Any, path: str, pair: Pair | None) -> Result:
+    effort.pass_time(OF_VALUE)
     result, types = Result(), types_of(schema)
     if value is None:
         if types and not schema.get("nullable"):

@@ -1,0 +1,92 @@
+"""Hostile input costs no more than it may: a few cases in process, where bytes are counted, and a server at length.
+
+Longer: `python -m tests.runtime.apiserver.hostile --seconds 1800`.
+"""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.errors.warnings import LONGEST, MOST_TEXT, Warnings
+from runtime.apiserver.http.request_bodies import json_body
+from runtime.apiserver.storage.sizes import MOST_STORED
+from runtime.client.api import Request, Response
+from tests.runtime.apiserver.conftest import Api
+from tests.runtime.apiserver.hostile import APPLY, LONGEST_ANSWER, YAML, Cases, Sent, hostile_answer, run
+
+SIZE = 300  # elements, a part of what the long run sends
+MOST_MEMORY = 60_000_000  # bytes that are in use at a time while a case is carried out
+
+
+def ask(question: Question) -> Answer:
+    """What is compressed comes as it would arrive: the limit of what is read is another test's."""
+    if not isinstance(question, Post):
+        return PAUSED
+    seed = int(question.url.partition("?")[0].rpartition("/")[2])
+    body, encoding = hostile_answer(seed, json.loads(question.body))
+    if encoding or len(body) > 8 * 1024 * 1024:
+        return Answer(error=f'Post "{question.url}": the response is too large')
+    return Answer(200, body)
+
+
+def send(api: Api, sent: Sent) -> Response | None:
+    """None where the body is refused before anything is carried out."""
+    path, _, query = sent.path.partition("?")
+    body = sent.body
+    if sent.type in (YAML, APPLY):
+        try:
+            body = json_body(sent.method, sent.type, body, None).json  # type: ignore[arg-type]
+        except StatusError:
+            return None
+    request = Request(method=sent.method, path=path, query=dict(parse_qsl(query)), body=body, content_type=sent.type)
+    return api.server.handle(request)
+
+
+def check(sent: Sent, response: Response) -> None:
+    assert len(response.body) < 4 * len(sent.body) + LONGEST_ANSWER // 10, (sent.method, sent.path)
+    assert b"see the server's log" not in response.body
+    shown = Warnings(response.warnings).shown()
+    assert sum(map(len, shown)) <= MOST_TEXT + LONGEST
+
+
+def test_hostile_input_costs_bounded_memory_and_bounded_answers() -> None:
+    api = Api(ask=ask)
+    cases = Cases(4, size=SIZE, hook="https://127.0.0.1", authority=b"")
+    tracemalloc.start()
+    try:
+        for _ in range(30):
+            name, sent = cases.next()
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            for each in sent:
+                response = send(api, each)
+                if response is not None:
+                    check(each, response)
+            assert tracemalloc.get_traced_memory()[1] - before < MOST_MEMORY, name
+    finally:
+        tracemalloc.stop()
+    for _, collection in api.server._state.collections():
+        assert all(len(raw) <= 6 * MOST_STORED for raw in collection.raw_objects())
+
+
+def test_the_same_seed_draws_the_same_cases() -> None:
+    drawn: list[list[Any]] = []
+    for _ in range(2):
+        cases = Cases(7, size=SIZE, hook="https://127.0.0.1")
+        drawn.append([cases.next() for _ in range(20)])
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_no_case_holds_up_another_client_or_fills_the_memory(tmp_path: Path) -> None:
+    found = run(600, seed=3, size=60_000, patience=10.0, memory=500_000_000, directory=tmp_path, tell=print)
+    assert not found.troubles
