@@ -12,6 +12,8 @@ from runtime.apiserver.http.yaml_bodies import JsonBody, yaml_to_json
 from runtime.apiserver.schema.field_validation import STRICT, as_go_says, duplicate_fields
 from runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
 
+MOST_READ_AGAIN = 64 * 1024  # bytes of JSON
+
 
 def json_body(method: str, media_type: str, body: bytes, protobuf: ProtobufDecoder) -> JsonBody:
     """media_type: without parameters, "" for none.
@@ -89,8 +91,13 @@ def repeated_in_applied(read: JsonBody, directive: str) -> list[str]:
     Raises StatusError (400) if the directive is "Strict".
     """
     repeated = read.repeated
-    if not repeated and duplicate_fields(read.json):
-        repeated = yaml_to_json(read.json).repeated  # which JSON is
+    if not repeated and (fields := duplicate_fields(read.json)):
+        # JSON is YAML, but a long document would hold up everybody: its fields are named by their paths, not by lines.
+        try:
+            repeated = yaml_to_json(read.json).repeated if len(read.json) <= MOST_READ_AGAIN else ()
+        except ValueError:  # too deep
+            repeated = ()
+        repeated = repeated or tuple(f'duplicate field "{path}"' for path in fields)
     if repeated and directive == STRICT:
         text = f"error converting YAML to JSON: {as_go_says(repeated)}"
         raise status_errors.bad_request(f"error strict decoding YAML: {text}")

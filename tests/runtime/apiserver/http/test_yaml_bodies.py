@@ -64,3 +64,22 @@ def test_while_a_large_document_is_read_other_requests_are_served() -> None:
         assert others > 3
 
     run(scenario)
+
+
+@pytest.mark.parametrize("form", ["long", "deep"])
+def test_applied_json_with_keys_twice_is_answered_without_being_read_as_yaml(form: str) -> None:
+    more = "[" * 260 + "]" * 260 if form == "deep" else f'"{"x" * 100_000}"'
+    body = (
+        '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b", "a": "c"}}, '
+        f'"spec": {more}}}'
+    )
+
+    async def scenario(served: Served) -> None:
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        path = f"{PODS}/p?fieldManager=x&fieldValidation=Strict"
+        refused = await served.ask("PATCH", path, data=body, headers=headers)
+        assert refused.status == 400
+        assert 'duplicate field "metadata.labels.a"' in refused.json["message"]
+        assert not served.logs.entries
+
+    run(scenario)
