@@ -425,3 +425,73 @@ def test_bootstrap_roles_are_those_of_the_real_server(sides: tuple[Side, Side]) 
         found.append(objects)
     assert found[0] == found[1]
     assert len(found[0]) > 130
+
+
+IN_DEFAULT = "/api/v1/namespaces/default"
+TARGETS = (
+    *(f"{IN_DEFAULT}/secrets?{query}timeoutSeconds=1" for query in ("", "watch=1&", "watch=true&", "watch=TRUE&")),
+    *(f"{IN_DEFAULT}/secrets?{query}timeoutSeconds=1" for query in ("watch=0&", "watch=False&", "watch=f&", "watch=&")),
+    *(f"{IN_DEFAULT}/secrets?{query}timeoutSeconds=1" for query in ("watch&", "watch=0&watch=1&", "watch=1&watch=0&")),
+    *(
+        f"{IN_DEFAULT}/secrets?{query}timeoutSeconds=1"
+        for query in ("Watch=1&", "watch=1;x=2&", "wat%63h=1&", "watch=%zz&")
+    ),
+    f"{IN_DEFAULT}/secrets?watch=1&limit=abc",
+    f"{IN_DEFAULT}/secrets?limit=1&limit=abc",
+    *(
+        f"{IN_DEFAULT}/secrets/here?{query}"
+        for query in ("watch=1", "watch=true", "watch=0", "fieldSelector=metadata.name=y")
+    ),
+    *(
+        f"{IN_DEFAULT}/secrets?fieldSelector={one}"
+        for one in ("metadata.name=x", "metadata.name==x", "metadata.name!=x")
+    ),
+    f"{IN_DEFAULT}/secrets?fieldSelector=metadata.name=y,metadata.name=x",
+    f"{IN_DEFAULT}/secrets?fieldSelector=metadata.name=y&fieldSelector=metadata.name=x",
+    f"{IN_DEFAULT}/secrets?fieldSelector=metadata.name=a%5C,b",
+    f"{IN_DEFAULT}/secrets?fieldSelector=type!=a%5C%5C,metadata.name=x",
+    *(
+        f"{IN_DEFAULT}/secrets/{name}"
+        for name in ("", "..", ".", "%2e%2e", "a%2Fb", "a%2525b", "%2Fx", "x%2F", "here/")
+    ),
+    *(f"{IN_DEFAULT}/secrets/here/{name}" for name in ("status", "status/more")),
+    f"{IN_DEFAULT}/pods/x/status/more",
+    f"{IN_DEFAULT}%2Fsecrets/here",
+    "/api/v1/namespaces%2Fdefault/secrets",
+    "/api/v1/secrets/here",
+    "/api/v1/namespaces/status/pods",
+    "/api/v1/namespaces/default/namespaces",
+    "/metrics/nosuch",
+    "/healthz/",
+    "/healthz//",
+    "//healthz",
+    "/openapi/v2/",
+    "/api/",
+    "/apis/",
+    "/api/v1/",
+    "/version/",
+    "//",
+    "http://other/api/v1/namespaces/default/secrets",
+    "http://other/healthz",
+)
+
+
+@pytest.mark.parametrize("user", ["jane", ""])
+def test_targets_are_authorized_and_served_alike(
+    sides: tuple[Side, Side], user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http.client.HTTPConnection, "_validate_path", lambda *_: None)
+    secret = {"metadata": {"name": "here"}}
+    for side in sides:
+        side.send(Step("POST", f"{IN_DEFAULT}/secrets", secret, user=""))
+    for target in TARGETS:
+        ours, theirs = (_outline(side.send(Step("GET", target, user=user))) for side in sides)
+        assert ours == theirs, target
+
+
+def _outline(answer: tuple[int, Any]) -> tuple[int, Any]:
+    """The status, with the kind of an object, or why there is none. What is not found has no text in common."""
+    status, body = answer
+    if status == 404 or not isinstance(body, dict):
+        return status, "" if status != 200 else str(body)[:12]
+    return status, body.get("message") if status >= 400 else body.get("kind")

@@ -90,3 +90,36 @@ def test_init_containers_and_probes_are_waited_for(kubectl: Kubectl) -> None:
     told = [reason for reason, _ in events_about(kubectl, "hangs")]
     assert {"Unhealthy", "Killing"} <= set(told)
     kubectl("delete", "-f", "examples/hollow-pods.yml", "--timeout=30s")
+
+
+def test_webhook_in_hollow_pods_is_refused_at_once_and_admits_by_annotation(kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "hook", "--image=hook:1", "--port=9443")
+    kubectl("expose", "deployment", "hook", "--port=443", "--target-port=9443")
+    kubectl.until_pods(1, "app=hook")
+    name = f"{kubectl.namespace}.example.com"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    hook = {
+        "name": name,
+        "clientConfig": {"service": {"namespace": kubectl.namespace, "name": "hook"}},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": kubectl.namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    kubectl.apply(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": [hook],
+        }
+    )
+    try:
+        refused = kubectl.run("create", "configmap", "x")
+        assert refused.returncode == 1
+        assert f'failed calling webhook "{name}"' in refused.stderr
+        assert f'the pods of service "{kubectl.namespace}/hook" are hollow' in refused.stderr
+        kubectl("annotate", "service", "hook", "hollow.kcm.dev/webhook=admit")
+        kubectl("create", "configmap", "x")
+    finally:
+        kubectl("delete", "validatingwebhookconfiguration", name)

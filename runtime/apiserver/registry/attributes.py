@@ -131,6 +131,8 @@ def forbidden(user: str, asked: Attributes, reason: str = "") -> StatusError:
         )
     message = message.translate(_SANITIZED)
     because = f"{message}: {reason}" if reason else message
+    if asked.is_resource and not asked.resource:  # "/api/v1//x"
+        return StatusError(403, "Forbidden", f"forbidden: {because}", {"name": asked.name} if asked.name else {})
     if not asked.is_resource:
         return StatusError(403, "Forbidden", f"forbidden: {because}", {})
     return status_errors.forbidden(asked.group, asked.resource, asked.name, because)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS
 
@@ -74,7 +75,16 @@ def _found(registry: Registry, path: str) -> Route:
         or (name and not namespace and definition.namespaced)
     ):
         raise status_errors.no_such_path()
+    if name and (problem := _segment_problem(name)):
+        raise status_errors.bad_request(f"Name parameter invalid: {quoted(name)}: {problem}")
     return Route(definition, namespace, name, subresource)
+
+
+def _segment_problem(name: str) -> str:
+    """Return why a name cannot be part of a path; "" if it can."""
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    return next((f"may not contain '{one}'" for one in "/%" if one in name), "")
 
 
 def _not_served(registry: Registry, group: str, version: str, plural: str) -> str:

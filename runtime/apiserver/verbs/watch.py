@@ -19,7 +19,7 @@ from runtime.apiserver.storage.listing import read_page
 from runtime.apiserver.storage.selecting import parse_selection
 from runtime.apiserver.storage.store import ADDED
 from runtime.apiserver.storage.watches import ConvertLater, Watch, WatchCache, event_line
-from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_resource_version, parse_timeout
+from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_limit, parse_resource_version, parse_timeout
 from runtime.client.api import Response
 
 # The default time-out. Upstream draws from 30 to 60 minutes; here consecutive watches differ by a fixed step, so that
@@ -46,6 +46,7 @@ def watch(
     """
     query = call.query
     check_watch_options(query)
+    parse_limit(query)  # of no effect, but checked
     selection = parse_selection(call.definition, query)
     asked = parse_resource_version(query)
     namespace = call.route.namespace
