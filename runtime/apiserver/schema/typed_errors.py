@@ -7,36 +7,57 @@ Differs from upstream: values of a wrong type are refused later, in the words of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from runtime.apiserver.schema.field_sets import in_words, step_of
 from runtime.apiserver.schema.merge_types import MergeType
 
+MOST = 300  # errors that are reported; upstream has no limit
+
+
+class _Path(NamedTuple):
+    """outer: None at the root. Its text is only made for errors: the key of a list's element can be long."""
+
+    outer: _Path | None
+    step: str
+
+    def __str__(self) -> str:
+        steps: list[str] = []
+        here: _Path | None = self
+        while here is not None:
+            steps.append(here.step)
+            here = here.outer
+        return "".join(reversed(steps))
+
 
 def typed_errors(obj: Any, type_: MergeType) -> list[str]:
     """Fields that structs do not have, and elements of lists that are there twice or have no key."""
-    return list(_errors(obj, type_, ""))
+    found = list(islice(_errors(obj, type_, None), MOST + 1))
+    return found if len(found) <= MOST else [*found[:MOST], "and more"]
 
 
-def _errors(value: Any, type_: MergeType, path: str) -> Iterator[str]:
+def _errors(value: Any, type_: MergeType, path: _Path | None) -> Iterator[str]:
+    here = "" if path is None else path
     if isinstance(value, dict):
         closed = type_.is_closed
         for name, each in value.items():
             if closed and name not in type_.named:
-                yield f"{path}.{name}: field not declared in schema"
+                yield f"{here}.{name}: field not declared in schema"
             elif isinstance(each, dict | list):  # of anything else there is nothing to say
-                yield from _errors(each, type_.field(name), f"{path}.{name}")
+                yield from _errors(each, type_.field(name), _Path(path, f".{name}"))
     elif isinstance(value, list) and type_.is_associative:
         seen = set()
         for i, each in enumerate(value):
             step = step_of(each, type_)
             if step is None:
-                yield f"{path}: element {i}: {_why_no_step(each, type_)}"
+                yield f"{here}: element {i}: {_why_no_step(each, type_)}"
                 continue
             if step in seen:
-                yield f"{path}: duplicate entries for key {in_words(step)}"
+                yield f"{here}: duplicate entries for key {in_words(step)}"
             seen.add(step)
-            yield from _errors(each, type_.element, path + in_words(step))
+            if isinstance(each, dict | list):
+                yield from _errors(each, type_.element, _Path(path, in_words(step)))
 
 
 def _why_no_step(element: Any, type_: MergeType) -> str:
