@@ -135,6 +135,8 @@ REPLICASETS = Resource(group="apps", version="v1", plural="replicasets", kind="R
 DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment")
 CRONJOBS = Resource(group="batch", version="v1", plural="cronjobs", kind="CronJob")
 JOBS = Resource(group="batch", version="v1", plural="jobs", kind="Job")
+WORKLOADS = Resource(group="scheduling.k8s.io", version="v1alpha2", plural="workloads", kind="Workload")
+POD_GROUPS = Resource(group="scheduling.k8s.io", version="v1alpha2", plural="podgroups", kind="PodGroup")
 STATEFULSETS = Resource(group="apps", version="v1", plural="statefulsets", kind="StatefulSet")
 DAEMONSETS = Resource(group="apps", version="v1", plural="daemonsets", kind="DaemonSet")
 CONTROLLER_REVISIONS = Resource(group="apps", version="v1", plural="controllerrevisions", kind="ControllerRevision")

@@ -52,6 +52,7 @@ WORKING = frozenset(
         "TaintBasedEvictions",
         "TaintTolerationComparisonOperators",
         "WatchListClient",
+        "WorkloadWithJob",
     }
 )
 # What these name is always so here: a lease is released at the end, writes of one's own are always read, and revisions

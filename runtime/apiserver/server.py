@@ -52,6 +52,7 @@ from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.kinds.scheduling.scheduling_groups import with_scheduling_groups
 from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from runtime.apiserver.registry.attributes import Attributes
 from runtime.apiserver.registry.definitions import VERBS, Registry, ResourceDefinition
@@ -148,7 +149,7 @@ class ApiServer:
         admission: what they are told. ask: answers at once, in `handle`, what requests ask of webhooks; see
         core/outside.py. record_managers: whether objects that nobody applies have managedFields.
         """
-        self.registry = Registry(resources)
+        self.registry = Registry(with_scheduling_groups(resources))
         self._users, self._node_key = StaticTokens(users or {}), node_key
         self._cache = WatchCache(store.revision())
         self._state = State(store, self._cache.publish)

@@ -1,4 +1,4 @@
-"""The kinds that kube-apiserver serves only where it is told to: no beta version is on by default.
+"""The kinds that kube-apiserver serves only where it is told to: no alpha or beta version is on by default.
 
 A program that wants one hands it over: ApiServer(resources=(*BUILT_IN, *OFF_BY_DEFAULT), …). Two more are among the
 built-in ones, since a controller of ours acts on them: PodCertificateRequest and ClusterTrustBundle. The process of the
@@ -10,6 +10,7 @@ Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource 
 from __future__ import annotations
 
 from runtime.apiserver.kinds.coordination import lease_candidate
+from runtime.apiserver.kinds.scheduling import pod_group, workload
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
-OFF_BY_DEFAULT: tuple[ResourceDefinition, ...] = (lease_candidate.RESOURCE,)
+OFF_BY_DEFAULT: tuple[ResourceDefinition, ...] = (lease_candidate.RESOURCE, workload.RESOURCE, pod_group.RESOURCE)

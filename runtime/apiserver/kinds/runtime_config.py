@@ -1,4 +1,4 @@
-"""Which built-in kinds are served: by default not those of beta group versions, as upstream's --runtime-config has it.
+"""Which built-in kinds are served: by default no alpha and beta group versions, as with upstream's --runtime-config.
 
 Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource; apiserver
 pkg/server/resourceconfig/helpers.go (v1.36). Differs: nothing that is served by default can be turned off.
@@ -14,17 +14,17 @@ from runtime.apiserver.registry.definitions import ResourceDefinition
 
 # Served to the programs of this project alone, whose controllers act on them.
 _BETA_BUILT_IN = {"certificates.k8s.io/v1beta1"}
-_ALL, _BETA = "api/all", "api/beta"
+_ALL, _ALPHA, _BETA = "api/all", "api/alpha", "api/beta"
 _BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
 
 
 def served_kinds(config: Iterable[str] = ()) -> tuple[ResourceDefinition, ...]:
-    """config: KEY or KEY=BOOLEAN, where KEY is api/all, api/beta, GROUP/VERSION or GROUP/VERSION/RESOURCE.
+    """config: KEY or KEY=BOOLEAN, where KEY is api/all, api/alpha, api/beta, GROUP/VERSION or GROUP/VERSION/RESOURCE.
 
     Raises ValueError on a key that is unknown, or turns off what is served by default.
     """
     optional = [one for one in (*BUILT_IN, *OFF_BY_DEFAULT) if is_off_by_default(one)]
-    known = {_ALL, _BETA, *(one.api_version for one in optional), *map(_key, optional)}
+    known = {_ALL, _ALPHA, _BETA, *(one.api_version for one in optional), *map(_key, optional)}
     chosen: dict[str, bool] = {}
     for text in config:
         key, equals, value = text.strip().partition("=")
@@ -34,10 +34,11 @@ def served_kinds(config: Iterable[str] = ()) -> tuple[ResourceDefinition, ...]:
         if key not in known:
             raise ValueError(f"{key}: expected one of {', '.join(sorted(known))}")
         chosen[key] = given
-    beta = chosen.get(_BETA, chosen.get(_ALL, False))
+    everything = chosen.get(_ALL, False)
 
     def is_chosen(one: ResourceDefinition) -> bool:
-        return chosen.get(_key(one), chosen.get(one.api_version, beta))
+        of_stage = chosen.get(_ALPHA if "alpha" in one.version else _BETA, everything)
+        return chosen.get(_key(one), chosen.get(one.api_version, of_stage))
 
     default = (one for one in BUILT_IN if not is_off_by_default(one))
     return (*default, *(one for one in optional if is_chosen(one)))

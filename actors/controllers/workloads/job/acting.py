@@ -105,5 +105,13 @@ class PodActions:
             pods = plain_pods(sync.job, job.spec, plan.create, again=list(again), taken=taken)
             return _NewPods(pods, {})
         names = {index: name for name, index in again.items() if index is not None}
-        pods = indexed_pods(sync.job, job.spec, plan.indexes, again=names, replaced=job.kept.get, taken=taken)
+        pods = indexed_pods(
+            sync.job,
+            job.spec,
+            plan.indexes,
+            again=names,
+            replaced=job.kept.get,
+            taken=taken,
+            pod_group=sync.pod_group,
+        )
         return _NewPods(pods, {name: i for (_, name), i in zip(pods, plan.indexes, strict=True)})

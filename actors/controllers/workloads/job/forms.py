@@ -39,10 +39,15 @@ def indexed_pods(
     again: Mapping[int, str],
     replaced: Callable[[int], JobPod | None],
     taken: Callable[[Key], bool],
+    pod_group: str = "",
 ) -> list[NewPod]:
-    """again: names to take, by index. replaced: the failed pod of an index that this one takes the place of."""
+    """again: names to take, by index. replaced: the failed pod of an index that this one takes the place of.
+    pod_group: the PodGroup that they are scheduled with; empty for none.
+    """
     template = _tracked(spec.template)
     template["spec"] = _with_index_in_env(template.get("spec") or {})
+    if pod_group:
+        template["spec"]["schedulingGroup"] = {"podGroupName": pod_group}
     made = []
     for index in indexes:
         counts = {} if spec.limit_per_index is None else failure_counts(spec, replaced(index))

@@ -1,7 +1,8 @@
 """job-controller: runs pods until enough of them have succeeded, and counts each of them once.
 
-In: changes of Jobs and pods. Out: pods created and deleted (500 a sync at most), their finalizer, adoption and release
-patches, the status subresource, events on the Job. Key: "namespace/name".
+In: changes of Jobs and pods; with the gate WorkloadWithJob, Workloads and PodGroups (gang.py). Out: pods created and
+deleted (500 a sync at most), their finalizer, adoption and release patches, the status subresource, events on the Job.
+Key: "namespace/name".
 
 Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncJob). Differences:
 - No expectations and no consistency store: listers show our own writes. What an earlier leader wrote is looked for
@@ -48,6 +49,7 @@ from actors.controllers.workloads.job.fields import (
     status_of,
 )
 from actors.controllers.workloads.job.finishing import completed, end_of, seconds_to_deadline
+from actors.controllers.workloads.job.gang import Gangs
 from actors.controllers.workloads.job.making_sure import ask
 from actors.controllers.workloads.job.managing import PodPlan, plan_pods
 from actors.controllers.workloads.job.memory import Memories
@@ -88,10 +90,17 @@ class JobReconciler:
     """Key: "namespace/name" of a Job."""
 
     def __init__(
-        self, *, tables: Tables, clock: Clock, metrics: JobMetrics, log: FilteringBoundLogger, forgets_start: bool
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        metrics: JobMetrics,
+        log: FilteringBoundLogger,
+        forgets_start: bool,
+        gangs: Gangs | None = None,
     ) -> None:
-        """forgets_start: a suspended Job does not say any more when it started."""
-        self._forgets_start = forgets_start
+        """forgets_start: a suspended Job does not say any more when it started. gangs: None without the gate."""
+        self._forgets_start, self._gangs = forgets_start, gangs
         self._jobs, self._pods = tables[JOBS], tables[PODS]
         self._clock, self._metrics = clock, metrics
         self._actions = PodActions(pods=self._pods, metrics=metrics, log=log)
@@ -150,6 +159,11 @@ class JobReconciler:
         )
         if not self._is_current(sync):
             return
+        if self._gangs is not None:
+            # As upstream before anything is decided, so that the first pod names its PodGroup.
+            sync.pod_group = yield from self._gangs.pod_group_of(sync.job, spec, has_pods=bool(claimed))
+            if not self._is_current(sync):
+                return
         job = self._observed(sync, spec, claimed)
         now = self._clock.now()
         started = job.status.started

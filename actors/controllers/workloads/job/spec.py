@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from actors.controllers.shared.option_checks import at_least_one
 from actors.controllers.workloads.job.fields import FINALIZER
+from actors.controllers.workloads.job.gang import GATE, GROUPS_BY_WORKLOAD, WORKLOADS_BY_JOB, Gangs
 from actors.controllers.workloads.job.metrics import JobMetrics
 from actors.controllers.workloads.job.options import JobOptions
 from actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler, left_behind, orphaned
@@ -15,7 +17,7 @@ from actors.options import Options
 from actors.reconciliation import Enqueue, Interest, Reconciliation, Watch
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.objects import Key
-from protocols.resources import JOBS, PODS
+from protocols.resources import JOBS, POD_GROUPS, PODS, WORKLOADS
 from runtime.scheduling.backoff import Backoff
 
 QUEUE = "job"
@@ -48,8 +50,16 @@ def build(context: ControllerContext) -> Jobs:
         metrics=JobMetrics(context.metrics),
         log=context.log,
         forgets_start=context.options.feature_gates["MutableSchedulingDirectivesForSuspendedJobs"],
+        gangs=Gangs(tables=context.tables, log=context.log) if context.options.feature_gates[GATE] else None,
     )
     return Jobs(jobs, OrphanReconciler(tables=context.tables))
+
+
+def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
+    """With the gate WorkloadWithJob Workloads and PodGroups are read; without it they need not be served."""
+    if not options.feature_gates[GATE]:
+        return spec
+    return replace(spec, reads=(WORKLOADS, POD_GROUPS), indexes=(WORKLOADS_BY_JOB, GROUPS_BY_WORKLOAD))
 
 
 def _workers(options: Options) -> int:
@@ -87,6 +97,7 @@ SPEC = ControllerSpec(
     ),
     facts=(JOB_FACTS,),
     build=build,
+    adapted=_with_gate,
     options=JobOptions,
     checks=(at_least_one("concurrent-job-syncs", lambda options: options[JobOptions].concurrent_syncs),),
 )

@@ -14,13 +14,14 @@ LOOK_AGAIN = 1.0  # seconds after a pod's name was found to exist, a pod had cha
 
 
 class Sync:
-    """One sync of a Job. action: what it does, as metrics call it."""
+    """One sync of a Job. action: what it does, as metrics call it. pod_group: the PodGroup of new pods; "" for none."""
 
-    __slots__ = ("action", "entry", "job", "memory", "waits")
+    __slots__ = ("action", "entry", "job", "memory", "pod_group", "waits")
 
     def __init__(self, entry: Entry, job: Object, memory: Memory) -> None:
         self.entry, self.job, self.memory = entry, job, memory
         self.action = RECONCILING
+        self.pod_group = ""
         self.waits: list[float] = []
 
     def look_again(self, after: float | None) -> None:

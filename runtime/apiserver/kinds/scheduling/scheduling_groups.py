@@ -1,0 +1,51 @@
+"""The field schedulingGroup of pods, which is there where PodGroups are served: upstream's gate GenericWorkload.
+
+Source: kubernetes pkg/api/pod/util.go, dropDisabledPodSchedulingGroupFields (v1.36). Differs: it is kept in pods and in
+Jobs alone, and not in the templates of other workloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from protocols.objects import Object
+from runtime.apiserver.kinds.scheduling import pod_group
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+FIELD = "schedulingGroup"
+
+
+def _of_pod(pod: Object) -> Object:
+    return pod.get("spec") or {}
+
+
+def _of_job(job: Object) -> Object:
+    return ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+
+
+_SPECS: dict[str, Callable[[Object], Object]] = {"pods": _of_pod, "jobs.batch": _of_job}
+
+
+def with_scheduling_groups(definitions: Iterable[ResourceDefinition]) -> tuple[ResourceDefinition, ...]:
+    """Return these definitions; if PodGroups are among them, pods and Jobs keep the field."""
+    given = tuple(definitions)
+    if pod_group.RESOURCE not in given:
+        return given
+    return tuple(_keeping(one, _SPECS[one.name]) if one.name in _SPECS else one for one in given)
+
+
+def _keeping(definition: ResourceDefinition, spec_of: Callable[[Object], Object]) -> ResourceDefinition:
+    strategy = definition.strategy
+
+    def keeping(hook: Callable[[Object], None]) -> Callable[[Object], None]:
+        def changed(obj: Object) -> None:
+            group = spec_of(obj).get(FIELD)
+            hook(obj)
+            if group is not None:
+                spec_of(obj)[FIELD] = group
+
+        return changed
+
+    kept = replace(strategy, set_defaults=keeping(strategy.set_defaults), canonicalize=keeping(strategy.canonicalize))
+    return replace(definition, strategy=kept)
