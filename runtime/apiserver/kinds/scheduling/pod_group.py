@@ -17,10 +17,11 @@ from runtime.apiserver.kinds.scheduling.pod_group_templates import (
     GROUP,
     VERSION,
     drop_gated_fields,
+    name_problems,
     validate_scheduling_policy,
 )
 from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain
+from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
@@ -29,6 +30,7 @@ from runtime.apiserver.registry.strategy import Strategy
 
 def set_defaults(group: Object) -> None:
     drop_gated_fields(group["spec"])
+    group["spec"]["disruptionMode"] = "Pod"
 
 
 def validate(group: Object) -> list[FieldError]:
@@ -46,7 +48,7 @@ def _template_reference(reference: Object | None) -> Iterator[FieldError]:
     if workload is None:
         yield invalid(path, "", "must specify one of: `workload`")
         return
-    for name, rule in (("workloadName", dns_subdomain), ("podGroupTemplateName", dns_label)):
+    for name, rule in (("workloadName", dns_subdomain), ("podGroupTemplateName", name_problems)):
         value = workload.get(name) or ""
         if not value:
             yield required(f"{path}.workload.{name}", "")

@@ -16,10 +16,11 @@ from runtime.apiserver.kinds.scheduling.pod_group_templates import (
     GROUP,
     VERSION,
     drop_gated_fields,
+    name_problems,
     validate_scheduling_policy,
 )
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, path_segment
+from runtime.apiserver.kinds.shared.names import dns_subdomain, path_segment
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Printer
@@ -65,22 +66,28 @@ def _templates(templates: list[Object]) -> Iterator[FieldError]:
     for number, template in enumerate(templates):
         name = template.get("name") or ""
         if name in seen:
-            yield duplicate(f"{path}[{number}]", {"name": name})
+            yield duplicate(f"{path}[{number}]", {**template, "schedulingConstraints": None})
         seen.add(name)
         if not name:
             yield required(f"{path}[{number}].name", "")
         else:
-            yield from (invalid(f"{path}[{number}].name", name, text) for text in dns_label(name))
+            yield from (invalid(f"{path}[{number}].name", name, text) for text in name_problems(name))
         policy = template.get("schedulingPolicy") or {}
         yield from validate_scheduling_policy(policy, f"{path}[{number}].schedulingPolicy")
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    return [
+    errors = [
         invalid(f"spec.{name}", None, IMMUTABLE)
         for name in ("controllerRef", "podGroupTemplates")
-        if new["spec"].get(name) != old["spec"].get(name)
+        if (new["spec"].get(name) or None) != (old["spec"].get(name) or None)
     ]
+    templates = new["spec"].get("podGroupTemplates") or []
+    if not templates:
+        errors.append(required("spec.podGroupTemplates", ""))
+    elif len(templates) > MOST_TEMPLATES:
+        errors.append(too_many("spec.podGroupTemplates", len(templates), MOST_TEMPLATES))
+    return errors
 
 
 def cells(workload: Object, now: float) -> list[Any]:
