@@ -442,8 +442,8 @@ class EmbeddedServer:
     )
     runtime_config: tuple[str, ...] = flag(
         (),
-        "Beta group versions that its API server serves, as of kube-apiserver's --runtime-config: api/all, api/beta, "
-        "GROUP/VERSION or GROUP/VERSION/RESOURCE, with =true or =false.",
+        "Alpha and beta group versions that its API server serves, as of kube-apiserver's --runtime-config: api/all, "
+        "api/alpha, api/beta, GROUP/VERSION or GROUP/VERSION/RESOURCE, with =true or =false.",
         name="embedded-runtime-config",
     )
     metrics: bool = flag(

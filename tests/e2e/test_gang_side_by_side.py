@@ -15,6 +15,8 @@ import pytest
 from actors.controllers.workloads.job.gang import pod_group_name, workload_name
 from actors.simulation import SimulatedCluster
 from protocols.objects import decode_object, encode_object
+from runtime.apiserver.bootstrap.policy import bootstrap_policy
+from runtime.apiserver.bootstrap.workloads import with_workloads
 from runtime.apiserver.kinds.scheduling import pod_group, workload
 from runtime.client.api import Request
 from tests.e2e.conftest import in_namespace
@@ -64,8 +66,8 @@ def outcome(server: RealServer, namespace: str) -> Object:
         return found
 
     # gang and plain 2, lonely 1, some 2; suspended and the last one none.
-    until(lambda: len(items(f"/api/v1/namespaces/{namespace}/pods")) == 7, "all pods are there")
-    until(lambda: len(items(f"{SERVED}/{namespace}/podgroups")) == 2, "all groups are there")
+    until(lambda: len(items(f"/api/v1/namespaces/{namespace}/pods")) == 7, "all pods are there", within=120.0)
+    until(lambda: len(items(f"{SERVED}/{namespace}/podgroups")) == 2, "all groups are there", within=120.0)
     by_name = {each["metadata"]["name"]: each for each in items(f"/apis/batch/v1/namespaces/{namespace}/jobs")}
     names: dict[str, str] = {each["metadata"]["uid"]: name for name, each in by_name.items()}
     workloads = items(f"{SERVED}/{namespace}/workloads")
@@ -106,6 +108,34 @@ def test_jobs_get_the_same_objects_as_with_the_real_manager(gated: RealServer, t
     with ending(run_kcm(tmp_path / "kcm.log", *flags).program):
         ours = outcome(gated, "gang-ours")
     assert ours == real
+
+
+def test_bootstrap_roles_have_the_same_rights(gated: RealServer) -> None:
+    api = Api(gated.kubeconfig)
+    for plural, kind in (("clusterroles", "ClusterRole"), ("clusterrolebindings", "ClusterRoleBinding")):
+        found = {
+            one["metadata"]["name"]: one for one in api.get(f"/apis/rbac.authorization.k8s.io/v1/{plural}")["items"]
+        }
+        wanted = [one for one in with_workloads(bootstrap_policy()) if one["kind"] == kind]
+        for one in wanted:
+            name = one["metadata"]["name"]
+            if "aggregationRule" in one or "ClusterTrustBundle" in str(one) or name not in found:
+                continue
+            if "workloads" in str(one) or "podgroup" in str(one):
+                assert _rights(one) == _rights(found[name]), name
+        named = {one["metadata"]["name"] for one in wanted}
+        assert {name for name in found if name.startswith("system:controller:podgroup")} <= named
+
+
+def _rights(role: Object) -> set[tuple[str, str, str]]:
+    return {
+        (verb, group, resource)
+        for rule in role.get("rules") or ()
+        for verb in rule["verbs"]
+        for group in rule.get("apiGroups") or ()
+        for resource in rule.get("resources") or ()
+        if group == "scheduling.k8s.io"
+    }
 
 
 POLICY = {"gang": {"minCount": 2}}

@@ -4,6 +4,28 @@ from __future__ import annotations
 
 from actors.controllers.objects import garbage_collector
 from actors.controllers.workloads import job
+from actors.options import Options
+from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import Setting
+from actors.simulation.cluster import SimulatedCluster
+from runtime.apiserver.kinds.scheduling import pod_group, workload
 
-JOBS_TOO = Setting(name="jobs", controllers=(job.SPEC, garbage_collector.SPEC))
+
+def _options(scenario: int) -> Options | None:
+    """In every other run the pods of some Jobs are scheduled together."""
+    if scenario % 2 == 0:
+        return None
+    return given("--feature-gates=GenericWorkload=true,WorkloadWithJob=true")
+
+
+def _serve_workloads(cluster: SimulatedCluster) -> None:
+    cluster.serve(workload.RESOURCE, pod_group.RESOURCE)
+    cluster.restart_server()
+
+
+JOBS_TOO = Setting(
+    name="jobs",
+    controllers=(job.SPEC, garbage_collector.SPEC),
+    options=_options,
+    prepare=_serve_workloads,
+)

@@ -18,6 +18,7 @@ from actors.reconciliation.actor_names import INFORMERS
 from actors.simulation.invariants.observing import Fail, Observation, Sent
 from protocols.objects import Object, name_of
 from runtime.apiserver.bootstrap.policy import bootstrap_policy
+from runtime.apiserver.bootstrap.workloads import with_workloads
 from runtime.apiserver.registry.policy_rules import rules_in
 from runtime.client.api import Request
 
@@ -39,9 +40,10 @@ class Right(NamedTuple):
 
 
 @cache
-def roles() -> Mapping[str, frozenset[Right]]:
-    """By client."""
-    named = {name_of(role): role for role in bootstrap_policy() if role["kind"] == "ClusterRole"}
+def roles(*, gated: bool = False) -> Mapping[str, frozenset[Right]]:
+    """By client. gated: with the rights that come with the gates GenericWorkload and WorkloadWithJob."""
+    policy = with_workloads(bootstrap_policy()) if gated else bootstrap_policy()
+    named = {name_of(role): role for role in policy if role["kind"] == "ClusterRole"}
     of_clients = {name.removeprefix(_CONTROLLER): role for name, role in named.items() if name.startswith(_CONTROLLER)}
     return {client: frozenset(_rights(role)) for client, role in {**of_clients, MANAGER: named[_MANAGER]}.items()}
 
@@ -95,7 +97,7 @@ class WithinItsRole:
         if not isinstance(observation, Sent):
             return
         client, request = observation.client, observation.request
-        rights, wanted = roles().get(MANAGER if client in AS_MANAGER else client), wanted_right(request)
+        rights, wanted = roles(gated=True).get(MANAGER if client in AS_MANAGER else client), wanted_right(request)
         if rights is None or wanted is None:
             return
         if not any(right.name for right in rights):

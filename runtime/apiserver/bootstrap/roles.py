@@ -16,6 +16,7 @@ from runtime.apiserver.access.role_index import CLUSTER_ROLE_BINDINGS
 from runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
 from runtime.apiserver.bootstrap.metrics import metrics_policy, serves_metrics
 from runtime.apiserver.bootstrap.policy import AUTO_UPDATE, bootstrap_policy
+from runtime.apiserver.bootstrap.workloads import serves_workloads, with_workloads
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.registry.policy_rules import missing, rules_in
 from runtime.apiserver.verbs.create import create_object
@@ -25,7 +26,10 @@ SELECTORS = "clusterRoleSelectors"
 
 def reconcile_roles(cluster: Cluster) -> None:
     metrics = metrics_policy() if serves_metrics(cluster) else []
-    for wanted in (*bootstrap_policy(), *hollow_nodes_policy(), *metrics):
+    policy = bootstrap_policy()
+    if serves_workloads(cluster):
+        policy = with_workloads(policy)
+    for wanted in (*policy, *hollow_nodes_policy(), *metrics):
         definition = cluster.registry.of_kind(wanted["apiVersion"], wanted["kind"])
         if definition is None:
             continue

@@ -13,16 +13,16 @@ from typing import Any
 from protocols.conditions import find_condition
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.scheduling.pod_group_templates import (
+from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.pod_group_templates import (
     GROUP,
     VERSION,
     drop_gated_fields,
     name_problems,
     validate_scheduling_policy,
 )
-from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy

@@ -12,16 +12,16 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required, too_many
-from runtime.apiserver.kinds.scheduling.pod_group_templates import (
+from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
+from runtime.apiserver.kinds.shared.names import dns_subdomain, path_segment
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.pod_group_templates import (
     GROUP,
     VERSION,
     drop_gated_fields,
     name_problems,
     validate_scheduling_policy,
 )
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.names import dns_subdomain, path_segment
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Printer
 from runtime.apiserver.registry.strategy import Strategy

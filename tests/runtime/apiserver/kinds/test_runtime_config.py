@@ -6,6 +6,8 @@ from runtime.apiserver.kinds.runtime_config import served_kinds
 
 BUNDLES, REQUESTS = "clustertrustbundles", "podcertificaterequests"
 CANDIDATES = "leasecandidates"
+WORKLOADS, GROUPS = "workloads", "podgroups"  # of an alpha version
+OPTIONAL = {BUNDLES, REQUESTS, CANDIDATES, WORKLOADS, GROUPS}
 
 
 @pytest.mark.parametrize(
@@ -16,16 +18,19 @@ CANDIDATES = "leasecandidates"
         (("certificates.k8s.io/v1beta1=true",), {BUNDLES, REQUESTS}),
         (("certificates.k8s.io/v1beta1/clustertrustbundles=true",), {BUNDLES}),
         (("api/beta=true",), {BUNDLES, REQUESTS, CANDIDATES}),
-        (("api/all",), {BUNDLES, REQUESTS, CANDIDATES}),
-        (("api/all=1", "api/beta=0"), set()),
-        (("api/all", "certificates.k8s.io/v1beta1=false"), {CANDIDATES}),
-        (("api/all", "certificates.k8s.io/v1beta1/podcertificaterequests=false"), {BUNDLES, CANDIDATES}),
+        (("api/alpha=true",), {WORKLOADS, GROUPS}),
+        (("scheduling.k8s.io/v1alpha2",), {WORKLOADS, GROUPS}),
+        (("api/all",), OPTIONAL),
+        (("api/all=1", "api/beta=0"), {WORKLOADS, GROUPS}),
+        (("api/all=1", "api/alpha=0"), {BUNDLES, REQUESTS, CANDIDATES}),
+        (("api/all", "certificates.k8s.io/v1beta1=false"), {CANDIDATES, WORKLOADS, GROUPS}),
+        (("api/beta", "certificates.k8s.io/v1beta1/podcertificaterequests=false"), {BUNDLES, CANDIDATES}),
         (("certificates.k8s.io/v1beta1=false",), set()),
     ],
 )
-def test_beta_kinds_are_served_as_configured(config: tuple[str, ...], served: set[str]) -> None:
+def test_alpha_and_beta_kinds_are_served_as_configured(config: tuple[str, ...], served: set[str]) -> None:
     kinds = served_kinds(config)
-    assert {one.plural for one in kinds} & {BUNDLES, REQUESTS, CANDIDATES} == served
+    assert {one.plural for one in kinds} & OPTIONAL == served
     assert any(one.plural == "pods" for one in kinds)
 
 

@@ -125,7 +125,11 @@ def test_job_gets_a_workload_and_a_pod_group_that_its_pods_name(make_cluster: Ca
         "podGroupTemplates": [{"name": "train-pgt-0", "schedulingPolicy": policy}],
     }
     reference = {"workloadName": name_of(workload), "podGroupTemplateName": "train-pgt-0"}
-    assert group["spec"] == {"podGroupTemplateRef": {"workload": reference}, "schedulingPolicy": policy}
+    assert group["spec"] == {
+        "podGroupTemplateRef": {"workload": reference},
+        "schedulingPolicy": policy,
+        "disruptionMode": "Pod",  # a default of the server
+    }
     owner = {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from protocols.objects import Object
-from runtime.apiserver.kinds.scheduling import pod_group
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
-FIELD = "schedulingGroup"
+FIELD, POD_GROUPS = "schedulingGroup", "podgroups.scheduling.k8s.io"
 
 
 def _of_pod(pod: Object) -> Object:
@@ -30,7 +29,7 @@ _SPECS: dict[str, Callable[[Object], Object]] = {"pods": _of_pod, "jobs.batch": 
 def with_scheduling_groups(definitions: Iterable[ResourceDefinition]) -> tuple[ResourceDefinition, ...]:
     """Return these definitions; if PodGroups are among them, pods and Jobs keep the field."""
     given = tuple(definitions)
-    if pod_group.RESOURCE not in given:
+    if all(one.name != POD_GROUPS for one in given):
         return given
     return tuple(_keeping(one, _SPECS[one.name]) if one.name in _SPECS else one for one in given)
 

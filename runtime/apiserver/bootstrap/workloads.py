@@ -1,0 +1,58 @@
+"""What upstream's bootstrap roles have beside the usual with the gates GenericWorkload and WorkloadWithJob: rights on
+Workloads and PodGroups, where these are served.
+
+Source: kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/{policy,controller_policy}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from protocols.objects import Object, name_of
+from runtime.apiserver.core.cluster import Cluster
+
+API_VERSION = "rbac.authorization.k8s.io/v1"
+PROTECTION = "podgroup-protection-controller"
+_READ, _WRITE = ["get", "list", "watch"], ["create", "delete", "deletecollection", "patch", "update"]
+
+
+def _rule(verbs: list[str], *resources: str, group: str = "scheduling.k8s.io") -> Object:
+    return {"verbs": verbs, "apiGroups": [group], "resources": list(resources)}
+
+
+_RULES = {
+    "system:aggregate-to-view": [_rule(_READ, "workloads", "podgroups", "podgroups/status")],
+    "system:aggregate-to-edit": [_rule(_WRITE, "workloads", "podgroups")],
+    "system:kube-scheduler": [_rule(_READ, "podgroups"), _rule(["patch", "update"], "podgroups/status")],
+    "system:controller:job-controller": [_rule(["create", *_READ], "workloads", "podgroups")],
+}
+
+
+def serves_workloads(cluster: Cluster) -> bool:
+    return cluster.registry.of_kind("scheduling.k8s.io/v1alpha2", "PodGroup") is not None
+
+
+def with_workloads(policy: Iterable[Object]) -> list[Object]:
+    """Return the roles and bindings with these rights, as new objects."""
+    found = [
+        {**one, "rules": [*one["rules"], *_RULES[name_of(one)]]}
+        if one["kind"] == "ClusterRole" and name_of(one) in _RULES
+        else one
+        for one in policy
+    ]
+    name = f"system:controller:{PROTECTION}"
+    meta = next(one["metadata"] for one in found if name_of(one) == "system:controller:job-controller")
+    rules = [_rule([*_READ, "update"], "podgroups"), _rule(_READ, "pods", group="")]
+    account = {"kind": "ServiceAccount", "name": PROTECTION, "namespace": "kube-system"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    return [
+        *found,
+        {"apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": {**meta, "name": name}, "rules": rules},
+        {
+            "apiVersion": API_VERSION,
+            "kind": "ClusterRoleBinding",
+            "metadata": {**meta, "name": name},
+            "subjects": [account],
+            "roleRef": reference,
+        },
+    ]

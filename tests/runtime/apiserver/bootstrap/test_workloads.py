@@ -1,0 +1,32 @@
+"""Rights on Workloads and PodGroups, where these are served."""
+
+from __future__ import annotations
+
+from protocols.objects import name_of
+from runtime.apiserver.bootstrap.policy import bootstrap_policy
+from runtime.apiserver.bootstrap.workloads import with_workloads
+from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.kinds.scheduling import pod_group, workload
+from tests.runtime.apiserver.conftest import Api
+
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+JOBS = "system:controller:job-controller"
+
+
+def test_job_controller_may_create_workloads_only_where_they_are_served() -> None:
+    rights = {}
+    for served in (False, True):
+        kinds = (*BUILT_IN, workload.RESOURCE, pod_group.RESOURCE) if served else BUILT_IN
+        api = Api(role_based=True, resources=kinds)
+        api.server.ensure_roles()
+        rules = api.send("GET", f"{ROLES}/{JOBS}").obj["rules"]
+        rights[served] = any("workloads" in rule["resources"] and "create" in rule["verbs"] for rule in rules)
+    assert rights == {False: False, True: True}
+
+
+def test_nothing_else_changes() -> None:
+    before = {(one["kind"], name_of(one)) for one in bootstrap_policy()}
+    after = {(one["kind"], name_of(one)) for one in with_workloads(bootstrap_policy())}
+    protection = "system:controller:podgroup-protection-controller"
+    assert after - before == {("ClusterRole", protection), ("ClusterRoleBinding", protection)}
+    assert len(with_workloads(bootstrap_policy())) == len(bootstrap_policy()) + 2
