@@ -5,7 +5,7 @@ resources.py, routes.py      API resources and their URLs
 objects.py                   keys, owners, metadata of objects
 models.py                    classes that objects are read as, and written from
 merge_patches.py             merge patches, applied to objects
-errors.py                    several errors as one text
+errors.py, arguments.py      several errors as one text; checks of what authors pass
 names.py, patterns.py        what names and labels may be; regular expressions as Go has them
 selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, tolerations.py,
 addresses.py                 values inside of objects

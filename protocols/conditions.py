@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from protocols.arguments import check_number, check_text
 from protocols.objects import Object
 from protocols.times import format_time
 
@@ -24,9 +25,12 @@ Conditions = Iterable[Mapping[str, Any]] | None
 
 def find_condition(conditions: Conditions, type: str) -> Mapping[str, Any] | None:
     """The first condition of this type."""
-    for condition in conditions or ():
-        if condition.get("type") == type:
-            return condition
+    try:
+        for condition in conditions or ():
+            if condition.get("type") == type:
+                return condition
+    except (AttributeError, TypeError):
+        raise TypeError(f"conditions are a list of maps, not {conditions!r:.80}") from None
     return None
 
 
@@ -50,6 +54,10 @@ def next_condition(
     text = str(status)  # of a bool too
     if text not in _STATUSES:
         raise ValueError(f"the status of condition {type} is one of {', '.join(_STATUSES)}, not {status!r}")
+    check_text("type of a condition", type)
+    check_text("reason of a condition", reason, may_be_empty=True)
+    check_text("message of a condition", message, may_be_empty=True)
+    check_number("now of a condition", now)
     if not _REASON.fullmatch(reason):
         raise ValueError(f"the reason of condition {type} is a word like NotReady, not {reason!r}")
     since = current.get("lastTransitionTime") if current is not None and current.get("status") == text else None

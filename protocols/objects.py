@@ -51,7 +51,10 @@ def split_key(key: Key) -> tuple[str, str]:
 
 def metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     """The object's metadata; an empty mapping if it is missing or not a mapping."""
-    meta = obj.get("metadata")
+    try:
+        meta = obj.get("metadata")
+    except AttributeError:
+        raise TypeError(f"an object is a map, as as_object(model) makes of a model, not {obj!r:.80}") from None
     return meta if isinstance(meta, dict) else {}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from protocols.arguments import check_text
 from protocols.late_methods import dataclass
 from protocols.models import codec_of
 from protocols.objects import Object
@@ -64,6 +65,9 @@ class Resource(Generic[M]):
         def __init__(self, **_: Any) -> None: ...
 
     def __post_init__(self) -> None:
+        check_text("group of a Resource", self.group, may_be_empty=True)
+        for name, text in (("version", self.version), ("plural", self.plural), ("kind", self.kind)):
+            check_text(f"{name} of a Resource", text)
         if self.model is not None:
             codec_of(self.model)
         api_version = f"{self.group}/{self.version}" if self.group else self.version

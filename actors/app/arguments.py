@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from actors.controllers.built_in import BUILT_IN
 from actors.controllers.unbuilt import UNBUILT
 from actors.options import Options, parse_options
-from actors.reconciliation.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec, checked_specs
+from protocols.arguments import check_sequence
 
 
 def read_options(arguments: Sequence[str], *, controllers: Iterable[ControllerSpec] = BUILT_IN) -> Options:
@@ -16,6 +17,7 @@ def read_options(arguments: Sequence[str], *, controllers: Iterable[ControllerSp
     Raises FlagError when a flag cannot be read, InvalidOptions when what they say cannot be, ValueError if two
     controllers claim one alias or flag.
     """
-    specs = tuple(controllers)
+    check_sequence("read_options", arguments, 'a list of flags, as ["--kube-api-qps=50"]')
+    specs = checked_specs("controllers of read_options", controllers)
     taken = {spec.name for spec in specs}
     return parse_options(arguments, controllers=specs, unbuilt=[one for one in UNBUILT if one.name not in taken])

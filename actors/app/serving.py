@@ -10,6 +10,7 @@ from actors.app.health import Check
 from actors.app.system import ControllerSystem
 from actors.options import Options
 from actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
+from protocols.arguments import check_function, check_mapping, check_text, check_type
 from protocols.late_methods import dataclass
 from runtime.metrics.meters import report_build
 from runtime.metrics.registry import Metrics
@@ -64,6 +65,12 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
 
     Raises ValueError for an address that is none, ServingError where nothing can listen there, TlsError.
     """
+    check_type("serve", system, ControllerSystem, "a ControllerSystem")
+    check_text("address of serve", address, may_be_empty=True)
+    if checks is not None:
+        check_mapping("checks of serve", checks)
+    for name, check in (checks or {}).items():
+        check_function(f"the health check {name!r}", check)
     health, version = HealthChecks(log=system.log), this_version()
     health.set({**system.checks(), **(checks or {})})
     report_build(system.metrics, version)

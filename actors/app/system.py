@@ -35,7 +35,8 @@ from actors.options import Options
 from actors.reconciliation import DebugPage
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
 from actors.reconciliation.derived import MakeTable, new_table
-from actors.reconciliation.specs import ControllerSpec, switched_on
+from actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
+from protocols.arguments import check_type
 from protocols.codec import pack
 from protocols.messages.debugging import ShowPage
 from protocols.messages.lifecycle import (
@@ -100,12 +101,22 @@ class ControllerSystem:
         journal: Journal | None = None,
         authority: bytes = b"",
     ) -> None:
+        self.controllers = BUILT_IN if controllers is None else checked_specs("controllers", controllers)
+        if not (callable(getattr(transport, "send", None)) and callable(getattr(transport, "watch", None))):
+            raise TypeError(f"transport takes a Transport, as api_transport() returns it, not {transport!r:.80}")
+        if options is not None:
+            check_type("options", options, Options, "Options, as read_options() returns them")
+        if election is not None:
+            check_type("election", election, Election, "an Election(identity=…, namespace=…, name=…)")
+        if metrics is not None:
+            check_type("metrics", metrics, Metrics, "a Metrics()")
+        if log is not None and not (hasattr(log, "bind") and hasattr(log, "info")):
+            raise TypeError(f"log takes a bound logger of structlog's, not {log!r:.80}")
         self.options = options if options is not None else Options()
         self.clock = clock if clock is not None else SystemClock()
         self.metrics = metrics if metrics is not None else Metrics()
         self.vitals = Vitals()
         self.log = log if log is not None else standard_log("kcm")
-        self.controllers = BUILT_IN if controllers is None else tuple(controllers)
         spawner = ThreadSpawner(clock=self.clock) if spawner is None else spawner
         self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=MANAGER)
         self.actors.orphaned = self._manager_failed
@@ -205,21 +216,23 @@ class ControllerSystem:
 
     # Steering: the same messages that the actors use among themselves.
 
+    # A controller is named by its name or an alias; ValueError without such a controller.
+
     def enable(self, controller: str) -> None:
-        self.actors.tell(MANAGER, Enable(controller))
+        self.actors.tell(MANAGER, Enable(self._spec_named(controller).name))
 
     def disable(self, controller: str) -> None:
-        self.actors.tell(MANAGER, Disable(controller))
+        self.actors.tell(MANAGER, Disable(self._spec_named(controller).name))
 
     def restart(self, actor: str) -> None:
         """actor: a controller's name, or any actor's ("dispatcher", "informer:v1/pods")."""
         self.actors.tell(MANAGER, Restart(actor))
 
     def pause(self, controller: str) -> None:
-        self.actors.tell(MANAGER, Pause(controller))
+        self.actors.tell(MANAGER, Pause(self._spec_named(controller).name))
 
     def resume(self, controller: str) -> None:
-        self.actors.tell(MANAGER, Resume(controller))
+        self.actors.tell(MANAGER, Resume(self._spec_named(controller).name))
 
     def enqueue(self, controller: str, key: PlainKey, queue: str = "") -> bool:
         """Have a controller reconcile this key, as if a watch had named it. From any thread; it only sends a message.
@@ -229,10 +242,7 @@ class ControllerSystem:
         restarted. The key is dropped then: a controller that starts looks at all objects of its watches.
         Raises ValueError without such a controller or queue, TypeError on a key that no message can carry.
         """
-        spec = next((one for one in self.controllers if controller in (one.name, *one.aliases)), None)
-        if spec is None:
-            known = ", ".join(one.name for one in self.controllers)
-            raise ValueError(f"no controller is called {controller!r}; there are {known}")
+        spec = self._spec_named(controller)
         message = EnqueueKey(spec.queue_named(queue), key)
         try:
             pack(key)
@@ -264,6 +274,13 @@ class ControllerSystem:
         if not shown.found:
             raise LookupError(f"{spec.name} has no page {path!r}")
         return DebugPage(shown.body.decode(), shown.content_type)
+
+    def _spec_named(self, controller: str) -> ControllerSpec:
+        spec = next((one for one in self.controllers if controller in (one.name, *one.aliases)), None)
+        if spec is None:
+            known = ", ".join(one.name for one in self.controllers)
+            raise ValueError(f"no controller is called {controller!r}; there are {known}")
+        return spec
 
     def describe(self, actor: str = MANAGER, *, timeout: float = 5.0) -> dict[str, Any]:
         """What an actor says of itself. Raises pykka.ActorDeadError or pykka.Timeout if it does not."""

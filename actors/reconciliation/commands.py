@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from actors.reconciliation.element_order import in_element_order
+from protocols.arguments import check_mapping, check_number, check_sequence, check_text, check_type, one_of
 from protocols.messages.commands import Create, Delete, DeleteCollection, Get, List, Patch, PatchType, Update
 from protocols.messages.recording import RECORD_TYPES, Record, RecordType
 from protocols.models import as_object
@@ -32,6 +33,7 @@ from runtime.tables.table import Entry
 
 W = TypeVar("W", Create, Patch, Delete, Record)
 
+PROPAGATIONS = ("Background", "Foreground", "Orphan")
 # Subresources whose body is the object itself. Others have a kind of their own: scale, binding, eviction, token, …
 OF_THE_OBJECT = frozenset({"", "status", "approval", "ephemeralcontainers", "finalize", "resize"})
 
@@ -76,13 +78,19 @@ def patch(
     applied on the server's side goes by `apply`.
     """
     operations = not isinstance(body, Mapping)
+    if operations:
+        check_sequence("body of patch", body, "a map or a list of operations")
+    if patch_type is not None:
+        check_type("patch_type of patch", patch_type, PatchType, "a PatchType, as PatchType.MERGE")
     if patch_type is None:
         patch_type = PatchType.JSON if operations else PatchType.MERGE
     if patch_type == PatchType.APPLY:
         raise ValueError("a patch of type APPLY is made by apply(resource, obj)")
     if operations != (patch_type == PatchType.JSON):
         raise TypeError(f"a patch of type {patch_type} is a {'map' if operations else 'list of operations'}")
-    return Patch(resource.id, check_key(resource, key), encode_object(body), patch_type, subresource)  # type: ignore[arg-type]
+    key = check_key(resource, key)
+    check_text("subresource of a command", subresource, may_be_empty=True)
+    return Patch(resource.id, key, encode_object(body), patch_type, subresource)  # type: ignore[arg-type]
 
 
 def merge_status(
@@ -95,6 +103,7 @@ def merge_status(
     those that `obj` has; with `ordered=False` the server puts them first.
     """
     obj = _map(resource, obj)
+    check_mapping("changes of merge_status", changes)
     status = in_element_order(obj.get("status") or {}, changes) if ordered else changes
     body = {"metadata": {"uid": uid_of(obj)}, "status": status}
     return patch(resource, key_of(obj), body, patch_type=PatchType.STRATEGIC, subresource="status")
@@ -136,6 +145,11 @@ def delete(
     depends_on: whose tables it rests on, or which objects of them: it is postponed while a table is stale, or such an
     object cannot be read. None: all tables that the spec names.
     """
+    check_resource(resource)
+    if propagation is not None:
+        one_of("propagation of delete", propagation, PROPAGATIONS)
+    if grace_seconds is not None:
+        check_number("grace_seconds of delete", grace_seconds, least=0, whole=True)
     key: Any = which
     if isinstance(which, Entry):
         key, uid = which.key, which.uid
@@ -158,7 +172,7 @@ def delete(
         resource_version=resource_version,
         grace_seconds=grace_seconds,
         propagation=propagation,
-        depends_on=None if depends_on is None else tuple(map(_dependence, depends_on)),
+        depends_on=None if depends_on is None else _dependences(depends_on),
     )
 
 
@@ -169,7 +183,8 @@ def in_name_of(user: str, command: W) -> W:
 
 def get_live(resource: Resource, key: Key, *, as_informer: bool = False) -> Get:
     """as_informer: for controllers that may have no right to get it, see Get."""
-    return Get(resource.id, check_key(resource, key), as_informer=as_informer)
+    key = check_key(resource, key)
+    return Get(resource.id, key, as_informer=as_informer)
 
 
 def list_live(
@@ -183,6 +198,15 @@ def list_live(
     continue_from: str = "",
 ) -> List:
     """metadata_only: of each object its metadata. limit: so many at most; 0 is all. continue_from: as in List."""
+    check_resource(resource)
+    for name, text in (
+        ("namespace", namespace),
+        ("label_selector", label_selector),
+        ("field_selector", field_selector),
+        ("continue_from", continue_from),
+    ):
+        check_text(f"{name} of list_live", text, may_be_empty=True)
+    check_number("limit of list_live", limit, least=0, whole=True)
     return List(resource.id, namespace, label_selector, field_selector, metadata_only, limit, continue_from)
 
 
@@ -207,6 +231,8 @@ def record(
     """An event about an object."""
     if type not in RECORD_TYPES:
         raise ValueError(f"the type of an event is one of {', '.join(RECORD_TYPES)}, not {type!r}")
+    check_text("reason of record", reason)
+    check_text("message of record", message, may_be_empty=True)
     meta = metadata(_map(resource, about))
     return Record(
         resource.api_version,
@@ -224,6 +250,7 @@ def record(
 
 def _map(resource: Resource, obj: Any) -> Mapping[str, Any]:
     """The object, or the resource's model of one, as a map. Raises TypeError on anything else."""
+    check_resource(resource)
     if type(obj) is dict or isinstance(obj, Mapping):
         return obj
     if resource.model is None or not isinstance(obj, resource.model):
@@ -232,12 +259,30 @@ def _map(resource: Resource, obj: Any) -> Mapping[str, Any]:
     return as_object(obj)
 
 
-def _dependence(on: Resource | tuple[Resource, Key]) -> str:
-    return on.id if isinstance(on, Resource) else f"{on[0].id} {check_key(*on)}"
+def _dependences(depends_on: object) -> tuple[str, ...]:
+    if isinstance(depends_on, str | Resource) or not isinstance(depends_on, Iterable):
+        raise TypeError(f"depends_on of delete takes a tuple, as (PODS, (NODES, 'n1')), not {depends_on!r:.80}")
+    return tuple(map(_dependence, depends_on))
+
+
+def _dependence(on: object) -> str:
+    if isinstance(on, Resource):
+        return on.id
+    if not isinstance(on, tuple) or len(on) != 2:
+        raise TypeError(f"depends_on of delete takes resources and (resource, key), not {on!r:.80}")
+    key = check_key(*on)
+    return f"{on[0].id} {key}"
+
+
+def check_resource(resource: Any) -> None:
+    """Raise TypeError on anything but a Resource, as on its plural."""
+    if not isinstance(resource, Resource):
+        raise TypeError(f"a command takes a Resource(version=…, plural=…, kind=…), not {resource!r:.80}")
 
 
 def check_key(resource: Resource, key: Any) -> Key:
     """Raises TypeError or ValueError on what is no key of this resource."""
+    check_resource(resource)
     if not isinstance(key, str):
         raise TypeError(f"a key of {resource} is text, not {key!r:.80}")
     namespace, name = split_key(key)
@@ -249,6 +294,7 @@ def check_key(resource: Resource, key: Any) -> Key:
 
 def _whole(resource: Resource, obj: Mapping[str, Any], subresource: str) -> bytes:
     """The object as JSON, with its kind and apiVersion. Raises ValueError if it has others than the resource."""
+    check_text("subresource of a command", subresource, may_be_empty=True)
     if subresource not in OF_THE_OBJECT:
         return encode_object(obj)
     if check_kind(resource, obj):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Generic
 
 from actors.reconciliation.watches import Change, K_co, Watch
+from protocols.arguments import check_function, check_text, check_type
 from protocols.late_methods import dataclass
 from protocols.messages.discovery import ServedResource
 from protocols.messages.watching import EVERYTHING, Interest
@@ -37,6 +38,14 @@ class Discovered(Generic[K_co]):
     queue: str = ""
     metadata_only: bool | Callable[[ServedResource], bool] = True
     only_shared: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises TypeError on what cannot be called, and on what is no Interest."""
+        check_function("select of a Discovered", self.select)
+        check_function("to of a Discovered", self.to)
+        check_text("queue of a Discovered", self.queue, may_be_empty=True)
+        for interest in self.interest if isinstance(self.interest, tuple) else (self.interest,):
+            check_type("interest of a Discovered", interest, Interest, "an Interest")
 
     def is_metadata_enough(self, served: ServedResource) -> bool:
         return self.metadata_only(served) if callable(self.metadata_only) else self.metadata_only

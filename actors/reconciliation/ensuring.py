@@ -23,6 +23,7 @@ from protocols.objects import (
     resource_version_of,
 )
 from protocols.resources import M
+from runtime.tables.lister import check_lister
 from runtime.tables.overlay import Lister
 
 
@@ -45,6 +46,7 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     (labels, fields, namespaces) would not include the object after the write: the controller would never see it again.
     An existing object is checked as it will be after the patch, so `wanted` need not repeat its labels.
     """
+    check_lister("ensure", lister)
     resource, wanted = lister.resource, as_object(wanted)
     if lister.metadata_only:
         raise ValueError(f"{resource} are read metadata-only: nothing tells what differs")

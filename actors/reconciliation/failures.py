@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from actors.reconciliation.reconciler import check_seconds
 
 
 class TerminalError(Exception):
@@ -21,9 +21,8 @@ class Retry(Exception):
     """
 
     def __init__(self, why: str = "", *, after: float) -> None:
-        """why: for the log. Raises ValueError on what are no seconds, TypeError on no number."""
-        if not (math.isfinite(after) and after >= 0):
-            raise ValueError(f"Retry: after is a number of seconds, not {after!r}")
+        """why: for the log. Raises TypeError or ValueError on what is no number of seconds, 0 or more."""
+        check_seconds("Retry: after", after)
         super().__init__(why or f"again in {after:g} s")
         self.after = after
 

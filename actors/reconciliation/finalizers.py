@@ -23,6 +23,7 @@ from protocols.messages.commands import Patch
 from protocols.messages.outcomes import NotFound
 from protocols.objects import Object, finalizers_of, is_deleting, key_of, resource_version_of, uid_of
 from protocols.resources import M, Resource
+from runtime.tables.lister import check_lister
 from runtime.tables.overlay import Lister
 
 KUBERNETES = frozenset({"foregroundDeletion", "orphan"})  # without a domain
@@ -63,6 +64,7 @@ def remove_finalizer(lister: Lister[M], obj: Mapping[str, Any] | M, name: str) -
 
 def _as_shown(lister: Lister[M], read: Mapping[str, Any] | M) -> Object:
     """The object with our own writes to it since it was read, if the table shows it."""
+    check_lister("a step about finalizers", lister)
     obj = lister.map_of(read)
     shown = lister.maps.get(key_of(obj))
     return obj if shown is None else shown

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from actors.reconciliation.reconciler import Step, Word, step
+from protocols.arguments import check_number, check_text
 from protocols.codec import pack, unpack
 from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
@@ -64,8 +65,8 @@ def outside(
         raise TypeError(
             f"call takes a function and its arguments apart, call(f, x), not what it returned: {function!r:.80}"
         )
-    if not timeout > 0:
-        raise ValueError(f"the time-out of a call is more than 0 seconds, got {timeout!r}")
+    check_number("timeout of call", timeout, above=0)
+    check_text("key of call", key, may_be_empty=True)
     name = _name_of(function)
     for what, value in [*((f"argument {n}", one) for n, one in enumerate(args, start=1)), *kwargs.items()]:
         try:

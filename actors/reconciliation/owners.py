@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from protocols.arguments import check_type
 from protocols.models import as_object
 from protocols.objects import Object, controller_of, key_of, metadata, name_of, namespace_of, owner_reference, uid_of
 from protocols.resources import Resource
+from runtime.tables.lister import check_lister
 from runtime.tables.overlay import Lister
 
 M = TypeVar("M")
@@ -24,6 +26,7 @@ def own(child: Mapping[str, Any] | M, *, by: Mapping[str, Any] | N, of: Resource
     A child without a namespace gets that of its owner. Raises ValueError where the server would let it be collected at
     once, or refuse it: an owner in another namespace, one without a uid (it was not read), another controller.
     """
+    check_type("of=… of own", of, Resource, "the Resource of the owner")
     child, by = as_object(child), as_object(by)
     uid, namespace = uid_of(by), namespace_of(by)
     if not uid:
@@ -46,6 +49,7 @@ def own(child: Mapping[str, Any] | M, *, by: Mapping[str, Any] | N, of: Resource
 
 def owned(lister: Lister[M], *, by: Any) -> list[M]:
     """The objects whose controller is `by`, in no order: compared by uid, in all namespaces."""
+    check_lister("owned", lister)
     return lister.owned_by(uid_of(as_object(by)))
 
 

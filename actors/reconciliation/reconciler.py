@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
@@ -14,11 +15,25 @@ from protocols.messages.recording import Record
 from protocols.objects import Key
 
 
+def check_seconds(what: str, seconds: Any) -> None:
+    """Raise TypeError if this is no number, ValueError if it is negative or not finite."""
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise TypeError(f"{what} takes a number of seconds, not {seconds!r:.80}")
+    if not (seconds >= 0 and math.isfinite(seconds)):
+        raise ValueError(f"{what} takes a number of seconds, 0 or more, not {seconds!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class RequeueAfter:
-    """Returned by reconcile: done, and look again after so many seconds (an earlier event looks earlier)."""
+    """Returned by reconcile: done, and look again after so many seconds (an earlier event looks earlier).
+
+    Raises TypeError or ValueError on what is no number of seconds, 0 or more.
+    """
 
     seconds: float
+
+    def __post_init__(self) -> None:
+        check_seconds("RequeueAfter", self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +49,16 @@ class Enqueue(Awaited[None]):
     """Add a key to one of the controller's own queues, now or after so many seconds.
 
     Yielded by a reconciliation, which does not wait for it, and returned by on_message. queue: its name in the spec.
+    Raises TypeError or ValueError on what is no number of seconds, 0 or more.
     """
 
     queue: str
     key: Hashable
     after: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.after != 0.0:
+            check_seconds("Enqueue: after", self.after)
 
 
 Yielded = Command | Record | Tell | Enqueue | Sequence[Command]

@@ -18,6 +18,7 @@ from actors.options.controller_names import is_enabled
 from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.reconciler import Running
 from actors.reconciliation.watches import Read, Selecting, Watch
+from protocols.arguments import check_each, check_function, check_number, check_text, check_type
 from protocols.late_methods import dataclass
 from protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from protocols.objects import Object
@@ -96,22 +97,23 @@ class AnyQueue:
         """Raises TypeError on a single watch in place of a tuple, and on what cannot be called; ValueError on a number
         that makes no sense.
         """
+        check_text("name of a queue", self.name, may_be_empty=True)
         name = f"queue {self.name!r}"
-        _refuse_single(f"watches of {name}", self.watches)
+        check_each(f"watches of {name}", self.watches, _are(Watch, "a Watch"))
         _refuse_single(f"terminal of {name}", self.terminal)
         _refuse_uncallable(name, reconcile=self.reconcile)
         if self.turn_of is not None:
             _refuse_uncallable(name, turn_of=self.turn_of)
         _refuse_number(name, concurrency=self.concurrency)
-        if not set(self.terminal) <= set(FAILURES):
+        if not all(one in FAILURES for one in self.terminal):
             raise TypeError(f"{name}: terminal are types of outcomes that are failures, not {self.terminal!r}")
         backoff: object = self.backoff
         if not isinstance(backoff, Backoff):
             raise TypeError(f"{name}: backoff is a Backoff(first=…, most=…), not {backoff!r}")
-        if self.max_retries is not None and self.max_retries < 0:
-            raise ValueError(f"{name}: max_retries is a number, or None for no end, not {self.max_retries!r}")
-        if self.retry_burst < 1:
-            raise ValueError(f"{name}: retry_burst is at least 1, not {self.retry_burst!r}")
+        if self.max_retries is not None:
+            check_number(f"max_retries of {name}", self.max_retries, least=0, whole=True)
+        check_number(f"retry_qps of {name}", self.retry_qps)
+        check_number(f"retry_burst of {name}", self.retry_burst, least=1, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,8 @@ class Pass:
 
     def __post_init__(self) -> None:
         """Raises TypeError on what cannot be called; ValueError on a period that is none."""
+        check_text("name of a pass", self.name)
+        check_text(f"queue of pass {self.name!r}", self.queue, may_be_empty=True)
         _refuse_uncallable(f"pass {self.name!r}", run=self.run)
         _refuse_number(f"pass {self.name!r}", every=self.every)
 
@@ -184,6 +188,8 @@ class Source:
 
     def __post_init__(self) -> None:
         """Raises TypeError on what cannot be called."""
+        check_text("name of a source", self.name)
+        check_text(f"queue of source {self.name!r}", self.queue, may_be_empty=True)
         _refuse_uncallable(f"source {self.name!r}", listen=self.listen)
 
 
@@ -197,6 +203,12 @@ class Index:
     resource: Resource
     name: str
     values_of: Callable[[Object], Iterable[str]]
+
+    def __post_init__(self) -> None:
+        """Raises TypeError on what is no resource, name or function."""
+        check_type("an Index", self.resource, Resource, "a Resource")
+        check_text(f"name of an index of {self.resource}", self.name)
+        check_function(f"values_of of the index {self.name!r}", self.values_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,26 +315,36 @@ class ControllerSpec:
         """
         if not self.name or not isinstance(self.name, str):
             raise ValueError(f"a controller has a name, got {self.name!r}")
-        several = {
-            "aliases": self.aliases,
-            "queues": self.queues,
-            "passes": self.passes,
-            "reads": self.reads,
-            "indexes": self.indexes,
-            "facts": self.facts,
-            "checks": self.checks,
-            "start_checks": self.start_checks,
-            "sources": self.sources,
+        several: dict[str, tuple[object, Callable[[str, Any], None]]] = {
+            "aliases": (self.aliases, check_text),
+            "queues": (self.queues, _are(AnyQueue, "a Queue")),
+            "passes": (self.passes, _are(Pass, "a Pass")),
+            "reads": (self.reads, _are((Resource, Read), "a Resource or a Read")),
+            "indexes": (self.indexes, _are(Index, "an Index")),
+            "facts": (self.facts, _are(Facts, "a Facts")),
+            "checks": (self.checks, check_function),
+            "start_checks": (self.start_checks, check_function),
+            "sources": (self.sources, _are(Source, "a Source")),
         }
-        for what, given in several.items():
-            _refuse_single(f"{what} of {self.name}", given)
+        for what, (given, check) in several.items():
+            check_each(f"{what} of {self.name}", given, check)
         _refuse_uncallable(self.name, build=self.build, enabled_if=self.enabled_if, adapted=self.adapted)
+        if self.discovers is not None:
+            check_type(f"discovers of {self.name}", self.discovers, Discovered, "a Discovered")
+        if self.options is not None and not isinstance(self.options, type):
+            raise TypeError(f"options of {self.name} is a class of flags, not {self.options!r:.80}")
+        for what, text in (("client", self.client), ("component", self.component), ("needs", self.needs)):
+            check_text(f"{what} of {self.name}", text, may_be_empty=True)
+        if self.qps is not None and not callable(self.qps):
+            check_number(f"qps of {self.name}", self.qps)
+        if self.burst is not None and not callable(self.burst):
+            check_number(f"burst of {self.name}", self.burst, whole=True)
         if self.qps == 0 or (isinstance(self.burst, int) and self.burst < 1):
             raise ValueError(f"{self.name}: qps is not 0 and burst at least 1, got {self.qps!r} and {self.burst!r}")
         if not callable(self.resync) and not isinstance(self.resync, int | float):
             raise TypeError(f"{self.name}: resync is a number, or a function of the options, not {self.resync!r}")
-        if self.calls is not None and self.calls < 1:
-            raise ValueError(f"calls of {self.name}: at least 1 at a time, or None, got {self.calls!r}")
+        if self.calls is not None:
+            check_number(f"calls of {self.name}", self.calls, least=1, whole=True)
         for named in (self.queues, self.passes, self.sources):
             names = [one.name for one in named]
             if len(set(names)) < len(names):
@@ -371,6 +393,19 @@ def switched_on(specs: Iterable[ControllerSpec], options: Options) -> tuple[Cont
 def runs(name: str, specs: Iterable[ControllerSpec], options: Options) -> bool:
     """Whether the controller of this name is among those that run."""
     return any(spec.name == name and spec.enabled_if(options) for spec in switched_on(specs, options))
+
+
+def checked_specs(what: str, given: object) -> tuple[ControllerSpec, ...]:
+    """Return them as a tuple. Raises TypeError on a single spec, and on what is none, as a function that builds one."""
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise TypeError(f"{what}: expected a tuple of ControllerSpecs, got {given!r:.80}")
+    specs = tuple(given)
+    check_each(what, specs, _are(ControllerSpec, "a ControllerSpec"))
+    return specs
+
+
+def _are(expected: type | tuple[type, ...], words: str) -> Callable[[str, Any], None]:
+    return lambda what, given: check_type(what, given, expected, words)
 
 
 def _refuse_single(what: str, given: object) -> None:

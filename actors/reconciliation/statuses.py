@@ -13,6 +13,7 @@ from protocols.messages.outcomes import Done, NotFound
 from protocols.models import as_object
 from protocols.objects import decode_object, key_of, metadata, resource_version_of, uid_of
 from protocols.resources import M
+from runtime.tables.lister import check_lister
 from runtime.tables.overlay import Lister
 
 
@@ -31,6 +32,7 @@ def patch_status(lister: Lister[M], obj: Mapping[str, Any] | M, status: Any) -> 
     object or its wanted changes are others, or the controller resyncs. Raises CommandFailed, for a Conflict too: the
     key is retried with what is there by then.
     """
+    check_lister("patch_status", lister)
     obj, status = lister.map_of(obj), as_object(status)
     resource, key = lister.resource, key_of(obj)
     if lister.metadata_only:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from actors.reconciliation.reconciler import Step, step
+from protocols.arguments import check_number
 from protocols.messages.commands import Command
-from protocols.messages.outcomes import CommandFailed, Done, Outcome
+from protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome
 from protocols.messages.recording import Record
 from protocols.objects import Object, decode_object
 
@@ -24,9 +25,10 @@ def perform(command: Command) -> Step[Outcome]:
 @step
 def together(commands: Sequence[Command]) -> Step[list[Outcome]]:
     """Many commands at once; their outcomes in the same order."""
+    commands = _listed("together", commands)
     if not commands:
         return []
-    outcomes: list[Outcome] = yield list(commands)
+    outcomes: list[Outcome] = yield commands
     return outcomes
 
 
@@ -39,8 +41,9 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 @step
 def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
     """As together, with at most `size` commands under way."""
+    check_number("size of in_batches", size, least=1, whole=True)
     outcomes: list[Outcome] = []
-    for batch in batches(commands, size):
+    for batch in batches(_listed("in_batches", commands), size):
         outcomes += yield from together(batch)
     return outcomes
 
@@ -48,11 +51,28 @@ def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
 @step
 def must_all(commands: Sequence[Command], *, but: tuple[type[Outcome], ...] = ()) -> Step[list[Outcome]]:
     """As together; raises CommandFailed for the first outcome that is neither Done nor one of `but`."""
+    commands = _listed("must_all", commands)
+    _check_but("must_all", but)
     outcomes = yield from together(commands)
     for command, outcome in zip(commands, outcomes, strict=True):
         if not (isinstance(outcome, Done) or isinstance(outcome, but)):  # noqa: SIM101 (mypy follows two, not one)
             raise CommandFailed(command, outcome)
     return outcomes
+
+
+def _listed(step: str, commands: Iterable[Command]) -> list[Command]:
+    """Raise TypeError on a single command: a list of one is meant."""
+    if not isinstance(commands, Iterable):
+        raise TypeError(f"{step} takes a list of commands, not {commands!r:.80}")
+    return list(commands)
+
+
+def _check_but(step: str, but: object) -> None:
+    """What is wrong would else show at the first failure."""
+    if but != () and not (
+        isinstance(but, tuple) and all(isinstance(one, type) and issubclass(one, FAILURES) for one in but)
+    ):
+        raise TypeError(f"but of {step} is a tuple of outcomes, as in but=(NotFound,), not {but!r:.80}")
 
 
 def is_done(outcome: Outcome) -> bool:
@@ -62,6 +82,7 @@ def is_done(outcome: Outcome) -> bool:
 @step
 def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outcome]:
     """One command that has to succeed, outcomes of the types `but` are returned too. Raises CommandFailed on others."""
+    _check_but("must", but)
     outcome: Outcome = yield command
     if isinstance(outcome, Done) or isinstance(outcome, but):  # noqa: SIM101 (mypy follows two, not one)
         return outcome
@@ -90,6 +111,8 @@ def slow_start(
     report: called for each outcome in order, as soon as its batch is through; the events that it wants recorded.
     Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go, slowStartBatch.
     """
+    check_number("initial of slow_start", initial, least=1, whole=True)
+    commands = _listed("slow_start", commands)
     outcomes: list[Outcome] = []
     size = initial
     while len(outcomes) < len(commands):

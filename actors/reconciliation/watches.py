@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Generic, Self, TypeVar
 
 from actors.options import Options
+from protocols.arguments import check_type
 from protocols.late_methods import dataclass
 from protocols.messages.watching import EVERYTHING, EventType, Interest, WatchEvent
 from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
@@ -185,6 +186,7 @@ class Watch(Selecting, Generic[K_co]):
         Selecting.__post_init__(self)
         if not callable(self.to):
             raise TypeError(f"watch of {self.resource}: to is a function, not {self.to!r}")
+        check_type(f"interest of the watch of {self.resource}", self.interest, Interest, "an Interest")
 
     @property
     def is_of_owners(self) -> bool:
@@ -227,6 +229,5 @@ def its_controller(owners: Resource, *, or_successor: bool = False) -> Callable[
 
     Raises TypeError if `owners` is not a Resource.
     """
-    if not isinstance(owners, Resource):
-        raise TypeError(f"its_controller takes the Resource of the owners, not {owners!r:.80}")
+    check_type("its_controller", owners, Resource, "the Resource of the owners")
     return ItsController(owners, or_successor=or_successor)

@@ -26,10 +26,12 @@ from actors.hollow.nodes import LEASE_INTERVAL
 from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from actors.reconciliation.actor_names import MANAGER
-from actors.reconciliation.specs import ControllerSpec, runs
+from actors.reconciliation.commands import check_key, check_resource
+from actors.reconciliation.specs import ControllerSpec, checked_specs, runs
 from actors.simulation.calendar import Calendar
 from actors.simulation.processes import Observer, Processes, Running
 from actors.simulation.served import SERVED
+from protocols.arguments import check_function, check_mapping, check_number, check_type
 from protocols.messages.lifecycle import Describe, Drain
 from protocols.models import as_object
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
@@ -145,7 +147,9 @@ class SimulatedCluster:
         Its process is called "manager", the next one "manager-2". keep: when it ends by itself, as after a lost lease
         or by its watchdog, it is started again, as a kubelet would; `processes` then has the new one.
         """
-        specs = tuple(controllers)
+        specs = checked_specs("controllers", controllers)
+        if options is not None:
+            check_type("options", options, Options, "Options, as read_options() returns them")
         if self._collect_garbage and runs(garbage_collector.SPEC.name, specs, options or Options()):
             self._collect_garbage = False
             self.server.leave_garbage()
@@ -205,9 +209,12 @@ class SimulatedCluster:
         return facts
 
     def run_for(self, seconds: float) -> None:
+        check_number("run_for", seconds, least=0)
         self.world.run_for(seconds)
 
     def run_until(self, done: Callable[[], bool], *, within: float = 60.0) -> bool:
+        check_function("done of run_until", done)
+        check_number("within of run_until", within, least=0)
         return self.world.run_until(done, within=within)
 
     def _new_server(self) -> ApiServer:
@@ -234,17 +241,20 @@ class SimulatedCluster:
 
     def create(self, resource: Resource[M], given: Mapping[str, Any] | M) -> Object:
         """apiVersion, kind and a namespace ("default") need not be said."""
+        check_resource(resource)
         obj = as_object(given)
         namespace = namespace_of(obj) or ("default" if resource.namespaced else "")
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         return self._do("POST", resource_path(resource.id, namespace), whole)
 
     def get(self, resource: Resource, key: Key) -> Object | None:
+        key = check_key(resource, key)
         path = resource_path(resource.id, *split_key(key))
         response = self.request("GET", path)
         return None if response.status == 404 else _accepted("GET", path, response)
 
     def list(self, resource: Resource, namespace: str = "") -> list[Object]:
+        check_resource(resource)
         items: list[Object] = self._do("GET", resource_path(resource.id, namespace))["items"]
         return items
 
@@ -273,11 +283,14 @@ class SimulatedCluster:
 
     def merge(self, resource: Resource, key: Key, changes: Mapping[str, Any], *, subresource: str = "") -> Object:
         """A merge patch."""
+        key = check_key(resource, key)
+        check_mapping("changes of merge", changes)
         path = resource_path(resource.id, *split_key(key), subresource)
         return self._do("PATCH", path, changes, content_type="application/merge-patch+json")
 
     def delete(self, resource: Resource, key: Key, *, grace_seconds: int | None = None, policy: str = "") -> None:
         """policy: what becomes of its dependents: Foreground, Background or Orphan; "" is the server's default."""
+        key = check_key(resource, key)
         body: dict[str, Any] = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
         if policy:
             body["propagationPolicy"] = policy

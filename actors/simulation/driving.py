@@ -21,10 +21,12 @@ import orjson
 from actors.engine.controller.own_writes import remember
 from actors.engine.controller.work import add_hint, nonsense
 from actors.reconciliation import Enqueue, Reconciler, RequeueAfter, Running, Tell
+from actors.reconciliation.commands import check_resource
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from actors.reconciliation.outside import Outside
 from actors.reconciliation.specs import Facts, Index
+from protocols.arguments import check_each, check_mapping, check_type
 from protocols.codec import pack
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
@@ -81,6 +83,12 @@ class Bench:
     def __init__(
         self, objects: Mapping[Resource, Iterable[Any]], *, indexes: Iterable[Index] = (), facts: Iterable[Facts] = ()
     ) -> None:
+        check_mapping("a Bench", objects)
+        for resource in objects:
+            check_resource(resource)
+        indexes, facts = tuple(indexes), tuple(facts)
+        check_each("indexes of a Bench", indexes, lambda what, one: check_type(what, one, Index, "an Index"))
+        check_each("facts of a Bench", facts, lambda what, one: check_type(what, one, Facts, "a Facts"))
         self.clock = StillClock()
         self._version = 100
         derived = {one.resource.id: one.derive for one in facts}

@@ -360,7 +360,7 @@ class Handle:
     def unload(self) -> None:
         self.attempt = None
         self._parts.clear()
-        self._head.clear()
+        del self._head[:]
         if len(self._body) > LARGE:
             self._body = b""
             self.curl.setopt(pycurl.POSTFIELDS, b"")

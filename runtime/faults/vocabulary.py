@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from protocols.arguments import check_text
 from protocols.late_methods import dataclass
 
 
@@ -156,7 +157,8 @@ def format_faults(faults: Iterable[Fault]) -> str:
 
 
 def parse_faults(text: str) -> tuple[Fault, ...]:
-    """Raises ValueError that names the fault and what is wrong with it."""
+    """Raises ValueError that names the fault and what is wrong with it, TypeError on what is no text."""
+    check_text("parse_faults", text, may_be_empty=True)
     return tuple(parse_fault(part) for part in text.split(";") if part.strip())
 
 

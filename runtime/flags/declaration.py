@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, TypeVar, cast
 
+from protocols.arguments import check_text
 from protocols.late_methods import dataclass
 from runtime.flags.values import BOOL, INT32, STRING, STRINGS, ValueType, format_duration, parse_duration, quote
 
@@ -89,6 +90,10 @@ def flag(default: T, help: str, *, kind: ValueType[T] | None = None, name: str =
 
     kind: may be left out for booleans, 32-bit integers, strings and comma-separated lists.
     """
+    if kind is None and type(default) not in KINDS:
+        known = ", ".join(sorted(one.__name__ for one in KINDS))
+        raise TypeError(f"the default of a flag is one of {known}, or `kind` is given, not {default!r:.80}")
+    check_text("help of a flag", help)
     described = {"default": default, "help": help, "kind": kind or KINDS[type(default)], "name": name, **more}
     return field(default=default, metadata={"flag": described})
 

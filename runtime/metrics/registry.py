@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Literal, TypeVar
 
+from protocols.arguments import check_each, check_number, check_text, check_type, one_of
 from protocols.late_methods import dataclass
 
 S = TypeVar("S", "Counter", "Gauge", "Histogram")
@@ -29,6 +31,14 @@ class Family:
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises TypeError or ValueError on what Prometheus' text format does not take."""
+        check_text("name of a Family", self.name)
+        one_of(f"kind of the metric {self.name}", self.kind, ("counter", "gauge", "histogram"))
+        check_text(f"help of the metric {self.name}", self.help, may_be_empty=True)
+        check_each(f"labels of the metric {self.name}", self.labels, check_text)
+        check_each(f"buckets of the metric {self.name}", self.buckets, check_number)
 
 
 class Counter:
@@ -126,6 +136,8 @@ class Metrics:
             yield family, sorted(series.copy().items(), key=lambda item: item[0])
 
     def _series(self, family: Family, labels: tuple[str, ...], kind: type[S], make: Callable[[], S]) -> S:
+        check_type("a metric", family, Family, "a Family")
+        check_each(f"labels of {family.name}", labels, partial(check_text, may_be_empty=True))
         known = self._families.get(family.name)
         if known is None:
             known = self._families.setdefault(family.name, (family, {}))

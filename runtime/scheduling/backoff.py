@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from protocols.arguments import check_number
 from protocols.late_methods import dataclass
 
 
@@ -13,6 +14,13 @@ class Backoff:
     factor: float = 2.0
     most: float
     jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raises TypeError or ValueError on what are no seconds, or no factors."""
+        check_number("first of a Backoff", self.first, above=0)
+        check_number("most of a Backoff", self.most, above=0)
+        check_number("factor of a Backoff", self.factor, least=1)
+        check_number("jitter of a Backoff", self.jitter, least=0)
 
     def delay(self, failures: int, chance: float = 0.0) -> float:
         """Seconds to wait. failures: attempts that failed, less one (0 for the first wait). chance: in [0, 1)."""

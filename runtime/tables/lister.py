@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic
 
+from protocols.arguments import check_type
 from protocols.models import as_object
 from protocols.objects import Key, Object, split_key
 from protocols.resources import Resource
@@ -153,6 +154,11 @@ class Lister(Generic[M]):
         found = self._table.unreadable_at(key)
         if found is not None:
             raise UnreadableError(self.resource, found)
+
+
+def check_lister(step: str, given: object) -> None:
+    """Raise TypeError on anything but a lister, as on the Resource that it lists."""
+    check_type(step, given, Lister, "a lister, as tables[CONFIGMAPS]")
 
 
 class UnreadableError(RuntimeError):

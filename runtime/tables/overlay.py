@@ -320,6 +320,8 @@ class Tables:
         Raises KeyError for a resource that the controller's spec neither watches nor reads; its subclass
         TableMissingError for a discovered resource that cannot be read now.
         """
+        if not isinstance(resource, Resource):
+            raise TypeError(f"tables[…] takes a Resource(version=…, plural=…, kind=…), not {resource!r:.80}")
         lister = self._listers.get(resource.id)
         if lister is None and self._discovers:
             raise TableMissingError(f"there is no table of {resource.id}: it is not served, or not selected")

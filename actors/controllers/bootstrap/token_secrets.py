@@ -49,7 +49,7 @@ def expiry_of(secret: Mapping[str, Any]) -> float | None:
 
 def look_again(expiry: float, *, now: float) -> RequeueAfter:
     """When it expires, by Unix seconds and this clock."""
-    return RequeueAfter(min(expiry - now, LONGEST_WAIT))
+    return RequeueAfter(max(0.0, min(expiry - now, LONGEST_WAIT)))
 
 
 def token_id_of(name: str) -> str | None:

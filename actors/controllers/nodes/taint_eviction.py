@@ -185,7 +185,7 @@ class TaintEvictionReconciler:
             return RequeueAfter(seconds)
         yield from self._evict(key, eviction)
         left = self._evictions.get(key)  # a new one, if the taints have changed meanwhile
-        return None if left is None else RequeueAfter(left.due - self._clock.monotonic())
+        return None if left is None else RequeueAfter(max(0.0, left.due - self._clock.monotonic()))
 
     def _judge(self, key: Key) -> Step[_Eviction | None]:
         """The pod's eviction, by what the tables show; None if it may stay. Raises UnreadableError."""

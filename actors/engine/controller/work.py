@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import field, replace
 from typing import Any
@@ -290,7 +289,4 @@ _OF_LOOPS = ("event loop", "async library", "async context")  # of asyncio; of s
 
 
 def _is_result(result: Any) -> bool:
-    if not isinstance(result, RequeueAfter):
-        return result is None
-    seconds: Any = result.seconds
-    return isinstance(seconds, int | float) and math.isfinite(seconds)
+    return result is None or isinstance(result, RequeueAfter)

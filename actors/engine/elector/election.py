@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from protocols.arguments import check_number, check_text
 from protocols.late_methods import dataclass
 
 JITTER = 1.2  # of the retry period, while acquiring
@@ -31,6 +32,10 @@ class Election:
     ended: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        for what in ("identity", "namespace", "name", "component"):
+            check_text(f"{what} of an Election", getattr(self, what), may_be_empty=True)
+        for what in ("lease_duration", "renew_deadline", "retry_period"):
+            check_number(f"{what} of an Election", getattr(self, what))
         if not self.identity:
             raise ValueError("Lock identity is empty")
         if not self.namespace or not self.name:

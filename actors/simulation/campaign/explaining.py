@@ -18,6 +18,7 @@ from actors.simulation.campaign.setting import USUAL, Composition, Setting
 from actors.simulation.campaign.wishes import Wishes
 from actors.simulation.invariants.observing import Violation
 from actors.simulation.invariants.writes import Quiet
+from protocols.arguments import check_number, check_type
 from protocols.nodes import LEASE_NAMESPACE
 from protocols.objects import make_key, split_key
 from runtime.faults.vocabulary import Fault
@@ -109,6 +110,8 @@ def must_hold(seed: int | Wishes, *, setting: Setting | None = None, faults: Seq
             raise AssertionError(report(explained(one, setting=seed.setting), replay=AGAIN))
         return
     setting = USUAL if setting is None else setting
+    check_type("setting of must_hold", setting, Setting, "a Setting")
+    check_number("seed of must_hold", seed, whole=True)
     one = check(seed, faults, setting=setting)
     if one.violations:
         raise AssertionError(report(small(one, setting=setting)))

@@ -22,6 +22,7 @@ from actors.simulation.campaign.kept_seeds import KeptSeeds
 from actors.simulation.campaign.named import name_for_others, setting_named
 from actors.simulation.campaign.setting import USUAL, Setting
 from actors.simulation.invariants.observing import Violation
+from protocols.arguments import check_number, check_type
 from protocols.late_methods import dataclass
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.process.pool import BrokenExecutor, Executor, Future, processes
@@ -182,6 +183,8 @@ def run_campaign(
 
     Raises what the setting's own functions raise, and ValueError for a setting that other processes cannot find.
     """
+    check_type("run_campaign", setting, Setting, "a Setting")
+    check_number("jobs of run_campaign", jobs, whole=True)
     if jobs < 0:
         raise ValueError(f"jobs is 0 or more, not {jobs}")
     if references < 1:

@@ -14,13 +14,14 @@ from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
 from actors.reconciliation.derived import new_table
-from actors.reconciliation.specs import ControllerSpec, switched_on
+from actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Invariant
 from actors.simulation.invariants.ownership import Ownership, keeper
 from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from actors.simulation.trials.trial import Trial, no_actions
+from protocols.arguments import check_each, check_function, check_text, check_type
 from protocols.late_methods import dataclass
 from protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS
 from runtime.faults.vocabulary import Fault
@@ -93,7 +94,15 @@ class Setting:
     calls: bool | None = None
 
     def __post_init__(self) -> None:
-        """Raises TypeError on controllers that need an outside, and none is given."""
+        """Raises TypeError on controllers that need an outside, and none is given; and on what are no controllers,
+        trials or functions.
+        """
+        check_text("name of a Setting", self.name)
+        if not callable(self.controllers):
+            checked_specs(f"controllers of {self.name}", self.controllers)
+        if self.trials is not None:
+            check_each(f"trials of {self.name}", self.trials, lambda what, one: check_type(what, one, Trial, "a Trial"))
+        check_function(f"prepare of {self.name}", self.prepare)
         if callable(self.controllers) and self.outside is None:
             raise TypeError(f"the controllers of {self.name} are a function of its `outside`, and it has none")
 

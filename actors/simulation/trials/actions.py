@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
+from actors.reconciliation.commands import check_key, check_resource
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.scenario import NAMESPACE, Action
+from protocols.arguments import check_mapping
 from protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of
 from protocols.resources import NAMESPACES, Resource
 
 
 def create(at: float, resource: Resource, obj: Object) -> Action:
     """In the namespace that it says, or "default", once that is there; once there is no other one of that name."""
+    check_resource(resource)
 
     def do(cluster: SimulatedCluster) -> bool:
         namespace = namespace_of(obj) or (NAMESPACE if resource.namespaced else "")
@@ -33,6 +36,8 @@ def is_gone_or_going(cluster: SimulatedCluster, namespace: str) -> bool:
 
 def merge(at: float, resource: Resource, key: Key, changes: Object, text: str = "") -> Action:
     """A merge patch, once the object is there."""
+    check_key(resource, key)
+    check_mapping("changes of an action", changes)
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(resource, key) is None:
@@ -45,6 +50,7 @@ def merge(at: float, resource: Resource, key: Key, changes: Object, text: str = 
 
 def delete(at: float, resource: Resource, key: Key, *, policy: str = "") -> Action:
     """Once the object is there. policy: what becomes of its dependents: Foreground, Background or Orphan."""
+    check_key(resource, key)
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(resource, key) is None:

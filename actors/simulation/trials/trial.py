@@ -20,6 +20,7 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Invariant
 from actors.simulation.invariants.ownership import Owns
 from actors.simulation.trials.scenario import NOTHING, Action, Scenario
+from protocols.arguments import check_each, check_function, check_text, check_type
 from protocols.late_methods import dataclass
 from protocols.resources import Resource
 
@@ -62,3 +63,15 @@ class Trial:
     deletes: tuple[Resource, ...] = ()
     deletes_any: bool = False
     raises: tuple[type[Exception], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises TypeError on a spec in place of its name, on a single one in place of a tuple, and on what cannot be
+        called.
+        """
+        check_text("controller of a Trial", self.controller)
+        about = f"the trial of {self.controller}"
+        for what in ("actions", "unsettled", "end_state", "invariants"):
+            check_function(f"{what} of {about}", getattr(self, what))
+        check_each(f"owns of {about}", self.owns, lambda what, one: check_type(what, one, Owns, "an Owns"))
+        check_each(f"deletes of {about}", self.deletes, lambda what, one: check_type(what, one, Resource, "a Resource"))
+        check_each(f"raises of {about}", self.raises, lambda what, one: check_type(what, one, type, "an exception"))

@@ -85,7 +85,7 @@ def test_async_functions_are_known_as_such() -> None:
         ),
         (lambda: call(Directory().remove, uid=[{1}]), TypeError, "uid of Directory.remove: a set is no plain"),
         (lambda: call(len, 1 << 70), ValueError, "argument 1 of len: a number of more than 64 bits"),
-        (lambda: call(len, "a", timeout=0), ValueError, "more than 0 seconds, got 0"),
+        (lambda: call(len, "a", timeout=0), ValueError, "timeout of call takes a number above 0, not 0"),
         (lambda: call(3), TypeError, "not what it returned: 3"),  # type: ignore[call-overload]
         (lambda: call(len, "a", but=KeyError), TypeError, "but is a tuple of .* not <class 'KeyError'>"),
         (lambda: call(len, "a", but=(KeyError("a"),)), TypeError, "but is a tuple of .* not .KeyError"),

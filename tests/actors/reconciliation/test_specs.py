@@ -108,8 +108,8 @@ def nothing(_: Any) -> Any:
         ),
         (lambda: Queue("q", concurrency="5"), "queue 'q': concurrency is a number, or a function of the options"),  # type: ignore[arg-type]
         (lambda: Queue("q", concurrency=0), "queue 'q': concurrency is above 0, not 0"),
-        (lambda: Queue("q", max_retries=-1), "queue 'q': max_retries is a number, or None for no end, not -1"),
-        (lambda: Queue("q", retry_burst=0), "queue 'q': retry_burst is at least 1, not 0"),
+        (lambda: Queue("q", max_retries=-1), "max_retries of queue 'q' takes a number of at least 0, not -1"),
+        (lambda: Queue("q", retry_burst=0), "retry_burst of queue 'q' takes a number of at least 1, not 0"),
         (lambda: Queue("q", backoff=5), r"queue 'q': backoff is a Backoff\(first=…, most=…\), not 5"),  # type: ignore[arg-type]
         (lambda: Queue("q", terminal=(ValueError,)), "queue 'q': terminal are types of outcomes that are failures"),  # type: ignore[arg-type]
         (lambda: Queue("q", terminal=Invalid), "terminal of queue 'q': expected a tuple, got <class"),  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ class EndpointsReconciler:
 
     def reconcile_pods(self, service: Key) -> Reconciliation:
         """Pods of this Service have changed."""
-        yield Enqueue(QUEUE, service, after=self._batch_period)
+        yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
         return None
 
     def sweep(self) -> Reconciliation:

@@ -72,7 +72,7 @@ class MirroringReconciler:
         """A slice was shown by the watch: by our own write, or another's."""
         if self._writes.is_foreign(change, MANAGER):
             for service in change.services:
-                yield Enqueue(QUEUE, service, after=self._batch_period)
+                yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:

@@ -177,7 +177,7 @@ class NodeLifecycleReconciler:
             else:
                 self._queues.dealt_with(name)
         seconds = yield from self._direct.terminate(name, facts, lambda: self._pods_on(name))
-        return None if seconds is None else RequeueAfter(seconds)
+        return None if seconds is None else RequeueAfter(max(0.0, seconds))
 
     def _pods_on(self, node: str) -> list[Object]:
         return self._pods.indexed(NODE, node)

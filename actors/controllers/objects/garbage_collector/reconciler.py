@@ -279,7 +279,7 @@ class GarbageCollector:
         is_news, again = self._taken_unshown(item, live)
         if is_news:
             yield from self._look_again_at(dependents)
-        return RequeueAfter(again)
+        return RequeueAfter(max(0.0, again))
 
     def _taken_unshown(self, item: Item, live: Object) -> tuple[bool, float]:
         waits = metadata(live).get("deletionTimestamp") is not None and FOREGROUND in finalizers_of(live)

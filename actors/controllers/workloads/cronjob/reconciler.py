@@ -201,7 +201,7 @@ class CronJobReconciler:
                         return RequeueAfter(AT_ODDS)
                     yield from self._start(cron_job, due.slot, status)
         wait = seconds_to_next(schedule, since=earliest(cron_job), now=now)
-        return None if wait is None else RequeueAfter(wait)
+        return None if wait is None else RequeueAfter(max(0.0, wait))
 
     def _may_be_late(self, slot: int) -> bool:
         return slot <= self._began + CLOCKS_DIFFER or self._cron_jobs.age(self._clock.monotonic()) > SILENT

@@ -162,7 +162,7 @@ class DaemonSetReconciler:
         waits = [wait, acted.wait, None if history.is_own else FOREIGN_WAIT]
         waits.append(self._next_availability(spec, pods, counted=now))
         seconds = [one for one in waits if one is not None]
-        return RequeueAfter(min(seconds)) if seconds else None
+        return RequeueAfter(max(0.0, min(seconds))) if seconds else None
 
     def _plan(
         self, daemon_set: Object, spec: DaemonSpec, nodes: Mapping[str, Verdict], pods: NodePods, hash: str, now: float

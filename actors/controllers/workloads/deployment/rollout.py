@@ -224,7 +224,7 @@ class Rollout:
         status = rollout_status(self.deployment, self.new, self.old, now=self._clock.now())
         yield from self._write_changed(status)
         seconds = next_check(self.deployment, now=self._clock.now())
-        return None if seconds is None else RequeueAfter(seconds)
+        return None if seconds is None else RequeueAfter(max(0.0, seconds))
 
     def note_pause(self) -> Step[None]:
         """Write to the Progressing condition that it was paused or resumed. Source: checkPausedConditions."""

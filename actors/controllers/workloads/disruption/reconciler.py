@@ -107,7 +107,7 @@ class DisruptionReconciler:
         if status is not None:
             yield from self._write(key, budget, status)
         if recheck is not None:
-            yield Enqueue(RECHECK_QUEUE, key, after=recheck)
+            yield Enqueue(RECHECK_QUEUE, key, after=max(0.0, recheck))
         return None
 
     def recheck(self, key: Key) -> Reconciliation:

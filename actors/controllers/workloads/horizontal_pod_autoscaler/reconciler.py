@@ -101,7 +101,7 @@ class HorizontalPodAutoscaling:
             self._forget(key)
             return None
         self._memory_of(key, autoscaler.uid)
-        yield Enqueue(QUEUE, key, after=self._settings.period)
+        yield Enqueue(QUEUE, key, after=max(0.0, self._settings.period))
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:
@@ -125,7 +125,7 @@ class HorizontalPodAutoscaling:
             fault = err.fault
             self._log.warning("autoscaling failed", key=key, error=str(err))
         self._monitor.reconciled(look.action, fault, self._clock.monotonic() - began)
-        return RequeueAfter(self._settings.period)
+        return RequeueAfter(max(0.0, self._settings.period))
 
     def _memory_of(self, key: Key, uid: str) -> Memory:
         memory = self._memories.get(key)

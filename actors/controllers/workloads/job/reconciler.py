@@ -140,7 +140,7 @@ class JobReconciler:
             self._metrics.synced(mode, succeeded=False, action=sync.action, seconds=self._clock.monotonic() - began)
             raise
         self._metrics.synced(mode, succeeded=True, action=sync.action, seconds=self._clock.monotonic() - began)
-        return RequeueAfter(min(sync.waits)) if sync.waits else None
+        return RequeueAfter(max(0.0, min(sync.waits))) if sync.waits else None
 
     def _forget(self, key: Key) -> None:
         """Of what has finished, or is gone, no pod is waited for."""

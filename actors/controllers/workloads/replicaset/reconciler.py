@@ -147,7 +147,7 @@ class ReplicaSetReconciler:
                 active, min_ready_seconds=spec.min_ready_seconds, counted=counted, now=self._clock.now()
             )
             waits.append(spec.min_ready_seconds if soonest is None else soonest)
-        return RequeueAfter(min(waits)) if waits else None
+        return RequeueAfter(max(0.0, min(waits))) if waits else None
 
     def _sort(self, owner: Entry) -> _Pods:
         """Terminal pods are neither claimed nor counted; the pod garbage collector removes them."""

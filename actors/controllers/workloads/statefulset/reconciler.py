@@ -134,7 +134,7 @@ class StatefulSetReconciler:
         waits = [] if managed.wait is None else [managed.wait]
         if found.min_ready_seconds > 0 and status.get("readyReplicas", 0) != status["availableReplicas"]:
             waits.append(self._next_availability(found, pods, counted=now))
-        return RequeueAfter(min(waits)) if waits else None
+        return RequeueAfter(max(0.0, min(waits))) if waits else None
 
     def _next_availability(self, found: StatefulSet, pods: Sequence[Entry], *, counted: float) -> float:
         """Seconds until the next ready pod is available."""

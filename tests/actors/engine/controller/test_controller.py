@@ -15,7 +15,7 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from actors.engine.controller import Controller, ControllerSettings, QueueSettings
-from actors.reconciliation import Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
+from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
 from protocols.messages.commands import Submit
 from protocols.messages.lifecycle import (
     Attach,
@@ -286,9 +286,18 @@ def comes_back_never(_key: Key) -> Any:
     return RequeueAfter(float("nan"))
 
 
+def comes_back_before(_key: Key) -> Any:
+    yield from ()
+    return RequeueAfter(-5)
+
+
 def comes_back_in_words(_key: Key) -> Any:
     yield from ()
     return RequeueAfter("5")  # type: ignore[arg-type]
+
+
+def enqueues_before(key: Key) -> Any:
+    yield Enqueue("greeter", key, after=-1.0)
 
 
 NONSENSE = "TypeError: a reconciliation yields a command, a list of commands or a record, not "
@@ -306,8 +315,10 @@ RETURNS = "TypeError: a reconciliation returns RequeueAfter(seconds) or None, no
         (forgets_from, f"{NONSENSE}<generator object must"),
         (yields_text, f"{NONSENSE}'hello'"),
         (returns_a_number, f"{RETURNS}7"),
-        (comes_back_never, f"{RETURNS}RequeueAfter(seconds=nan)"),
-        (comes_back_in_words, f"{RETURNS}RequeueAfter(seconds='5')"),
+        (comes_back_never, "ValueError: RequeueAfter takes a number of seconds, 0 or more, not nan"),
+        (comes_back_before, "ValueError: RequeueAfter takes a number of seconds, 0 or more, not -5"),
+        (comes_back_in_words, "TypeError: RequeueAfter takes a number of seconds, not '5'"),
+        (enqueues_before, "ValueError: Enqueue: after takes a number of seconds, 0 or more, not -1.0"),
     ],
 )
 def test_a_reconciler_that_breaks_the_rules_on_one_object_serves_the_others(

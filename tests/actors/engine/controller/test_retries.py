@@ -115,7 +115,7 @@ def test_a_retry_comes_when_it_says_and_is_no_failure(log: FilteringBoundLogger,
 
 @pytest.mark.parametrize("after", [-1.0, float("nan"), float("inf")])
 def test_a_retry_says_when(after: float) -> None:
-    with pytest.raises(ValueError, match="Retry: after is a number of seconds, not "):
+    with pytest.raises(ValueError, match="Retry: after takes a number of seconds, 0 or more, not "):
         Retry(after=after)
 
 
