@@ -3,12 +3,15 @@
     with ControllerSystem(transport=transport, controllers=(*BUILT_IN, GREETER)) as system:
         system.wait()
 
+`async with` does the same where an asyncio event loop runs, which goes on while the system is stopped.
+
 It installs no signal handlers, keeps no global state and configures no logging; several live in one process, beside
 whatever pykka actors the process has of its own. See docs/embedding.md.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,7 +37,7 @@ from actors.engine.server_warnings import ServerWarnings
 from actors.options import Options
 from actors.reconciliation import DebugPage
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
-from actors.reconciliation.derived import MakeTable, new_table
+from actors.reconciliation.derived import MakeTable, frozen_table, new_table
 from actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
 from protocols.arguments import check_type
 from protocols.codec import pack
@@ -59,6 +62,7 @@ from runtime.logs.standard_log import standard_log
 from runtime.metrics.families import CARRIERS, HUNG_THREADS
 from runtime.metrics.registry import Metrics, Reading
 from runtime.process.ending import Ending
+from runtime.process.from_async import in_thread
 from runtime.scheduling.clock import Clock, SystemClock
 from runtime.system.actor_system import ActorSystem, Journal, Spawner, ThreadSpawner
 from runtime.system.supervision import restart_delay
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 HALT_WITHIN = 5.0  # seconds
+FORKED = "this process was forked from the one that runs the controllers, and has none of their threads"
 
 
 class ControllerSystem:
@@ -80,7 +85,12 @@ class ControllerSystem:
     logging, under the name "kcm", where it is left out. seed: makes every random choice of the actors repeatable.
     journal: keeps what they tell each other; the caller's, to be closed after stop(). cloud: the provider that
     controllers call; None without one. calls: the way outside, closed by stop(); where left out, threads of its own.
-    authority: as ControllerContext has it.
+    authority: as ControllerContext has it. cache_mutation_detector: objects of the caches raise FrozenError when a
+    controller changes them in place; None: as the options have it (--cache-mutation-detector). make_table is used as it
+    is given.
+
+    A process that was forked from the one that started it has no part in it: the threads are not copied. There its
+    health checks fail, wait() returns at once, stop() does nothing, and whatever needs an actor raises RuntimeError.
     """
 
     def __init__(
@@ -100,6 +110,7 @@ class ControllerSystem:
         seed: int | None = None,
         journal: Journal | None = None,
         authority: bytes = b"",
+        cache_mutation_detector: bool | None = None,
     ) -> None:
         self.controllers = BUILT_IN if controllers is None else checked_specs("controllers", controllers)
         if not (callable(getattr(transport, "send", None)) and callable(getattr(transport, "watch", None))):
@@ -117,6 +128,10 @@ class ControllerSystem:
         self.metrics = metrics if metrics is not None else Metrics()
         self.vitals = Vitals()
         self.log = log if log is not None else standard_log("kcm")
+        if cache_mutation_detector is None:
+            cache_mutation_detector = self.options.generic.cache_mutation_detector
+        if cache_mutation_detector and make_table is new_table:
+            make_table = frozen_table
         spawner = ThreadSpawner(clock=self.clock) if spawner is None else spawner
         self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=MANAGER)
         self.actors.orphaned = self._manager_failed
@@ -158,13 +173,14 @@ class ControllerSystem:
         self._end_watch: Callable[[], None] = lambda: None
         self._finished = Ending()
         self._spent = False  # it was started, or stopped before it was
+        self._process = os.getpid()
         self.end: str | None = None
 
     def start(self) -> Self:
         """Raises RuntimeError on one that was started or stopped before."""
         if self._spent:
             raise RuntimeError("a ControllerSystem is started once; make a new one")
-        self._spent = True
+        self._spent, self._process = True, os.getpid()
         for spec in self.controllers:
             if spec.name in self.skipped:
                 facts = {"needs": spec.needs} if spec.needs else {}
@@ -178,6 +194,8 @@ class ControllerSystem:
 
         An exception that comes meanwhile, as from a second Ctrl-C, ends the draining: the actors are stopped at once.
         """
+        if self._is_forked:
+            return False
         idle = not self._spent
         try:
             if self.actors.is_alive(MANAGER):
@@ -192,6 +210,8 @@ class ControllerSystem:
 
         Takes HALT_WITHIN seconds at most: an actor that hangs is shut out and left to its thread, a daemon.
         """
+        if self._is_forked:
+            return
         self._spent = True
         self._end_watch()
         deadline = self.clock.monotonic() + HALT_WITHIN
@@ -205,6 +225,8 @@ class ControllerSystem:
 
     def wait(self, timeout: float | None = None) -> str | None:
         """Until the manager works no more, at most so many seconds; why, or None while it does."""
+        if self._is_forked:
+            return FORKED
         self._finished.wait(timeout)
         return self.end
 
@@ -214,25 +236,45 @@ class ControllerSystem:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    async def __aenter__(self) -> Self:
+        return self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop it in a thread. A cancellation, as by a second Ctrl-C, ends the draining."""
+        await in_thread(self.stop, hurry=self._finished.set)
+
     # Steering: the same messages that the actors use among themselves.
 
     # A controller is named by its name or an alias; ValueError without such a controller.
 
     def enable(self, controller: str) -> None:
-        self.actors.tell(MANAGER, Enable(self._spec_named(controller).name))
+        self._steer(Enable(self._spec_named(controller).name))
 
     def disable(self, controller: str) -> None:
-        self.actors.tell(MANAGER, Disable(self._spec_named(controller).name))
+        self._steer(Disable(self._spec_named(controller).name))
 
     def restart(self, actor: str) -> None:
         """actor: a controller's name, or any actor's ("dispatcher", "informer:v1/pods")."""
-        self.actors.tell(MANAGER, Restart(actor))
+        self._steer(Restart(actor))
 
     def pause(self, controller: str) -> None:
-        self.actors.tell(MANAGER, Pause(self._spec_named(controller).name))
+        self._steer(Pause(self._spec_named(controller).name))
 
     def resume(self, controller: str) -> None:
-        self.actors.tell(MANAGER, Resume(self._spec_named(controller).name))
+        self._steer(Resume(self._spec_named(controller).name))
+
+    def _steer(self, message: Enable | Disable | Restart | Pause | Resume) -> None:
+        self._require_own_process()
+        self.actors.tell(MANAGER, message)
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this process is a fork of the one that started the system, which has none of its threads."""
+        return self._process != os.getpid()
+
+    def _require_own_process(self) -> None:
+        if self._is_forked:
+            raise RuntimeError(FORKED)
 
     def enqueue(self, controller: str, key: PlainKey, queue: str = "") -> bool:
         """Have a controller reconcile this key, as if a watch had named it. From any thread; it only sends a message.
@@ -249,7 +291,7 @@ class ControllerSystem:
         except TypeError as err:
             raise TypeError(f"a key from outside is text, a number or a tuple of them: {err}") from err
         name = controller_name(spec.name)
-        runs = self.actors.is_alive(name)
+        runs = not self._is_forked and self.actors.is_alive(name)
         if runs:
             self.actors.tell(name, message)
         return runs
@@ -262,6 +304,7 @@ class ControllerSystem:
         Raises LookupError without such a page, or where that controller does not run; TimeoutError; whatever the
         controller raises.
         """
+        self._require_own_process()
         spec = next((one for one in self.controllers if controller in (one.name, *one.aliases)), None)
         if spec is None:
             raise LookupError(f"no controller is called {controller!r}")
@@ -284,6 +327,7 @@ class ControllerSystem:
 
     def describe(self, actor: str = MANAGER, *, timeout: float = 5.0) -> dict[str, Any]:
         """What an actor says of itself. Raises pykka.ActorDeadError or pykka.Timeout if it does not."""
+        self._require_own_process()
         description = self.actors.ask(actor, Describe(), timeout=timeout)
         facts: dict[str, Any] = orjson.loads(description.facts)
         return facts
@@ -344,7 +388,11 @@ class ControllerSystem:
             checks[spec.name] = controller_check(
                 spec.name, vitals=self.vitals, tables=seen, clock=self.clock, silence_limit=silence
             )
-        return checks
+        return {name: self._in_own_process(check) for name, check in checks.items()}
+
+    def _in_own_process(self, check: Check) -> Check:
+        """The check, which fails in a forked process: what it looks at is a copy that nothing moves any more."""
+        return lambda: FORKED if self._is_forked else check()
 
     def metrics_text(self) -> str:
         """All metrics, those that controllers have of their own among them, in Prometheus' text format."""

@@ -60,6 +60,14 @@ class Interrupted(Exception):
     """A signal came before the work began."""
 
 
+MUTATION_DETECTOR = "KUBE_CACHE_MUTATION_DETECTOR"  # client-go's
+TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})  # as Go reads booleans
+
+
+def is_true(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(name, "") in TRUE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What the process gives the command.
@@ -242,6 +250,7 @@ def build_system(
         seed=seed,
         journal=_journal(launch, closing, controllers, seed, metrics),
         authority=authority,
+        cache_mutation_detector=options.generic.cache_mutation_detector or is_true(launch.environ, MUTATION_DETECTOR),
     )
     trouble = next(system.trouble_at_start(), None)
     if trouble is not None:

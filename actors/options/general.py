@@ -79,6 +79,11 @@ class Generic:
         "supervisor of all, after twice as long, ends the process.",
         kind=DURATION,
     )
+    cache_mutation_detector: bool = flag(
+        False,
+        "Raise an error where a controller changes an object of the informer caches in place, which others read as "
+        "well. Also set by KUBE_CACHE_MUTATION_DETECTOR=true in the environment. It costs memory and CPU.",
+    )
     feature_gate_settings: tuple[tuple[str, str], ...] = flag(
         (),
         "Switch features on and off: Name=true or Name=false, with commas between.",

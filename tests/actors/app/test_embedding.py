@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pykka
 import pytest
 import structlog
 
-from actors.app.system import HALT_WITHIN, ControllerSystem
+from actors.app.arguments import read_options
+from actors.app.system import FORKED, HALT_WITHIN, ControllerSystem
 from actors.reconciliation import Reconciliation, Watch, itself
+from actors.reconciliation.actor_names import MANAGER
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.objects import Key
+from protocols.messages.lifecycle import Drain
+from protocols.objects import Key, encode_object
 from protocols.resources import PODS
 from runtime.client.api import Request, Response
+from runtime.tables.frozen import FrozenError
+from runtime.tables.overlay import Tables
 
+ROOT = Path(__file__).parents[3]
 PATIENCE = 20.0  # seconds that a thread may take on a busy machine
 
 
@@ -191,3 +202,149 @@ def test_the_end_is_bounded_although_an_actor_hangs() -> None:
         took = time.monotonic() - began
         released.set()
     assert took < 0.2 + HALT_WITHIN + 1.0
+
+
+# In a program with an asyncio event loop.
+
+
+def test_async_with_starts_and_drains_while_the_event_loop_goes_on() -> None:
+    system = ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")])
+    stopping = threading.Event()
+    stop, turned = system.stop, threading.Event()
+
+    def stop_once_the_loop_turned(timeout: float = PATIENCE) -> bool:
+        stopping.set()
+        assert turned.wait(PATIENCE), "the event loop goes on meanwhile"
+        return stop(timeout)
+
+    system.stop = stop_once_the_loop_turned  # type: ignore[method-assign]
+
+    async def turn() -> None:
+        while not stopping.is_set():
+            await asyncio.sleep(0.001)
+        turned.set()
+
+    async def program() -> None:
+        turning = asyncio.create_task(turn())
+        async with system as entered:
+            assert entered is system
+            assert system.end is None
+        await turning
+
+    asyncio.run(program())
+    assert system.end == "drained"
+
+
+def test_cancelled_async_with_stops_the_actors_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    draining = threading.Event()
+    system = ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")])
+    tell, wait = system.actors.tell, system._finished.wait
+
+    def drain_no_more(name: str, message: Any, **more: Any) -> None:
+        if not isinstance(message, Drain):
+            tell(name, message, **more)
+
+    def wait_aloud(seconds: float | None = None) -> bool:
+        draining.set()
+        return wait(seconds)
+
+    monkeypatch.setattr(system.actors, "tell", drain_no_more)
+    monkeypatch.setattr(system._finished, "wait", wait_aloud)
+
+    async def program() -> None:
+        async with system:
+            pass
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(program())
+        await asyncio.to_thread(draining.wait, PATIENCE)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancelled())
+    assert system._finished.is_set(), "nobody waits for the draining any more"
+    assert not system.actors.is_alive(MANAGER)
+
+
+# A forked process.
+
+
+FORKING = """
+import os, sys
+from actors.app.system import ControllerSystem
+from actors.reconciliation import Watch, itself
+from actors.reconciliation.specs import ControllerSpec, Queue
+from protocols.resources import PODS
+
+
+class Silent:
+    def send(self, request, *, client, on_response): pass
+    def watch(self, request, **callbacks): return self
+    def cancel(self): pass
+
+
+spec = ControllerSpec(name="idle", queues=(Queue(watches=(Watch(PODS, to=itself),)),), build=lambda _: object())
+with ControllerSystem(transport=Silent(), controllers=[spec]) as system:
+    checks = system.checks()
+    child = os.fork()
+    if child == 0:
+        answers = {check() for check in checks.values()} | {check() for check in system.checks().values()}
+        try:
+            system.describe()
+        except RuntimeError as err:
+            answers.add(str(err))
+        answers.add(system.wait())
+        print(answers, system.enqueue("idle", "d/a"), system.stop(), flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print("parent", status, checks["infrastructure"](), flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_forked_process_is_unhealthy_and_waits_for_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    child, parent = done.stdout.splitlines()
+    assert child == f"{ {FORKED} } False False"
+    assert parent == "parent 0 None"
+
+
+# Objects that are changed in place.
+
+
+class Changes:
+    def __init__(self, pods: Any) -> None:
+        self._pods = pods
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self._pods.get(key)["metadata"]["labels"]["a"] = "changed"
+        yield from ()
+
+
+@pytest.mark.parametrize("detects", [False, True])
+def test_cache_mutation_detector_names_the_line_that_changes_an_object(detects: bool) -> None:
+    built: list[Any] = []
+
+    def build(context: ControllerContext) -> Changes:
+        built.append(Changes(context.tables[PODS]))
+        return built[-1]
+
+    options = read_options([f"--cache-mutation-detector={str(detects).lower()}"])
+    system = ControllerSystem(transport=Silent(), controllers=[spec("changing-controller", build)], options=options)
+    table = system.tables[PODS.id]
+    pod = {"metadata": {"name": "a", "namespace": "d", "uid": "u", "resourceVersion": "1", "labels": {"a": "b"}}}
+    table.claim().replace([table.make_entry(pod, encode_object(pod))], 1)
+    reconciler = Changes(Tables({PODS.id: table})[PODS])
+    if not detects:
+        next(reconciler.reconcile("d/a"), None)
+        return
+    with pytest.raises(FrozenError, match="was read from a table and is not to be changed"):
+        next(reconciler.reconcile("d/a"), None)
