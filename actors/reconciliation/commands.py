@@ -231,7 +231,7 @@ def record(
     """An event about an object."""
     if type not in RECORD_TYPES:
         raise ValueError(f"the type of an event is one of {', '.join(RECORD_TYPES)}, not {type!r}")
-    check_text("reason of record", reason)
+    check_text("reason of record", reason, may_be_empty=True)
     check_text("message of record", message, may_be_empty=True)
     meta = metadata(_map(resource, about))
     return Record(

@@ -21,6 +21,7 @@ import orjson
 from actors.app.system import ControllerSystem
 from actors.controllers.built_in import BUILT_IN
 from actors.controllers.objects import garbage_collector, namespace
+from actors.engine.dispatcher.requests import outcome_of, request_for
 from actors.engine.elector import Election
 from actors.hollow.nodes import LEASE_INTERVAL
 from actors.hollow.specs import hollow_specs
@@ -32,9 +33,11 @@ from actors.simulation.calendar import Calendar
 from actors.simulation.processes import Observer, Processes, Running
 from actors.simulation.served import SERVED
 from protocols.arguments import check_function, check_mapping, check_number, check_type
+from protocols.messages.commands import Command, Create, Delete, Get, List, Patch, PatchType
 from protocols.messages.lifecycle import Describe, Drain
+from protocols.messages.outcomes import CommandFailed, Done, NotFound, Outcome
 from protocols.models import as_object
-from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
+from protocols.objects import Key, Object, decode_object, encode_object, namespace_of
 from protocols.pods import PodFacts, pod_facts
 from protocols.resources import PODS, M, Resource, resource_path
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -237,7 +240,7 @@ class SimulatedCluster:
             Request(method=method, path=path, body=b"" if body is None else encode_object(body), **more)
         )
 
-    # A refusal raises AssertionError, with what was asked and the server's answer.
+    # What the server refuses raises CommandFailed, whose `failure` is the outcome: Invalid, Conflict, NotFound, …
 
     def create(self, resource: Resource[M], given: Mapping[str, Any] | M) -> Object:
         """apiVersion, kind and a namespace ("default") need not be said."""
@@ -245,17 +248,17 @@ class SimulatedCluster:
         obj = as_object(given)
         namespace = namespace_of(obj) or ("default" if resource.namespaced else "")
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
-        return self._do("POST", resource_path(resource.id, namespace), whole)
+        return self._do(Create(resource.id, namespace, encode_object(whole)))
 
     def get(self, resource: Resource, key: Key) -> Object | None:
         key = check_key(resource, key)
-        path = resource_path(resource.id, *split_key(key))
-        response = self.request("GET", path)
-        return None if response.status == 404 else _accepted("GET", path, response)
+        command = Get(resource.id, key)
+        outcome = self._outcome_of(command)
+        return None if isinstance(outcome, NotFound) else _accepted(command, outcome)
 
     def list(self, resource: Resource, namespace: str = "") -> list[Object]:
         check_resource(resource)
-        items: list[Object] = self._do("GET", resource_path(resource.id, namespace))["items"]
+        items: list[Object] = self._do(List(resource.id, namespace))["items"]
         return items
 
     def shown(self, resource: Resource, namespace: str = "") -> Sequence[Object]:
@@ -277,7 +280,9 @@ class SimulatedCluster:
             path = resource_path(resource.id, namespace)
             response = self.request("GET", path)
             if not isinstance(response, ListResponse):
-                raise AssertionError(f"GET {path}: {response.status} {response.body!r:.200}")
+                command = List(resource.id, namespace)
+                _accepted(command, outcome_of(response, command))
+                raise AssertionError(f"GET {path} returned no list")
             found = self._shown[resource.id, namespace] = response.items
         return found
 
@@ -285,19 +290,18 @@ class SimulatedCluster:
         """A merge patch."""
         key = check_key(resource, key)
         check_mapping("changes of merge", changes)
-        path = resource_path(resource.id, *split_key(key), subresource)
-        return self._do("PATCH", path, changes, content_type="application/merge-patch+json")
+        return self._do(Patch(resource.id, key, encode_object(changes), PatchType.MERGE, subresource))
 
     def delete(self, resource: Resource, key: Key, *, grace_seconds: int | None = None, policy: str = "") -> None:
         """policy: what becomes of its dependents: Foreground, Background or Orphan; "" is the server's default."""
         key = check_key(resource, key)
-        body: dict[str, Any] = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
-        if policy:
-            body["propagationPolicy"] = policy
-        self._do("DELETE", resource_path(resource.id, *split_key(key)), body)
+        self._do(Delete(resource.id, key, grace_seconds=grace_seconds, propagation=policy or None))
 
-    def _do(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Object:
-        return _accepted(method, path, self.request(method, path, body, **more))
+    def _do(self, command: Command) -> Object:
+        return _accepted(command, self._outcome_of(command))
+
+    def _outcome_of(self, command: Command) -> Outcome:
+        return outcome_of(self.server.handle(request_for(command)), command)
 
     def _tick(self) -> None:
         if not self.network.server_is_down:
@@ -307,8 +311,7 @@ class SimulatedCluster:
         self.clock.call_after(TICK, self._tick)
 
 
-def _accepted(method: str, path: str, response: Response) -> Object:
-    answer = decode_object(response.body)
-    if not 200 <= response.status < 300:
-        raise AssertionError(f"{method} {path}: {response.status} {answer.get('message')}")
-    return answer
+def _accepted(command: Command, outcome: Outcome) -> Object:
+    if not isinstance(outcome, Done):
+        raise CommandFailed(command, outcome)
+    return decode_object(outcome.body)

@@ -18,7 +18,10 @@ CAUSES = {
     "finalizer too early": (0, r"\w+ is gone before account \d+ of it is closed"),
     "no requeue": (0, r"\w+ is still being deleted, and it has no account any more"),
     "answer lost, and the call repeated": (0, r"\w+ is given account \d+, and has account \d+"),
-    "wrong namespace watched": (0, r"resourcequotas \S+ is not among those that the controller selects"),
+    "wrong namespace watched": (
+        0,
+        r"resourcequotas \S+ is not created: .* only objects in default",
+    ),
 }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from actors.simulation import SimulatedCluster
-from protocols.resources import NODES, PODS
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Invalid
+from protocols.resources import NODES, PODS, Resource
 
 POD = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
 
@@ -17,13 +18,23 @@ def test_what_goes_without_saying_need_not_be_said(cluster: SimulatedCluster) ->
     assert cluster.get(PODS, "default/other") is None
 
 
-def test_a_refusal_says_what_was_asked_and_what_was_answered(cluster: SimulatedCluster) -> None:
+def test_refused_request_raises_its_outcome(cluster: SimulatedCluster) -> None:
     cluster.create(PODS, POD)
-    with pytest.raises(AssertionError) as refusal:
+    with pytest.raises(CommandFailed) as refusal:
         cluster.create(PODS, POD)
-    assert str(refusal.value) == 'POST /api/v1/namespaces/default/pods: 409 pods "web" already exists'
-    with pytest.raises(AssertionError, match=r'^DELETE /api/v1/nodes/n: 404 nodes "n" not found$'):
+    assert str(refusal.value) == 'create pods default/web: AlreadyExists: pods "web" already exists'
+    assert isinstance(refusal.value.failure, AlreadyExists)
+    with pytest.raises(CommandFailed, match=r'^delete nodes n: NotFound: nodes "n" not found$'):
         cluster.delete(NODES, "n")
+    with pytest.raises(CommandFailed, match=r'^create pods default/a: Invalid: Pod "a" is invalid: ') as refusal:
+        cluster.create(PODS, {"metadata": {"name": "a"}, "spec": {"containers": []}})
+    assert isinstance(refusal.value.failure, Invalid)
+    assert refusal.value.failure.code == 422
+    with pytest.raises(CommandFailed, match=r"^patch pods default/web: (Invalid|Forbidden): "):
+        cluster.merge(PODS, "default/web", {"spec": {"nodeName": 3}})
+    with pytest.raises(CommandFailed, match="NotFound"):
+        cluster.list(Resource(version="v1", plural="nothings", kind="Nothing"))
+    assert cluster.get(PODS, "default/b") is None
 
 
 def test_what_is_shown_is_decoded_again_only_where_it_has_changed(cluster: SimulatedCluster) -> None:
