@@ -3,6 +3,7 @@
 import sys
 
 from actors.simulation.campaign.command import main
+from runtime.process.standard_streams import printing
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(printing(main))

@@ -1,4 +1,4 @@
-"""python -m actors.command, and the script run-kcm."""
+"""python -m actors.command, python -m kcm, and the script run-kcm."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ answer_interrupts("kcm")  # the imports take a while
 
 import sys  # noqa: E402
 
-from actors.command.run_kcm import main  # noqa: E402
-from runtime.process.standard_streams import open_closed_streams  # noqa: E402
+from actors.command import run_kcm  # noqa: E402
+from runtime.process.standard_streams import open_closed_streams, printing  # noqa: E402
 
-__all__ = ["main"]
+
+def main() -> int:
+    """The whole life of the process; returns its exit code."""
+    return printing(run_kcm.main)
+
 
 if __name__ == "__main__":
     open_closed_streams()

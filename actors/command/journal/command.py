@@ -6,7 +6,6 @@ Exit codes: 0, or of replay 1 where it differs; 2 when the journal cannot be rea
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Sequence
 from difflib import unified_diff
@@ -38,10 +37,6 @@ def main(argv: Sequence[str]) -> int:
     except JournalError as err:
         print(f"Error: {err}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # whoever read it has seen enough
-        with contextlib.suppress(BrokenPipeError):
-            sys.stdout.close()
-        return 0
 
 
 def show(file: Path, arguments: argparse.Namespace) -> int:

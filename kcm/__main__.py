@@ -1,0 +1,10 @@
+"""`python -m kcm` is the command run-kcm, for environments whose scripts are not on the path."""
+
+import sys
+
+from actors.command.__main__ import main
+from runtime.process.standard_streams import open_closed_streams
+
+if __name__ == "__main__":
+    open_closed_streams()
+    sys.exit(main())
