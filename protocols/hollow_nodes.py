@@ -6,7 +6,7 @@ A pod of a hollow node runs in appearance only, so its address leads nowhere: no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import IPv4Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Any
 
 RUNTIME = "hollow://"  # begins the version of their container runtime
@@ -25,10 +25,6 @@ def is_hollow(node: Mapping[str, Any]) -> bool:
     return runtime.startswith(RUNTIME)
 
 
-def is_hollow_address(text: str) -> bool:
-    """Report whether hollow nodes, or hollow pods without a podCIDR, have such an address."""
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return False
+def is_hollow_address(address: IPv4Address | IPv6Address) -> bool:
+    """Report whether hollow nodes, or the pods of those without a podCIDR, have such an address."""
     return address in NODE_RANGE or address in POD_RANGE

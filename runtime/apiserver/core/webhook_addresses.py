@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -110,7 +110,7 @@ def is_hollow_endpoint(cluster: Cluster, endpoint: Object) -> bool:
     """A pod whose node is gone runs no more than a hollow one."""
     node = endpoint.get("nodeName")
     if not node:
-        return is_hollow_address(endpoint["addresses"][0])
+        return _is_of_hollow_nodes(cluster, endpoint["addresses"][0])
     record = cluster.state.get("nodes", node)
     return record is None or is_hollow(to_read(record.raw))
 
@@ -137,17 +137,31 @@ def _parsed(stand_in: str) -> tuple[str, int]:
 
 def _leads_nowhere(cluster: Cluster, host: str) -> str:
     """Return why a host that is an IP address is not to be connected to; "" for every other."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return ""
-    if address.is_loopback:
+    address = _parsed_ip(host)
+    if address is None or address.is_loopback:
         return ""
     if cluster.state.get(_ALLOCATED, str(address)) is not None:
         return f"{address} is the cluster IP of a service and leads nowhere, name the service instead"
-    if is_hollow_address(host) or any(address in ip_network(cidr) for cidr in _hollow_ranges(cluster)):
+    if _is_of_hollow_nodes(cluster, host):
         return f"{address} is an address of hollow nodes and pods, nothing there answers"
     return ""
+
+
+def _is_of_hollow_nodes(cluster: Cluster, text: str) -> bool:
+    """Report whether text is an IP address of hollow nodes or of their pods."""
+    address = _parsed_ip(text)
+    if address is None:
+        return False
+    return is_hollow_address(address) or any(address in ip_network(cidr) for cidr in _hollow_ranges(cluster))
+
+
+def _parsed_ip(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that is connected to; None for a host name."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def _hollow_ranges(cluster: Cluster) -> Iterator[str]:

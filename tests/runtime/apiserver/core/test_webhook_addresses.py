@@ -159,6 +159,8 @@ def test_unknown_value_of_the_annotation_is_refused(value: str) -> None:
         ("", "", "240.0.0.2", False),
         ("", "", "198.18.0.1", False),
         ("hollow://1.36.0", "n", "10.44.1.2", False),
+        ("hollow://1.36.0", "", "10.44.1.2", False),
+        ("hollow://1.36.0", "", "10.44.2.2", True),
         ("", "gone", "10.1.2.3", False),
     ],
 )
@@ -183,6 +185,7 @@ def test_endpoint_that_is_not_hollow_is_preferred() -> None:
     ("host", "problem"),
     [
         ("240.1.2.3", "240.1.2.3 is an address of hollow nodes and pods, nothing there answers"),
+        ("[::ffff:240.1.2.3]", "240.1.2.3 is an address of hollow nodes and pods, nothing there answers"),
         ("10.44.1.7", "10.44.1.7 is an address of hollow nodes and pods, nothing there answers"),
         ("10.96.0.77", "10.96.0.77 is the cluster IP of a service and leads nowhere, name the service instead"),
     ],
