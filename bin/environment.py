@@ -270,7 +270,7 @@ EVERY = 10  # packages between two lines where standard error is no terminal
 
 
 class Progress:
-    """Which of STEPS the installation is at, and how many packages were fetched.
+    """Progress of an installation: the current one of STEPS, and the number of packages that were fetched.
 
     A terminal gets one line that is overwritten, a log gets a line for each step and for every ten packages.
     """

@@ -1,4 +1,4 @@
-"""What run-kcm shows on a terminal: a greeting once the cluster can be used, and a status line that is kept current."""
+"""Greeting once the cluster can be used, and status line that is kept current, on the terminal of run-kcm."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Welcome:
 
 
 def ready_nodes(ask: Ask) -> int:
-    """How many nodes say that they are ready; 0 as well while the server does not say."""
+    """Return the number of ready nodes, 0 if the server does not respond."""
     response = ask(Request(method="GET", path="/api/v1/nodes"))
     if response.status != 200:
         return 0
@@ -146,15 +146,15 @@ def ready_nodes(ask: Ask) -> int:
 def is_ready(node: Object) -> bool:
     try:
         return node_facts(node).ready == "True"
-    except ValueError:  # somebody else's; the controllers say what is wrong with it
+    except ValueError:  # a node with an invalid status, which the controllers log
         return False
 
 
 class LiveLine:
-    """A line at the bottom of a terminal that is drawn anew in place; elsewhere only what is said is written.
+    """Line at the bottom of a terminal that is redrawn in place. Elsewhere only lasting lines are written.
 
-    The cursor waits at its beginning, so that what anybody logs goes over it, and it is drawn again below that.
-    live: whether anybody sees it, so that what nobody sees need not be found out.
+    The cursor waits at its beginning, so that log lines overwrite it; it is then drawn again below them.
+    live: whether it is shown, so that callers need not compute its text otherwise.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -163,19 +163,19 @@ class LiveLine:
         self._shown = False
 
     def show(self, text: str) -> None:
-        """To be called again and again, whether or not the text has changed: what was logged has taken its place."""
+        """Draw the line. To be called a few times a second, also with the same text: log lines may have replaced it."""
         if self.live:
             columns = shutil.get_terminal_size().columns
             write_or_forget(self._stream, f"{ERASE}{text[: columns - 1]}\r")
             self._shown = True
 
     def say(self, text: str) -> None:
-        """Lines that stay."""
+        """Write lasting lines."""
         self.end()
         write_or_forget(self._stream, f"{text}\n")
 
     def end(self) -> None:
-        """Leave nothing of it."""
+        """Erase the line."""
         if self._shown:
             write_or_forget(self._stream, ERASE)
             self._shown = False

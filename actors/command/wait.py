@@ -14,7 +14,7 @@ from pathlib import Path
 from actors.options.general import EmbeddedServer
 from runtime.flags.values import parse_duration
 from runtime.process.ending import Ending
-from runtime.process.start_state import Observed, observe
+from runtime.process.start_state import ObservedStart, observe
 from runtime.scheduling.clock import Clock, SystemClock
 
 GLANCE = 0.1  # seconds between two looks
@@ -48,7 +48,7 @@ def until_ready(directory: Path, *, timeout: float, clock: Clock, sleep: Callabl
     A process that ran and has ended fails the wait at once. One that does not run yet is waited for, since scripts
     start `run-kcm … &` and `run-kcm wait` at the same time.
     """
-    end, before = clock.monotonic() + timeout, Observed()
+    end, before = clock.monotonic() + timeout, ObservedStart()
     while True:
         now = observe(directory)
         if now.is_ready:

@@ -50,11 +50,14 @@ LINES_OF_LIBRARIES = {0: logging.WARNING, DEBUG_VERBOSITY: logging.INFO, DEBUG_V
 
 
 class Sink:
-    """Where lines go, whole, from any thread. Raises OSError when made with a directory that cannot be written.
+    """Destination of log lines: standard error and files. Lines are written whole, from any thread.
 
-    Lines that cannot be written later are dropped: logging never fails for the lack of a reader. The files are their
-    owner's alone: they name objects, and the directory may be /tmp. troubles: what is missing, to be logged.
+    Raises OSError if the directory cannot be written when the sink is created. A line that cannot be written later is
+    dropped, so that logging never fails. Only the owner can read the files: they name objects, and the directory may be
+    /tmp.
+
     quiet: standard error gets warnings and errors only.
+    troubles: links that could not be created, with the error.
     """
 
     def __init__(self, *, stderr: TextIO | None, directory: str, now: Callable[[], float], quiet: bool = False) -> None:
@@ -72,7 +75,7 @@ class Sink:
             self._files = [self._open(severity) for severity in FILE_SEVERITIES]
 
     def takes(self, level: str) -> bool:
-        """Whether a line of this level goes anywhere."""
+        """Report whether a line of this level is written anywhere."""
         return bool(self._files) or (self._stderr is not None and not (self.quiet and RANKS[level] == 0))
 
     def write(self, level: str, line: str) -> None:
@@ -107,7 +110,7 @@ class Sink:
         return os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
 
     def _create(self, name: str) -> tuple[str, int]:
-        """Of this name, or the next that is free: anybody can guess it and put something of theirs there."""
+        """Create a file of this name, or with a free suffix: another user may have created a file of that name."""
         assert self._directory is not None
         for suffix in ("", *(f".{number}" for number in range(1, OTHER_NAMES))):
             with contextlib.suppress(FileExistsError):
@@ -116,7 +119,7 @@ class Sink:
 
 
 class LogControl:
-    """What can be changed while the program runs: the verbosity."""
+    """Verbosity of the log, which can change while the program runs."""
 
     def __init__(self, settings: LogSettings, *, sink: Sink, now: Callable[[], float]) -> None:
         self._sink, self._now = sink, now
@@ -167,7 +170,7 @@ class LogControl:
 
 
 class _Writer:
-    """What structlog calls when its processors are through: one method a level."""
+    """Logger that structlog calls after its processors: one method per level."""
 
     def __init__(self, control: LogControl) -> None:
         self._control = control
@@ -228,7 +231,7 @@ def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr
     everything = structlog.make_filtering_bound_logger(logging.DEBUG)
 
     def debug(self: Any, event: str, *args: Any, **facts: Any) -> Any:
-        # The level may change while loggers are bound, so it is asked here; most calls end here.
+        # The verbosity may change while loggers are bound, so it is compared here. Most calls end here.
         return cast("Any", everything).debug(self, event, *args, **facts) if control.most >= DEBUG_VERBOSITY else None
 
     def info(self: Any, event: str, *args: Any, v: int = 0, **facts: Any) -> Any:

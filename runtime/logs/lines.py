@@ -57,7 +57,11 @@ class TextLines:
 
 
 class JsonLines:
-    """ts: milliseconds since 1970, with the microseconds behind the point. v: verbosity; not on warnings and errors."""
+    """Line of JSON with Kubernetes' keys.
+
+    ts: milliseconds since 1970, with microseconds as decimals.
+    v: verbosity; absent from warnings and errors.
+    """
 
     def __call__(
         self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any], v: int = 0

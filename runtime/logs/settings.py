@@ -7,9 +7,12 @@ from protocols.late_methods import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """format: "text" or "json". vmodule: (pattern over sources, verbosity). directory: of log files; "" for none.
+    """Settings of the log of a process.
 
-    quiet: only warnings and errors go to standard error, until another verbosity is asked for.
+    format: "text" or "json".
+    vmodule: patterns of sources, each with its verbosity.
+    directory: directory of log files; "" for none.
+    quiet: only warnings and errors go to standard error, until the verbosity is set.
     """
 
     format: str = "text"

@@ -50,7 +50,7 @@ def quiet_log() -> FilteringBoundLogger:
 
 def _as_record(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
     exc_info = event.pop("exc_info", None)
-    frames = OUR_CALLER if event.pop("v", None) is None else OUR_CALLER + 1  # info has a method of ours in between
+    frames = OUR_CALLER if event.pop("v", None) is None else OUR_CALLER + 1  # info has one frame more, see above
     text = str(event.pop("event", ""))
     line = text + "".join(f" {key}={fact_text(value)}" for key, value in event.items())
     # Formatted already: a percent sign in it is left alone, as logging formats only what comes with arguments.

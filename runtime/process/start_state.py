@@ -18,8 +18,11 @@ LONGEST = 1 << 16  # bytes of the file that are read
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What another process sees. text: what the start waits for; "" if it is ready or the process does not run."""
+class ObservedStart:
+    """Start state of another process.
+
+    text: what the start waits for; "" if it is ready or the process does not run.
+    """
 
     is_running: bool = False
     is_ready: bool = False
@@ -54,22 +57,22 @@ class StartState:
         self.close()
 
 
-def observe(directory: Path) -> Observed:
+def observe(directory: Path) -> ObservedStart:
     """Return the start state of the process that uses a directory. Raises OSError if it may not be read."""
     try:
         file = os.open(directory / FILE, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        return Observed()
+        return ObservedStart()
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         content = os.pread(file, LONGEST, 0)
     else:
-        return Observed()
+        return ObservedStart()
     finally:
         os.close(file)
     try:
         found = json.loads(content)
-        return Observed(is_running=True, is_ready=bool(found["ready"]), text=str(found["text"]))
+        return ObservedStart(is_running=True, is_ready=bool(found["ready"]), text=str(found["text"]))
     except (ValueError, KeyError, TypeError):  # it is being written just now
-        return Observed(is_running=True, text="starting")
+        return ObservedStart(is_running=True, text="starting")

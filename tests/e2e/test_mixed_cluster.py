@@ -34,9 +34,11 @@ def command(program: str, kubeconfig: Path) -> list[str]:
 
 def test_recipe_names_all_controllers_that_are_not_built() -> None:
     (controllers,) = [word for word in command("kube-controller-manager", Path()) if word.startswith("--controllers=")]
-    assert controllers.partition("=")[2].split(",") == [one.name for one in UNBUILT if one.on_by_default]
+    assert controllers.partition("=")[2].split(",") == [
+        controller.name for controller in UNBUILT if controller.on_by_default
+    ]
     described = set(re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-    assert described == {one.name for one in UNBUILT}
+    assert described == {controller.name for controller in UNBUILT}
 
 
 @pytest.mark.cluster
@@ -64,7 +66,7 @@ def test_recipe_runs_both_managers_side_by_side(tmp_path: Path) -> None:
         with ending(spawn(real, tmp_path / "real.log")) as rest, ending(spawn(ours, tmp_path / "ours.log")) as kcm:
 
             def holder(name: str) -> str:
-                found = [one for one in admin.api.get(LEASES)["items"] if one["metadata"]["name"] == name]
+                found = [lease for lease in admin.api.get(LEASES)["items"] if lease["metadata"]["name"] == name]
                 return str(found[0]["spec"].get("holderIdentity") or "") if found else ""
 
             def logs() -> str:
@@ -82,7 +84,7 @@ def test_recipe_runs_both_managers_side_by_side(tmp_path: Path) -> None:
 
             def claims() -> list[str]:
                 items = kubectl.api.get("/api/v1/namespaces/mixed/persistentvolumeclaims")["items"]
-                return [one["metadata"]["name"] for one in items]
+                return [claim["metadata"]["name"] for claim in items]
 
             (claim,) = until(claims, "the ephemeral volume gets its claim", why=logs)  # by kube-controller-manager
             assert re.fullmatch(r"web-\w+-\w+-scratch", claim)

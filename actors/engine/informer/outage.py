@@ -1,7 +1,7 @@
-"""What the informers of one server share while it gives no response: one of them probes it, the others wait.
+"""Outage of an API server, shared by its informers: one of them probes the server, the others wait.
 
-Sixty informers that try again each by itself, as client-go's reflectors, send ten requests a second at first and one or
-two later, and some of them are not back half a minute after the server is.
+Sixty informers that each retry by themselves, as client-go's reflectors do, send ten requests a second at first and one
+or two later, and some of them have not recovered half a minute after the server has.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ BETWEEN_PROBES = Backoff(first=0.8, factor=2.0, most=2.0, jitter=1.0)
 
 
 class Outage:
-    """Begins when a request brings nothing, not even a refusal, and lasts until a probe is answered.
+    """Outage that begins with a request without any response and lasts until a probe has one.
 
-    Of two informers that call it at once, on two threads, both may probe, or one may wait until the next probe is due.
+    Two informers may call it at once, on two threads. Then both may probe, or one may wait until the next probe is due.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Outage:
         return now - self._since
 
     def may_probe(self, now: float, *, chance: float) -> bool:
-        """Whether the caller is to probe now. It need not tell that it failed: the next one's turn comes anyway."""
+        """Return True if the caller must probe now. A failed probe needs no report: the next informer probes anyway."""
         if now < self.next_probe:
             return False
         self._probes += 1
@@ -48,11 +48,11 @@ class Outage:
         return True
 
     def wait(self, informer: str) -> None:
-        """informer: the name of an actor."""
+        """Add an informer, by its actor's name, to those that `end` returns."""
         self._waiting[informer] = None
 
     def end(self) -> tuple[str, ...]:
-        """The server responds. Returns the names of those that wait."""
+        """End the outage, as the server responds. Return the names of the informers that wait."""
         self.is_on = False
         waiting, self._waiting = self._waiting, {}
         return tuple(waiting)

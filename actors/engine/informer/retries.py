@@ -1,4 +1,4 @@
-"""When an informer asks the server again: after its backoff; in an outage once somebody's probe was answered."""
+"""Time of an informer's next request: after its backoff, or in an outage after a probe with a response."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from runtime.scheduling.backoff import Backoff
 
 BACKOFF = Backoff(first=0.8, factor=2.0, most=30.0, jitter=1.0)
 QUIET = 120.0  # seconds without a failure after which the backoff starts over
-SPREAD = 1.0  # seconds within which those that an outage held up ask again
+SPREAD = 1.0  # seconds after an outage within which the waiting informers resume, at random
 
 
 class Turn(Enum):
-    """What an informer does whose time has come."""
+    """Action of an informer whose wait is over."""
 
     ASK = "ask"
     PROBE = "probe"  # ask for all informers whether the server responds
@@ -22,10 +22,13 @@ class Turn(Enum):
 
 
 class Retries:
-    """Of one informer. due: when it asks again, by the monotonic clock; None while it waits for an answer."""
+    """Retries of one informer.
+
+    due: time of the next request, by the monotonic clock; None while a request is under way.
+    """
 
     def __init__(self, outage: Outage, *, informer: str, chance: random.Random) -> None:
-        """informer: the name under which it is sent Wake when an outage ends."""
+        """Share the outage. informer: name of the actor that receives Wake when the outage ends."""
         self.due: float | None = None
         self._outage, self._informer, self._chance = outage, informer, chance
         self._failures = 0
@@ -36,7 +39,7 @@ class Retries:
         self.due = None
 
     def listed(self) -> None:
-        """A whole list came: the next failure is the first."""
+        """Reset the backoff after a complete list."""
         self._failures = 0
 
     def failed(self, now: float, *, retry_after: float) -> float:
@@ -53,24 +56,24 @@ class Retries:
         return self._outage.begin(now, chance=self._chance.random())
 
     def look(self, now: float) -> None:
-        """Who is held up asks again soon after the outage; not all at the same moment."""
+        """Schedule the next request of a waiting informer once the outage is over, at a random time within SPREAD."""
         if self._is_held_up and not self._outage.is_on:
             self._is_held_up = False
             self.due = now + SPREAD * self._chance.random()
 
     @property
     def is_outage(self) -> bool:
-        """The server has just answered nobody."""
+        """Report whether the server does not respond to any informer."""
         return self._outage.is_on
 
     def turn(self, now: float) -> Turn:
-        """It is due."""
+        """Return what to do when the request is due."""
         if not self._outage.is_on:
             return Turn.ASK
         return Turn.PROBE if self._outage.may_probe(now, chance=self._chance.random()) else Turn.WAIT
 
     def hold_up(self) -> float:
-        """Until somebody's probe is answered. Returns when to look at it again, at the latest."""
+        """Wait for the end of the outage. Return the time of the next probe."""
         self._outage.wait(self._informer)
         self._is_held_up, self.due = True, self._outage.next_probe
         return self.due
@@ -80,6 +83,6 @@ class Retries:
         return self._outage.seconds(now)
 
     def end_outage(self) -> tuple[str, ...]:
-        """Our probe was answered. Returns the names of those that are held up."""
+        """End the outage after a successful probe of this informer. Return the names of the other waiting informers."""
         self._is_held_up = False
         return tuple(name for name in self._outage.end() if name != self._informer)
