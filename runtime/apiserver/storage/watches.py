@@ -29,6 +29,8 @@ BOOKMARK_EVERY = 60.0  # seconds
 BOOKMARK_BEFORE_END = 2.0  # seconds
 HISTORY = 20_000  # changes kept of each resource
 HISTORY_BYTES = 64 * 1024 * 1024  # of them, of each resource
+ALL_HISTORIES_BYTES = 256 * 1024 * 1024  # of all resources, of which there may be any number
+CHANGE_BYTES = 256  # that a change takes beside its objects
 HISTORY_AGE = 300.0  # seconds; as etcd is compacted every five minutes
 MOST_DUE = 2_000  # changes that wait for a watch to be converted; its client lists again then
 AGE_EVERY = 5.0  # seconds between two looks at how old the histories are
@@ -57,24 +59,30 @@ def error_line(error: StatusError) -> bytes:
 class History:
     """The changes of one resource in memory, oldest first. floor: the newest revision that is no longer in it."""
 
-    __slots__ = ("_changes", "_noted", "_size", "floor")
+    __slots__ = ("_changes", "_noted", "floor", "size")
 
     def __init__(self, floor: int) -> None:
         self.floor = floor
         self._changes: deque[Change] = deque()
-        self._size = 0  # bytes of their objects; what was before a change is nearly always an earlier change's
+        self.size = 0  # bytes
         self._noted: deque[tuple[float, int]] = deque()  # (when, newest revision then), to forget by age
 
     def append(self, change: Change) -> None:
         self._changes.append(change)
-        self._size += len(change.raw)
-        while len(self._changes) > HISTORY or self._size > HISTORY_BYTES:
+        self.size += _size_of(change)
+        while len(self._changes) > HISTORY or self.size > HISTORY_BYTES:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
         oldest = self._changes.popleft()
-        self._size -= len(oldest.raw)
+        self.size -= _size_of(oldest)
         self.floor = oldest.revision
+
+    def forget_bytes(self, count: int) -> None:
+        """Forget the oldest changes that together have at least so many bytes."""
+        until = self.size - count
+        while self._changes and self.size > until:
+            self._forget_oldest()
 
     def since(self, revision: int) -> list[Change]:
         """Returns the changes after revision, oldest first. Raises StatusError (410) if some are forgotten."""
@@ -96,6 +104,12 @@ class History:
             oldest = self._noted.popleft()[1]
             while self._changes and self._changes[0].revision <= oldest:
                 self._forget_oldest()
+
+
+def _size_of(change: Change) -> int:
+    """The bytes of a change. What was before it is nearly always an earlier change's, but for a deletion."""
+    previous = len(change.previous) if change.type == DELETED else 0
+    return len(change.raw) + previous + len(change.key) + CHANGE_BYTES
 
 
 class _DecodedChange:
@@ -330,6 +344,7 @@ class WatchCache:
         self._newest = self.compacted = floor
         self._noted: deque[tuple[float, int]] = deque()  # (when, newest revision then)
         self._histories: dict[str, History] = {}
+        self._size = 0  # bytes of all of them
         self._watches: dict[str, list[Watch]] = {}
         self._tick_at = 0.0  # no watch is due before that; unix seconds, as the next
         self._age_at = 0.0
@@ -346,12 +361,26 @@ class WatchCache:
         if changes:
             self._newest = changes[-1].revision
         for change in changes:
-            self.history(change.storage).append(change)
+            history = self.history(change.storage)
+            before = history.size
+            history.append(change)
+            self._size += history.size - before
             if self._watches.get(change.storage):
                 batches.setdefault(change.storage, []).append(_DecodedChange(change))
+        if self._size > ALL_HISTORIES_BYTES:
+            self._forget_bytes()
         call_all(
             partial(_feed, watch, decoded) for storage, decoded in batches.items() for watch in self.watches_of(storage)
         )
+
+    def _forget_bytes(self) -> None:
+        """Forget a tenth of the largest history at a time, until all of them are within their bound."""
+        self._size = sum(history.size for history in self._histories.values())
+        while self._size > ALL_HISTORIES_BYTES:
+            largest = max(self._histories.values(), key=lambda history: history.size)
+            before = largest.size
+            largest.forget_bytes(before // 10 + 1)
+            self._size -= before - largest.size
 
     def replay(self, watch: Watch, revision: int) -> None:
         """Feed a new watch with the changes after revision. Raises StatusError (410)."""
@@ -398,6 +427,7 @@ class WatchCache:
             self.compacted = self._noted.popleft()[1]
         for history in self._histories.values():
             history.age(now)
+        self._size = sum(history.size for history in self._histories.values())
 
 
 def _feed(watch: Watch, changes: Sequence[_DecodedChange]) -> None:

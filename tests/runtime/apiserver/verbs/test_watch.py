@@ -197,6 +197,34 @@ def test_history_is_bounded_by_its_bytes(api: Api, monkeypatch: pytest.MonkeyPat
     assert api.watch("configmaps", resourceVersion=newest).seen == [("ADDED", "d")]
 
 
+def test_histories_of_all_resources_are_bounded_together(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "ALL_HISTORIES_BYTES", 200_000)
+    large = {"metadata": {"name": "a", "annotations": {"large": "x" * 10_000}}}
+    resources = ("configmaps", "secrets", "serviceaccounts", "endpoints", "leases", "priorityclasses")
+    for number in range(10):
+        for resource in resources:
+            large["metadata"]["name"] = f"a{number}"
+            assert api.create(resource, large).status == 201
+            sizes = [api.server._cache.history(each).size for each in api.server._cache._histories]
+            assert sum(sizes) == api.server._cache._size <= 200_000
+    newest = str(api.server.revision - 1)
+    assert api.watch("priorityclasses", resourceVersion=newest).seen == [("ADDED", "a9")]
+
+
+def test_history_counts_both_objects_of_a_deletion(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was deleted may have been created long before, so that no other change refers to it."""
+    names = [f"a{number}" for number in range(20)]
+    for name in names:
+        api.create("configmaps", {"metadata": {"name": name}, "data": {"large": "x" * 10_000}})
+    api.server._cache.history("configmaps").forget_bytes(1 << 60)
+    assert api.server._cache.history("configmaps").size == 0
+    monkeypatch.setattr(watches, "HISTORY_BYTES", 100_000)
+    for name in names:
+        api.delete("configmaps", name)
+    changes = api.server._cache.history("configmaps")._changes
+    assert sum(len(change.raw) + len(change.previous) for change in changes) <= 100_000
+
+
 def test_history_is_forgotten_after_five_minutes(api: Api) -> None:
     revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
     api.create("pods", api.pod("b"))
