@@ -24,7 +24,7 @@ class Holder(Protocol):
 
     @property
     def is_known(self) -> bool:
-        """Whether a request of a known user has come over it."""
+        """Whether the user of its request is known."""
 
     @property
     def peer(self) -> str: ...

@@ -311,7 +311,6 @@ class HttpConnection(asyncio.Protocol):
         "authorization",
         "certificate",
         "is_full",
-        "is_known",
         "known_as",
     )
 
@@ -321,7 +320,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser: Any = httptools.HttpRequestParser(self)
         self._request = HttpRequest(self)  # that is being read
         self._head_size = 0  # bytes of a head that is not complete, then of what is neither head nor body
-        self._host: bytes | None = None  # of the last request, which was well-formed
+        self._host: bytes | None = b"/"  # of the last request, which was well-formed
         self._pieces = 0  # reads that left this head incomplete
         self._trailers = 0  # lines
         self._message_size = 0  # bytes of a request whose head is complete but whose body is not
@@ -340,7 +339,6 @@ class HttpConnection(asyncio.Protocol):
         self._stalled: asyncio.TimerHandle | None = None  # for the client to read
         self._is_closing = False  # nothing is read or written any more
         self.is_full = False
-        self.is_known = False
         self.authorization: bytes | None = None
         self.certificate: CertificateUser | None = None
         self.known_as: User | None = None
@@ -424,8 +422,10 @@ class HttpConnection(asyncio.Protocol):
             self._refuse_connection(_BAD_REQUEST)
             return False
         request = self._request
-        if request.is_complete or self._is_closing:
-            return not self._is_closing
+        if request.is_complete:
+            return True
+        if self._is_closing:
+            return False
         # What was parsed ends within a message: its bounds are checked here rather than at each line.
         self._message_size += len(data)
         if not request.method or request.size == size_before:  # a head, trailers, or extensions of chunks
@@ -489,14 +489,12 @@ class HttpConnection(asyncio.Protocol):
         request.is_last = server.ending or not parser.should_keep_alive() or parser.should_upgrade()
         headers = request.headers
         host = headers.get(b"host")
-        if host is None or host != self._host or request.repeated or len(headers) > MOST_HEADERS:
+        if host != self._host or request.repeated or len(headers) > MOST_HEADERS:
             if problem := _problem_of(request, host):
                 self._refuse_connection(problem)
                 raise _RefusedError
             self._host = host
         request.refusal = server.handler.admit(request)
-        if request.user:
-            self.is_known = True
         if self._unanswered == 0 and server.bounded is not None and (request.user or request.refusal is not None):
             server.bounded.began(self)
         self._unanswered += 1
@@ -729,6 +727,11 @@ class HttpConnection(asyncio.Protocol):
     def tls(self) -> ssl.SSLObject | None:
         """None without TLS."""
         return cast("ssl.SSLObject | None", self._transport.get_extra_info("ssl_object"))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the user of the request that is being handled or read is known."""
+        return (self._current or self._request).user is not None
 
     @property
     def target(self) -> bytes:

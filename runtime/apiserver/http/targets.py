@@ -63,12 +63,11 @@ def target_of(raw: bytes) -> Target:
     if "%" in path:
         path = unquote(path)
     parameters = _parameters(query)
-    asked = attributes_of("GET", path, parameters)
-    is_watch = asked.verb == "watch"
+    is_watch = attributes_of("GET", path, parameters).verb == "watch"
     return Target(
         path,
         parameters,
-        {"GET": asked},
+        {},
         _is_resource(path),
         is_watch,
         is_heartbeat(path),
