@@ -1,0 +1,41 @@
+"""Random bytes on the sockets of a server cost it little memory, and other clients little time.
+
+For half an hour: `python -m tests.runtime.apiserver.wire_fuzzing`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.apiserver.wire_fuzzing import Attack, Target, run
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Target]:
+    target = Target(tmp_path / "kcm")
+    yield target
+    target.stop()
+
+
+def test_random_bytes_cost_little_memory(target: Target) -> None:
+    figures = run(target, seed=11, is_over=lambda figures: figures.rounds == 2, most_latency=None, per_round=30)
+    assert figures.connections == 60
+    assert figures.probes > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_random_bytes_cost_other_clients_little_time(target: Target) -> None:
+    run(target, seed=13, is_over=lambda figures: figures.rounds == 300)
+
+
+def test_what_is_sent_follows_from_the_seed() -> None:
+    def drawn(seed: int) -> list[bytes]:
+        chance = random.Random(seed)
+        return [Attack(chance, "token").bytes() for _ in range(5)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
