@@ -78,7 +78,12 @@ def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 def parse_json(body: bytes) -> Any:
     """Raises ValueError, also on a body that is nested too deeply."""
-    value = orjson.loads(body)
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as err:
+        if err.pos >= len(err.doc.rstrip()):
+            raise ValueError("unexpected end of JSON input") from err  # in Go's words
+        raise
     check_nesting(value, body)
     return value
 
@@ -134,7 +139,9 @@ def _in_go(value: object) -> str:
 
 def _unrecognized(definition: ResourceDefinition, why: str, body: bytes) -> status_errors.StatusError:
     start = body[:30]
-    shown = start.decode(errors="replace") if start.startswith(b"{") else start.hex()
+    if not body:
+        start = b"<empty>"
+    shown = start.decode(errors="replace") if start.startswith((b"{", b"<empty>")) else start.hex()
     return status_errors.bad_request(
         f"the object provided is unrecognized (must be of type {definition.kind}): "
         f"couldn't get version/kind; json parse error: {why} ({shown}{' ...' if len(body) > 30 else ''})"

@@ -10,13 +10,14 @@ Source for what clients see: Go's net/http, server.go.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import re
 import ssl
+import uuid
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -28,8 +29,9 @@ from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.warnings import Warnings
 from runtime.apiserver.http.authentication import CertificateUser
 from runtime.apiserver.http.buffered_bytes import BufferedBytes
+from runtime.apiserver.http.json_bodies import encoded
 from runtime.apiserver.registry.users import User
-from runtime.client.api import Response
+from runtime.client.api import JSON, Response
 from runtime.process.bounded_connections import BoundedConnections
 
 LARGEST_HEAD = 1024 * 1024  # bytes of a request's head and trailers, as upstream
@@ -45,10 +47,13 @@ WRITE_BUFFER = 128 * 1024  # bytes that the transport may buffer before it has u
 COMPRESSED_FROM = 128 * 1024  # bytes of a body, as upstream, which compresses little and fast, too
 _GZIP = 31  # zlib's largest window, with gzip's head and end
 IN_ONE_WRITE = 64 * 1024  # bytes of a body that go to the transport at a time, together with the head if that is all
+TEXT = "text/plain; charset=utf-8"
+NO_SNIFFING = b"X-Content-Type-Options: nosniff\r\n"
 _NOBODY_KEEPS_IT = b"no-cache, private"
 _BAD_REQUEST, _HEAD_TOO_LARGE = "400 Bad Request", "431 Request Header Fields Too Large"
 _NO_HOST, _WRONG_HOST = f"{_BAD_REQUEST}: missing required Host header", f"{_BAD_REQUEST}: malformed Host header"
 _HOST = re.compile(rb"[!$%&'()*+,\-.0-9:;=@A-Z\[\]_a-z~]*")  # net/http's httpguts.ValidHostHeader
+_UNEXPECTED = b"HTTP/1.1 417 Expectation Failed\r\nConnection: close\r\nDate: %b\r\nContent-Length: 0\r\n\r\n"
 _BEFORE_ITS_BODY = b"HTTP/1.1 100 Continue\r\n\r\n"
 # By whether it is HTTP/1.1 and whether the connection ends: what is no matter of course is said.
 _CONNECTION = {
@@ -137,6 +142,7 @@ class HttpRequest:
         "observer",
         "place",
         "refusal",
+        "refusal_lines",
         "repeated",
         "size",
         "target",
@@ -152,6 +158,7 @@ class HttpRequest:
         self.headers: dict[bytes, bytes] = {}
         self.repeated: list[tuple[bytes, bytes]] | tuple[()] = ()
         self.refusal: Response | None = None
+        self.refusal_lines = b""
         self.observer: Observer | None = None
         self.place: Any = None
         self.is_last = False  # the connection is closed after the response
@@ -175,28 +182,40 @@ class HttpRequest:
         lines: bytes = b"",
         cache: bytes = b"",
         whole: Response | None = None,
+        as_it_is: bool = False,
     ) -> None:
         """warnings: kubectl prints them. lines: more of the head. cache: who may keep it, by default nobody. whole: the
-        response in JSON, for who observes, where this is another form.
+        response in JSON, for who observes, where this is another form. as_it_is: the body, which otherwise, if it is
+        JSON, is written as upstream's serializer writes objects.
 
         Once for each request. Does nothing if the client is gone.
         """
         if self.observer is not None:
             self.observer.responded(whole or response)
-            lines += b"Audit-Id: %b\r\n" % self.observer.id
+        headers, body = self.headers, response.body
+        lines = b"Audit-Id: %b\r\n%b" % (self._audit_id(), lines)
         if response.retry_after:
             lines += b"Retry-After: %d\r\n" % math.ceil(response.retry_after)
-        lines += _warning_lines(warnings)
-        if len(response.body) > COMPRESSED_FROM and b"gzip" in self.headers.get(b"accept-encoding", b""):
-            response = replace(response, body=zlib.compress(response.body, 1, wbits=_GZIP))
+        if warnings:
+            lines += _warning_lines(warnings)
+        if not as_it_is and response.content_type.startswith(JSON):
+            body = encoded(body, self.target, headers.get(b"user-agent", b""))
+        if len(body) > COMPRESSED_FROM and b"gzip" in headers.get(b"accept-encoding", b""):
+            body = zlib.compress(body, 1, wbits=_GZIP)
             lines += b"Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"
-        self._connection.respond(self, response, b"Cache-Control: %b\r\n%b" % (cache or _NOBODY_KEEPS_IT, lines))
+        self._connection.respond(self, response, body, b"Cache-Control: %b\r\n%b" % (cache or _NOBODY_KEEPS_IT, lines))
+
+    def _audit_id(self) -> bytes:
+        if self.observer is not None:
+            return self.observer.id
+        return self.headers.get(b"audit-id") or self._connection.server.next_id()
 
     def stream(self, content_type: str, body: Streamed, *, warnings: Sequence[str] = ()) -> None:
         """Begin a response whose body comes by `write`, until `finish`. Does nothing if the client is gone."""
         if self.observer is not None:
             self.observer.started()
-        self._connection.stream(self, content_type, body, _warning_lines(warnings))
+        lines = b"Audit-Id: %b\r\n%b" % (self._audit_id(), _warning_lines(warnings))
+        self._connection.stream(self, content_type, body, lines)
 
     def write(self, data: bytes) -> None:
         """Part of a streamed body; not empty."""
@@ -243,11 +262,16 @@ class HttpServer:
         self.ending = False
         self._now = now
         self._dated, self._date = -1, b""
+        self._id_prefix, self._numbers = str(uuid.uuid4())[:24].encode(), itertools.count()
         self._open: set[HttpConnection] = set()
         self._all_closed: asyncio.Event | None = None
 
     def __call__(self) -> asyncio.Protocol:
         return HttpConnection(self)
+
+    def next_id(self) -> bytes:
+        """A UUID for the next request, of which only the last part changes."""
+        return b"%b%012x" % (self._id_prefix, next(self._numbers))
 
     def date(self) -> bytes:
         second = int(self._now())
@@ -504,8 +528,15 @@ class HttpConnection(asyncio.Protocol):
                 request.refusal = server.handler.too_large()
         if request.refusal is not None:
             self._refuse(request)
-        elif b"expect" in headers and headers[b"expect"].lower() == b"100-continue" and self._unanswered == 1:
-            self._transport.write(_BEFORE_ITS_BODY)
+        elif b"expect" in headers:
+            if headers[b"expect"].lower() != b"100-continue":
+                self._unanswered -= 1
+                if self._current is None:
+                    self._transport.write(_UNEXPECTED % server.date())
+                self._close()
+                raise _RefusedError
+            if self._unanswered == 1:
+                self._transport.write(_BEFORE_ITS_BODY)
 
     def on_body(self, part: bytes) -> None:
         request = self._request
@@ -560,7 +591,7 @@ class HttpConnection(asyncio.Protocol):
         while self._waiting and self._current is None and not self.is_full and not self._is_closing:
             self._current = request = self._waiting.popleft()
             if request.refusal is not None:
-                request.respond(request.refusal)
+                request.respond(request.refusal, lines=request.refusal_lines)
             else:
                 self._server.handler.handle(request)
         if self._is_closing:
@@ -599,11 +630,10 @@ class HttpConnection(asyncio.Protocol):
 
     # What is sent.
 
-    def respond(self, request: HttpRequest, response: Response, lines: bytes) -> None:
-        """lines: of the head, after its Content-Type."""
+    def respond(self, request: HttpRequest, response: Response, body: bytes, lines: bytes) -> None:
+        """body: of the response, as it is sent. lines: of the head, after its Content-Type."""
         if self._is_closing or self._current is not request or self._unsent:
             return
-        body = response.body
         head = b"%b%bContent-Length: %d\r\nDate: %b\r\nServer: kcm\r\n%b\r\n" % (
             _status_and_type(request.version, response.status, response.content_type),
             lines,
@@ -627,8 +657,6 @@ class HttpConnection(asyncio.Protocol):
         self._stream = body
         head = _status_and_type(request.version, 200, content_type)
         end = b"%bCache-Control: no-cache, private\r\nDate: %b\r\nServer: kcm\r\n" % (lines, self._server.date())
-        if request.observer is not None:
-            end += b"Audit-Id: %b\r\n" % request.observer.id
         if request.version == "1.1":
             end = b"Transfer-Encoding: chunked\r\n" + end
         else:
@@ -729,6 +757,10 @@ class HttpConnection(asyncio.Protocol):
         return cast("ssl.SSLObject | None", self._transport.get_extra_info("ssl_object"))
 
     @property
+    def server(self) -> HttpServer:
+        return self._server
+
+    @property
     def is_known(self) -> bool:
         """Whether the user of the request that is being handled or read is known."""
         return (self._current or self._request).user is not None
@@ -795,4 +827,5 @@ def _status_and_type(version: str, status: int, content_type: str) -> bytes:
         phrase = HTTPStatus(status).phrase
     except ValueError:  # a webhook may refuse with any number
         phrase = f"status code {status}"  # as Go writes it
-    return f"HTTP/{version} {status} {phrase}\r\nContent-Type: {content_type}\r\n".encode()
+    more = "X-Content-Type-Options: nosniff\r\n" if content_type == TEXT else ""
+    return f"HTTP/{version} {status} {phrase}\r\nContent-Type: {content_type}\r\n{more}".encode()

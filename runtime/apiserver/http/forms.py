@@ -24,7 +24,7 @@ from runtime.apiserver.http.negotiation import (
     Offer,
     negotiate,
 )
-from runtime.apiserver.http.representations import INCLUDES, Representation
+from runtime.apiserver.http.representations import INCLUDES, Representation, list_of_built_in
 from runtime.apiserver.http.tables import printer_of
 from runtime.apiserver.http.targets import Target
 from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
@@ -69,7 +69,9 @@ class Forms:
         """As response, of a list; others may have their turn after each step."""
         form = self.wanted(accept, target)
         if form == AS_IT_IS:
-            return response
+            route = self._api.route(target.path)
+            is_custom = route is None or route.definition.dynamic
+            return response if is_custom else replace(response, body=list_of_built_in(response))
         body = yield from self.representation(target, form).list_in_steps(response)
         return Response(status=response.status, body=body, content_type=form.media_type)
 

@@ -28,10 +28,11 @@ from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import NO_CERTIFICATE, Authenticator, by_certificate
 from runtime.apiserver.http.buffered_bytes import BufferedBytes
-from runtime.apiserver.http.connection import HttpConnection, HttpRequest, HttpServer
+from runtime.apiserver.http.connection import NO_SNIFFING, HttpConnection, HttpRequest, HttpServer
 from runtime.apiserver.http.encodings import Encodings
 from runtime.apiserver.http.forms import Forms
 from runtime.apiserver.http.gradually import Gradually
+from runtime.apiserver.http.json_bodies import escaped
 from runtime.apiserver.http.metrics import RequestMetrics
 from runtime.apiserver.http.negotiation import AS_IT_IS, JSON, Form
 from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
@@ -43,7 +44,7 @@ from runtime.apiserver.http.streams import WatchStream
 from runtime.apiserver.http.targets import Target, asked_for, target_of
 from runtime.apiserver.http.turns import Turns, level_of
 from runtime.apiserver.http.yaml_bodies import JsonBody
-from runtime.apiserver.registry.attributes import Attributes, forbidden
+from runtime.apiserver.registry.attributes import Attributes, NotAuthorizedError, forbidden
 from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, User
 from runtime.apiserver.schema.api_types import built_in_types
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
 LARGEST_BODY = 3 * 1024 * 1024  # bytes, as upstream
 AT_ONCE = 2048  # bytes of YAML that are read on the event loop; more would hold up everybody else
 KEEP_ALIVE = 3630.0  # seconds that an idle connection of a known user stays open
-TEXT = "text/plain; charset=utf-8"
 
 STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
 
@@ -242,6 +242,7 @@ class ApiHttp:
         try:
             self._let_in(request, request.place)
         except Exception as error:
+            request.refusal_lines = _lines_of(error)
             return self._forms.error(_accept(request), self._refusal(request, error))
         return None
 
@@ -287,7 +288,7 @@ class ApiHttp:
             else:
                 found = self._pages.page(request, _page_path(target.path))
                 self._count(request, found.response.status)
-                request.respond(found.response, lines=found.lines, cache=found.cache)
+                request.respond(found.response, lines=found.lines, cache=found.cache, as_it_is=not found.is_object)
         except Exception as error:
             self._refuse(request, error)
 
@@ -336,7 +337,7 @@ class ApiHttp:
 
     def _refuse(self, request: HttpRequest, error: Exception) -> None:
         refusal = self._refusal(request, error)
-        request.respond(self._forms.error(_accept(request), refusal), whole=refusal)
+        request.respond(self._forms.error(_accept(request), refusal), whole=refusal, lines=_lines_of(error))
 
     def _refusal(self, request: HttpRequest, error: Exception) -> Response:
         """Count and return the response to a request that failed."""
@@ -467,7 +468,7 @@ class ApiHttp:
                 self._metrics.watching(wanted, -1)
                 self._watching[user] -= 1
 
-        shown = None if form == AS_IT_IS else self._forms.representation(request.place, form).lines
+        shown = escaped if form == AS_IT_IS else self._forms.representation(request.place, form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
         watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
         if isinstance(watch, Response):
@@ -533,6 +534,11 @@ def _page_path(path: str) -> str:
     Elsewhere "/metrics/" is not "/metrics": a rule that allows one does not allow the other.
     """
     return path.rstrip("/") if path.startswith(_SLASHES_IGNORED) else path
+
+
+def _lines_of(error: Exception) -> bytes:
+    """Further lines of the head of a refusal."""
+    return NO_SNIFFING if isinstance(error, NotAuthorizedError) else b""
 
 
 def _accept(request: HttpRequest) -> bytes:

@@ -60,10 +60,10 @@ class OpenApiV2:
         lines = b'Etag: "%b"\r\nVary: Accept\r\n' % document.etag.encode()
         known = request.headers.get(b"if-none-match", b"").decode(errors="replace")
         if document.etag in {one.strip().removeprefix("W/").strip('"') for one in known.split(",")}:
-            request.respond(Response(status=304, content_type=type_), lines=lines)
+            request.respond(Response(status=304, content_type=type_), lines=lines, as_it_is=True)
             return
         body = document.json() if type_ == JSON else document.protobuf()
-        request.respond(Response(status=200, body=body, content_type=type_), lines=lines)
+        request.respond(Response(status=200, body=body, content_type=type_), lines=lines, as_it_is=True)
 
 
 def _accepted(accept: str) -> str:

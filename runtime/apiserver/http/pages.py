@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from runtime.apiserver.core.account_tokens import ISSUER
-from runtime.apiserver.http.connection import HttpRequest
+from runtime.apiserver.http.connection import TEXT, HttpRequest
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery, served_groups
 from runtime.apiserver.http.health import Health
 from runtime.apiserver.http.metrics import CONTENT_TYPE as METRICS_TYPE
@@ -27,7 +27,6 @@ from runtime.apiserver.server import ApiServer
 from runtime.client.api import Response
 from runtime.process.version import Version
 
-TEXT = "text/plain; charset=utf-8"
 FOR_AN_HOUR, FOR_EVER = b"public, max-age=3600", b"public, immutable"
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 NOT_FOUND = Response(status=404, body=b"404 page not found\n", content_type=TEXT)
@@ -36,11 +35,14 @@ _HEALTH = ("healthz", "livez", "readyz")
 
 
 class Page(NamedTuple):
-    """lines: more of the head. cache: what it says of caches; b"" for what all responses say."""
+    """lines: more of the head. cache: its Cache-Control, b"" for that of all responses. is_object: the body is
+    written as other objects are.
+    """
 
     response: Response
     lines: bytes = b""
     cache: bytes = b""
+    is_object: bool = False
 
 
 class Pages:
@@ -68,9 +70,9 @@ class Pages:
             return Page(self._health_page(request, name, rest))
         match path:
             case "/" | "/index.html":
-                return Page(json_response({"paths": sorted({*self._paths()})}))
+                return Page(indented_response({"paths": sorted({*self._paths()})}))
             case "/version":
-                return Page(json_response(self._version_info()))
+                return Page(indented_response(self._version_info()))
             case "/metrics":
                 return Page(Response(status=200, body=self._metrics.text(), content_type=METRICS_TYPE))
             case "/openapi/v3":
@@ -137,7 +139,7 @@ class Pages:
             return Page(NOT_FOUND)
         if form.media_type == PROTOBUF:
             return Page(Response(status=200, body=self._encoder.encode(plain), content_type=PROTOBUF))
-        return Page(json_response(plain))
+        return Page(json_response(plain), is_object=True)
 
     def _aggregated(self, request: HttpRequest, document: Mapping[str, Any], type_: str, *, is_protobuf: bool) -> Page:
         raw = orjson.dumps(document)
@@ -146,7 +148,7 @@ class Pages:
         if _header(request, b"if-none-match") == etag:
             return Page(Response(status=304, content_type=type_), lines, cache)
         body = self._encoder.encode(document) if is_protobuf else raw
-        return Page(Response(status=200, body=body, content_type=type_), lines, cache)
+        return Page(Response(status=200, body=body, content_type=type_), lines, cache, is_object=True)
 
     # --- tokens of service accounts
 
@@ -202,3 +204,7 @@ def _header(request: HttpRequest, name: bytes) -> str:
 
 def json_response(document: Mapping[str, Any]) -> Response:
     return Response(status=200, body=orjson.dumps(document), content_type=JSON)
+
+
+def indented_response(document: Mapping[str, Any]) -> Response:
+    return Response(status=200, body=orjson.dumps(document, option=orjson.OPT_INDENT_2), content_type=JSON)

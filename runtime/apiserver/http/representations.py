@@ -5,13 +5,15 @@ Source: apiserver pkg/endpoints/handlers/response.go, watch.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from operator import itemgetter, methodcaller
 from typing import Any
 
 import orjson
 
 from protocols.objects import Object, metadata
 from runtime.apiserver.http.encodings import Encodings
+from runtime.apiserver.http.json_bodies import escaped
 from runtime.apiserver.http.negotiation import PROTOBUF, Form
 from runtime.apiserver.http.tables import partial_metadata, table, table_row
 from runtime.apiserver.registry.printers import Printer
@@ -52,8 +54,9 @@ class Representation:
 
     def lines(self, raw: bytes) -> bytes:
         """Watch events, one a line. Only the first table of a watch names its columns."""
-        event = self._frame if self._is_protobuf else self._line
-        return b"".join(event(line) for line in raw.splitlines() if line)
+        if self._is_protobuf:
+            return b"".join(self._frame(line) for line in raw.splitlines() if line)
+        return escaped(b"".join(self._line(line) for line in raw.splitlines() if line))
 
     def _line(self, line: bytes) -> bytes:
         event = orjson.loads(line)
@@ -121,7 +124,7 @@ class Representation:
             "kind": METADATA_LIST,
             "apiVersion": f"{META_GROUP}/{self._form.version}",
             "metadata": meta,
-            "items": parts,
+            "items": parts or None,  # which upstream does not make empty
         }
 
     def _row(self, obj: Object, api_version: str, kind: str) -> dict[str, Any]:
@@ -133,3 +136,18 @@ class Representation:
         shown = table(self._printer, rows, meta, version=self._form.version, with_columns=self._with_columns)
         self._with_columns = False
         return shown
+
+
+def list_of_built_in(response: ListResponse) -> bytes:
+    """The body of a list without the kind and version of its objects, as upstream's lists of built-in kinds are.
+
+    They stand at the beginning of each stored object. The pieces are views: large objects are copied once.
+    """
+    head, items = response.head, response.items
+    kind = {"kind": head["kind"].removesuffix("List"), "apiVersion": head["apiVersion"]}
+    start = orjson.dumps(kind)[:-1] + b","
+    if not items or not all(map(methodcaller("startswith", start), items)):
+        return response.body
+    views: Iterator[memoryview] = map(memoryview, items)
+    rest = map(itemgetter(slice(len(start), None)), views)
+    return b"".join((orjson.dumps(head)[:-1], b',"items":[{', b",{".join(rest), b"]}"))

@@ -21,6 +21,10 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _SANITIZED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
+class NotAuthorizedError(StatusError):
+    """The refusal of a request that its user may not make, unlike one that admission refuses."""
+
+
 class Attributes(NamedTuple):
     """is_resource: else it is a path, and only verb and path say something. field_selector: as the request has it."""
 
@@ -134,5 +138,6 @@ def forbidden(user: str, asked: Attributes, reason: str = "") -> StatusError:
     if asked.is_resource and not asked.resource:  # "/api/v1//x"
         return StatusError(403, "Forbidden", f"forbidden: {because}", {"name": asked.name} if asked.name else {})
     if not asked.is_resource:
-        return StatusError(403, "Forbidden", f"forbidden: {because}", {})
-    return status_errors.forbidden(asked.group, asked.resource, asked.name, because)
+        return NotAuthorizedError(403, "Forbidden", f"forbidden: {because}", {})
+    error = status_errors.forbidden(asked.group, asked.resource, asked.name, because)
+    return NotAuthorizedError(error.code, error.reason, error.message, error.details)

@@ -12,14 +12,15 @@ from itertools import chain
 from protocols.objects import Object, decode_object, encode_object, key_of
 from runtime.apiserver.core.cluster import Call, Cluster, served
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.registry.attributes import is_set
 from runtime.apiserver.storage.listing import read_page
 from runtime.apiserver.storage.selecting import parse_selection
 from runtime.apiserver.storage.store import ADDED
 from runtime.apiserver.storage.watches import ConvertLater, Watch, WatchCache, event_line
-from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_limit, parse_resource_version, parse_timeout
+from runtime.apiserver.verbs.integers import parse_uint
+from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_limit, parse_timeout
 from runtime.client.api import Response
 
 # The default time-out. Upstream draws from 30 to 60 minutes; here consecutive watches differ by a fixed step, so that
@@ -48,7 +49,11 @@ def watch(
     check_watch_options(query)
     parse_limit(query)  # of no effect, but checked
     selection = parse_selection(call.definition, query)
-    asked = parse_resource_version(query)
+    try:
+        asked = parse_uint(query.get("resourceVersion") or "0")
+    except ValueError as err:
+        text = f"resourceVersion: Invalid value: {quoted(query['resourceVersion'])}: {err}"
+        raise status_errors.unexplained(text) from err
     namespace = call.route.namespace
     # Without a resourceVersion a watch is one with its initial events, if it does not say otherwise.
     from_state = is_set(query, "sendInitialEvents") or _is_legacy(query)

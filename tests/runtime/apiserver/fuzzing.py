@@ -74,6 +74,7 @@ AS_UPSTREAM = (
     "duplicate nodePort",
     "failed to allocate",
     "unsupported role reference kind",
+    "resourceVersion: Invalid value",
 )
 
 

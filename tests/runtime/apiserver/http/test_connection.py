@@ -81,10 +81,13 @@ def on_the_wire(scenario: Callable[[Served, Line], Awaitable[None]], **options: 
 
 def test_a_response_is_these_bytes() -> None:
     async def scenario(_: Served, line: Line) -> None:
-        line.writer.write(asked("GET", "/livez"))
-        status = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        status += b"Cache-Control: no-cache, private\r\nContent-Length: 2\r\n"
-        assert await line.response() == (200, status + DATE + b"Server: kcm\r\n\r\n", b"ok")
+        line.writer.write(asked("GET", "/livez", "Audit-Id: of the client"))
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"
+        head += b"Cache-Control: no-cache, private\r\nAudit-Id: of the client\r\nContent-Length: 2\r\n"
+        assert await line.response() == (200, head + DATE + b"Server: kcm\r\n\r\n", b"ok")
+        line.writer.write(asked("GET", "/livez") * 2)
+        ids = {re.findall(rb"\r\nAudit-Id: ([0-9a-f-]{36})\r\n", (await line.response())[1])[0] for _ in range(2)}
+        assert len(ids) == 2
 
     on_the_wire(scenario)
 
@@ -426,7 +429,7 @@ def test_a_request_is_answered_once() -> None:
         requests[0].respond(Response(status=200, body=b"one"))
         connection.data_received(asked("GET", "/b"))
         requests[0].respond(Response(status=500, body=b"two"))
-        assert transport.written.endswith(b"one")
+        assert transport.written.endswith(b"one\n")
 
 
 def test_a_server_that_ends_lets_requests_be_answered_and_cuts_what_takes_too_long() -> None:
@@ -759,7 +762,7 @@ def test_more_bytes_than_a_body_may_take_end_the_connection() -> None:
 # Clients that do not read.
 
 
-LONG = bytes(range(256)) * 4096  # 1 MiB
+LONG = bytes(range(128, 256)) * 8192  # 1 MiB
 
 
 def test_a_long_response_is_handed_over_as_there_is_room() -> None:
@@ -776,7 +779,7 @@ def test_a_long_response_is_handed_over_as_there_is_room() -> None:
                 transport.room_for(connection, 3)
                 connection.resume_writing()
                 await asyncio.sleep(0)
-            assert transport.written.partition(b"\r\n\r\n")[2] == LONG
+            assert transport.written.partition(b"\r\n\r\n")[2] == LONG + b"\n"
             assert server.buffered.total == 0
 
     asyncio.run(scenario())
@@ -791,7 +794,7 @@ def test_a_connection_that_ends_after_a_long_response_is_closed_when_all_of_it_i
             while not transport.ends:
                 transport.room_for(connection, 1)
                 connection.resume_writing()
-            assert transport.written.endswith(LONG)
+            assert transport.written.endswith(LONG + b"\n")
             assert transport.ends == ["closed"]
 
     asyncio.run(scenario())

@@ -105,8 +105,8 @@ def test_a_watch_of_metadata_and_one_that_fails() -> None:
         async with served.session.get(f"{served.url}{PODS}?watch=true", headers=PARTIAL) as response:
             ((type_, raw),) = await events(response, 1)
             assert (type_, b"PartialObjectMetadata" in raw, b"nginx" in raw) == ("ADDED", True, False)
-        future = await served.get(f"{PODS}?watch=true&resourceVersion=x", headers=CLIENT_GO)
-        assert (future.status, decoded(future.raw)["reason"]) == (400, "BadRequest")
+        refused = await served.get(f"{PODS}?watch=true&timeoutSeconds=x", headers=CLIENT_GO)
+        assert (refused.status, decoded(refused.raw)["reason"]) == (400, "BadRequest")
 
     run(scenario)
 

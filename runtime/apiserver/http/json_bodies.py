@@ -1,0 +1,39 @@
+"""Bodies in JSON as kube-apiserver's serializer writes them: with a newline at their end, or indented for people.
+
+Source: apimachinery pkg/runtime/serializer/json/json.go, apiserver pkg/endpoints/handlers/negotiation/negotiate.go,
+isPrettyPrint (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+
+import orjson
+
+# Bytes of a body that is indented; to indent a large one would hold up everybody else.
+LARGEST_INDENTED = 1024 * 1024
+_PRETTY = re.compile(rb"[?&]pretty=([^&]*)")
+_YES = (b"1", b"t", b"T", b"TRUE", b"true", b"True")
+_FOR_PEOPLE = (b"curl", b"Wget", b"Mozilla/5.0")  # what a client calls itself
+
+
+def is_for_people(target: bytes, user_agent: bytes) -> bool:
+    """Report whether the client asks for an indented body, or is a browser or a tool of the command line."""
+    if b"pretty" in target:
+        asked = _PRETTY.search(target)
+        if asked is not None and asked[1]:
+            return asked[1] in _YES
+    return user_agent.startswith(_FOR_PEOPLE)
+
+
+def encoded(body: bytes, target: bytes, user_agent: bytes) -> bytes:
+    """target, user_agent: of the request."""
+    if b"pretty" in target or user_agent.startswith(_FOR_PEOPLE):
+        if is_for_people(target, user_agent) and len(body) <= LARGEST_INDENTED:
+            return escaped(orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2))
+    return (escaped(body) if b"<" in body or b">" in body or b"&" in body else body) + b"\n"
+
+
+def escaped(body: bytes) -> bytes:
+    """Write the characters that mean something in HTML as Go does. In JSON they stand nowhere but in strings."""
+    return body.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
