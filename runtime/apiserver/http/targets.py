@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, unquote_plus
 
 from protocols.bounded_cache import bounded_cache
+from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError, bad_request
 from runtime.apiserver.http.turns import is_heartbeat
 from runtime.apiserver.registry.attributes import Attributes, attributes_of
@@ -51,7 +52,7 @@ class Target(NamedTuple):
 def target_of(raw: bytes) -> Target:
     """Read a target as it was sent; in absolute form its scheme and host are ignored (RFC 9112, 3.2.2).
 
-    Raises StatusError: 414 on too long a target, 400 on too many parameters.
+    Raises StatusError: 414 on too long a target, 400 on too many parameters or an invalid escape in the path.
     """
     if len(raw) > LONGEST_TARGET:
         text = f"the request's target has {len(raw)} bytes, at most {LONGEST_TARGET} are allowed"
@@ -61,6 +62,9 @@ def target_of(raw: bytes) -> Target:
         text = text[absolute.end() :]
     path, _, query = text.partition("?")
     if "%" in path:
+        if broken := _BROKEN_ESCAPE.search(path):
+            escape = path[broken.start() : broken.start() + 3]
+            raise bad_request(f"the request's path has an invalid escape: {quoted(escape)}")
         path = unquote(path)
     parameters = _parameters(query)
     is_watch = attributes_of("GET", path, parameters).verb == "watch"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.targets import target_of
 
 
@@ -42,3 +43,10 @@ def test_scheme_and_host_of_a_target_are_ignored(target: str) -> None:
 )
 def test_only_a_collection_is_watched(target: str, is_watch: bool) -> None:
     assert target_of(target.encode()).is_watch is is_watch
+
+
+@pytest.mark.parametrize(("path", "escape"), [("/api/%zz", "%zz"), ("/api/x%", "%"), ("/%4/x", "%4/")])
+def test_invalid_escape_in_a_path_is_a_bad_request(path: str, escape: str) -> None:
+    with pytest.raises(StatusError, match=f'invalid escape: "{escape}"') as refusal:
+        target_of(path.encode())
+    assert refusal.value.code == 400
