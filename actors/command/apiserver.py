@@ -34,7 +34,7 @@ class Alone:
     """What the controller manager has flags of its own for."""
 
     service_cluster_ip_range: tuple[str, ...] = flag(
-        ("10.96.0.0/16",), "Ranges of cluster IPs: one, or one of each IP family."
+        ("10.96.0.0/16",), "CIDR range of Services, which is never allocated to nodes. Two ranges for dual-stack."
     )
     service_account_key_file: str = flag(
         "", "Private key of who signs the tokens of service accounts' Secrets; none are taken without it."

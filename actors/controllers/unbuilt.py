@@ -39,19 +39,19 @@ class AttachDetachOptions(ControllerOptions):
 
     reconcile_sync_period: float = flag(
         60.0,
-        "How often attached volumes are compared with what nodes say.",
+        "Interval at which attached volumes are compared with the status of nodes.",
         name="attach-detach-reconcile-sync-period",
         kind=DURATION,
         config="ReconcilerSyncLoopPeriod",
     )
     disable_reconcile_sync: bool = flag(
         False,
-        "Do not compare.",
+        "Disable the comparison of attached volumes with the status of nodes.",
         name="disable-attach-detach-reconcile-sync",
         config="DisableAttachDetachReconcilerSync",
     )
     disable_force_detach_on_timeout: bool = flag(
-        False, "Do not detach by force after six minutes.", config="DisableForceDetachOnTimeout"
+        False, "Disable the detachment of volumes by force after a timeout.", config="DisableForceDetachOnTimeout"
     )
 
 
@@ -59,7 +59,9 @@ class AttachDetachOptions(ControllerOptions):
 class DeviceTaintEvictionOptions(ControllerOptions):
     configz_block = "DeviceTaintEvictionController"
 
-    concurrent_syncs: int = flag(8, "Pods and rules synced at once.", name="concurrent-device-taint-eviction-syncs")
+    concurrent_syncs: int = flag(
+        8, "Number of pods and rules that are synced concurrently.", name="concurrent-device-taint-eviction-syncs"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,10 @@ class EphemeralVolumeOptions(ControllerOptions):
     configz_block = "EphemeralVolumeController"
 
     concurrent_syncs: int = flag(
-        5, "Volumes synced at once.", name="concurrent-ephemeralvolume-syncs", config="ConcurrentEphemeralVolumeSyncs"
+        5,
+        "Number of ephemeral volumes that are synced concurrently.",
+        name="concurrent-ephemeralvolume-syncs",
+        config="ConcurrentEphemeralVolumeSyncs",
     )
 
 
@@ -75,7 +80,9 @@ class EphemeralVolumeOptions(ControllerOptions):
 class ResourceClaimOptions(ControllerOptions):
     configz_block = "ResourceClaimController"
 
-    concurrent_syncs: int = flag(50, "Claims synced at once.", name="concurrent-resourceclaim-syncs")
+    concurrent_syncs: int = flag(
+        50, "Number of ResourceClaims that are synced concurrently.", name="concurrent-resourceclaim-syncs"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +91,7 @@ class ValidatingAdmissionPolicyStatusOptions(ControllerOptions):
 
     concurrent_syncs: int = flag(
         5,
-        "Policies synced at once.",
+        "Number of ValidatingAdmissionPolicies that are synced concurrently.",
         name="concurrent-validating-admission-policy-status-syncs",
         config="ConcurrentPolicySyncs",
     )

@@ -10,11 +10,9 @@ from runtime.flags.values import INT
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     journal: str = flag(
-        "", "File to write every message to that actors tell each other, with what it holds, Secrets too; mode 0600."
+        "", "Path to a file that every message between actors is recorded in. It contains Secrets; its mode is 0600."
     )
-    journal_file_size: int = flag(64, "MB after which the journal begins another file.", kind=INT)
-    journal_files: int = flag(5, "How many files of the journal are kept.", kind=INT)
-    fault_plan: str = flag("", "File with faults to inject into this run: docs/fault-injection.md.")
-    fault_plan_on_any_cluster: bool = flag(
-        False, "Let --fault-plan do its harm to a cluster that is not the embedded one."
-    )
+    journal_file_size: int = flag(64, "Size in megabytes at which the journal continues in a new file.", kind=INT)
+    journal_files: int = flag(5, "Maximum number of journal files to retain.", kind=INT)
+    fault_plan: str = flag("", "Path to a plan of faults to inject into this run. See docs/fault-injection.md.")
+    fault_plan_on_any_cluster: bool = flag(False, "Allow --fault-plan on a cluster other than the embedded one.")

@@ -33,50 +33,52 @@ NO_PATH_NEEDS_IT = "what is served depends on names and groups alone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Debugging:
-    profiling: bool = flag(True, "Serve profiles and stacks below /debug/pprof/.", config="enableProfiling")
+    profiling: bool = flag(True, "Enable profiling via web interface host:port/debug/pprof/.", config="enableProfiling")
     contention_profiling: bool = flag(
-        False, "Profile blocking too, when --profiling.", config="enableContentionProfiling", pending=True
+        False, "Enable block profiling, if profiling is enabled.", config="enableContentionProfiling", pending=True
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderMigration:
     enabled: bool = flag(
-        False, "Take part in handing controllers over to another manager.", name="enable-leader-migration"
+        False, "Enable the migration of controllers to another controller manager.", name="enable-leader-migration"
     )
-    config_file: str = flag("", "File that says which controllers move.", name="leader-migration-config")
+    config_file: str = flag("", "Path to the configuration file for leader migration.", name="leader-migration-config")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generic:
     controllers: tuple[str, ...] = flag(
         ("*",),
-        "Which controllers run: '*' all that are on by default, 'foo' the one named foo, '-foo' not that one; "
-        "the first of 'foo' and '-foo' counts.",
+        "Controllers to enable: '*' enables all that are on by default, 'foo' enables the controller foo, '-foo' "
+        "disables it. The first matching entry counts.",
         config="Controllers",
     )
     controller_start_interval: float = flag(
         0.0,
-        "Pause before a controller starts: this, plus a random part of it.",
+        "Interval between the starts of two controllers. A random part of it is added each time.",
         kind=DURATION,
         config="ControllerStartInterval",
     )
     controller_shutdown_timeout: float = flag(
-        10.0, "How long controllers may take to finish what they are at; 0 for ever.", kind=DURATION
+        10.0,
+        "Maximum time to wait for controllers to finish their current work on shutdown. 0 waits forever.",
+        kind=DURATION,
     )
     min_resync_period: float = flag(
         43200.0,
-        "Objects are handed to their controllers again after this, or up to twice as long.",
+        "Minimum resync period of informers. Each resync happens after a random time between this and twice as long.",
         kind=DURATION,
         config="MinResyncPeriod",
     )
     watch_silence_limit: float = flag(
-        120.0, "A watch without an event or a bookmark for so long is cut and renewed.", kind=DURATION
+        120.0, "Time without an event or bookmark after which a watch is closed and opened again.", kind=DURATION
     )
     actor_hang_timeout: float = flag(
         30.0,
-        "An actor that does not respond for so long, as one whose reconciler waits for something, is replaced; the "
-        "supervisor of all, after twice as long, ends the process.",
+        "Time after which an actor that makes no progress is replaced. If the controller manager itself makes no "
+        "progress for twice as long, the process ends.",
         kind=DURATION,
     )
     cache_mutation_detector: bool = flag(
@@ -86,7 +88,7 @@ class Generic:
     )
     feature_gate_settings: tuple[tuple[str, str], ...] = flag(
         (),
-        "Switch features on and off: Name=true or Name=false, with commas between.",
+        "Comma-separated list of Name=true or Name=false pairs that switch alpha and beta features.",
         kind=PAIRS,
         name="feature-gates",
     )
@@ -98,23 +100,26 @@ class Generic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    kubeconfig: str = flag("", "File that says how to reach the API server.", config="kubeconfig")
-    master: str = flag("", "URL of the API server; goes before the one in --kubeconfig.")
+    kubeconfig: str = flag("", "Path to a kubeconfig file for the API server.", config="kubeconfig")
+    master: str = flag("", "URL of the API server. Overrides the server in --kubeconfig.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
     qps: float = flag(
         20.0,
-        "Requests a second that one controller may send; below 0: no limit; 0: 5, as client-go has it.",
+        "Requests per second that one controller may send to the API server. A negative value removes the limit; "
+        "0 means 5, as in client-go.",
         name="kube-api-qps",
         kind=FLOAT32,
         config="qps",
     )
-    burst: int = flag(30, "Requests that one controller may send at once.", name="kube-api-burst", config="burst")
+    burst: int = flag(
+        30, "Burst of requests that one controller may send to the API server.", name="kube-api-burst", config="burst"
+    )
     content_type: str = flag(
         "application/vnd.kubernetes.protobuf",
-        "Content type of requests.",
+        "Content type of requests to the API server.",
         name="kube-api-content-type",
         config="contentType",
         retired=SERVED_BY_JSON,
@@ -125,33 +130,37 @@ class ClientLimits:
 class LeaderElection:
     enabled: bool = flag(
         True,
-        "Lead before doing work, so that only one of several managers acts.",
+        "Acquire the leader election Lease before starting any controller, so that only one of several managers "
+        "is active.",
         name="leader-elect",
         config="leaderElect",
     )
     lease_duration: float = flag(
         15.0,
-        "How long others wait, after the last renewal that they saw, before they take over.",
+        "Time that a standby waits after the last observed renewal before it takes over the Lease.",
         name="leader-elect-lease-duration",
         kind=DURATION,
         config="leaseDuration",
     )
     renew_deadline: float = flag(
         10.0,
-        "How long the leader tries to renew before it gives up.",
+        "Time for which the leader retries a renewal before it stops leading. Must be less than the lease duration.",
         name="leader-elect-renew-deadline",
         kind=DURATION,
         config="renewDeadline",
     )
     retry_period: float = flag(
         2.0,
-        "Pause between two tries to lead or to renew.",
+        "Interval between two attempts to acquire or renew the Lease.",
         name="leader-elect-retry-period",
         kind=DURATION,
         config="retryPeriod",
     )
     resource_lock: str = flag(
-        "leases", "Kind of the lock; only leases.", name="leader-elect-resource-lock", config="resourceLock"
+        "leases",
+        "Type of the lock object. Only 'leases' is supported.",
+        name="leader-elect-resource-lock",
+        config="resourceLock",
     )
     resource_name: str = flag(
         "kube-controller-manager", "Name of the Lease.", name="leader-elect-resource-name", config="resourceName"
@@ -164,30 +173,50 @@ class LeaderElection:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
     use_service_account_credentials: bool = flag(
-        False, "Let each controller act as a service account of its own.", config="UseServiceAccountCredentials"
+        False,
+        "Use the credentials of a separate service account for each controller.",
+        config="UseServiceAccountCredentials",
     )
-    allocate_node_cidrs: bool = flag(False, "Give each node a range of pod addresses.", config="AllocateNodeCIDRs")
-    cidr_allocator_type: str = flag("RangeAllocator", "How ranges are chosen.", config="CIDRAllocatorType")
-    cloud_config: str = flag("", "File for the cloud provider.", config="CloudProvider.CloudConfigFile")
+    allocate_node_cidrs: bool = flag(
+        False, "Allocate a pod CIDR to each node. Requires --cluster-cidr.", config="AllocateNodeCIDRs"
+    )
+    cidr_allocator_type: str = flag("RangeAllocator", "Type of the CIDR allocator.", config="CIDRAllocatorType")
+    cloud_config: str = flag(
+        "", "Path to the configuration file of the cloud provider.", config="CloudProvider.CloudConfigFile"
+    )
     cloud_provider: str = flag(
         "",
-        "The cloud that nodes and routes are in: nothing, 'external' (another program sees to it), 'fake' (one in "
-        "memory) or what an installed package brings along.",
+        "Cloud provider: empty for none, 'external' if another program runs the cloud controllers, 'fake' for "
+        "one in memory, or a provider of an installed package.",
         config="CloudProvider.Name",
     )
-    cluster_cidr: str = flag("", "Range of the cluster's pod addresses; two for dual-stack.", config="ClusterCIDR")
-    cluster_name: str = flag("kubernetes", "Begins the names of cloud objects.", config="ClusterName")
+    cluster_cidr: str = flag(
+        "",
+        "CIDR range of the pods in the cluster. Two ranges, separated by a comma, for dual-stack.",
+        config="ClusterCIDR",
+    )
+    cluster_name: str = flag(
+        "kubernetes", "Prefix of the names of cloud resources that belong to this cluster.", config="ClusterName"
+    )
     configure_cloud_routes: bool = flag(
-        True, "Have the cloud route the ranges given to nodes.", config="ConfigureCloudRoutes"
+        True,
+        "Configure routes in the cloud provider for the CIDRs that --allocate-node-cidrs allocates.",
+        config="ConfigureCloudRoutes",
     )
     external_cloud_volume_plugin: str = flag(
-        "", "Plugin for volumes with --cloud-provider=external.", config="ExternalCloudVolumePlugin", pending=True
+        "", "Volume plugin to use with --cloud-provider=external.", config="ExternalCloudVolumePlugin", pending=True
     )
     node_monitor_period: float = flag(
-        5.0, "How often the state of nodes is looked at.", kind=DURATION, config="NodeMonitorPeriod"
+        5.0,
+        "Interval at which node-lifecycle-controller syncs the status of nodes.",
+        kind=DURATION,
+        config="NodeMonitorPeriod",
     )
     route_reconciliation_period: float = flag(
-        10.0, "How often cloud routes are looked at.", kind=DURATION, config="RouteReconciliationPeriod"
+        10.0,
+        "Interval at which the routes of the cloud provider are reconciled.",
+        kind=DURATION,
+        config="RouteReconciliationPeriod",
     )
     allow_untagged_cloud: bool = flag(
         False, "Run without cluster tags.", config="AllowUntaggedCloud", hidden=True, retired=GONE_WITH_CLOUD_PROVIDERS
@@ -204,37 +233,40 @@ class Cloud:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecureServing:
-    bind_address: str = flag("0.0.0.0", "Address to serve HTTPS on; with an embedded cluster 127.0.0.1, unless given.")
+    bind_address: str = flag("0.0.0.0", "Address to serve HTTPS on. With an embedded cluster the default is 127.0.0.1.")
     port: int = flag(
         10257,
-        "Port to serve HTTPS on; 0 for none. With an embedded cluster a free one where it is taken, unless given.",
+        "Port to serve HTTPS on. 0 disables HTTPS. With an embedded cluster a free port is used if this one is "
+        "taken and the flag is not set.",
         name="secure-port",
         kind=INT,
     )
     cert_dir: str = flag(
-        "", "Where kube-controller-manager.crt and .key are kept; empty: a self-signed pair, in memory."
+        "",
+        "Directory of kube-controller-manager.crt and kube-controller-manager.key. If empty, a self-signed "
+        "certificate is kept in memory.",
     )
-    tls_cert_file: str = flag("", "File with the certificate to serve with, and its chain.")
-    tls_private_key_file: str = flag("", "File with that certificate's key.")
-    tls_min_version: str = flag("", "Oldest TLS version to talk: VersionTLS12 or VersionTLS13.")
+    tls_cert_file: str = flag("", "Path to the server certificate, followed by its chain.")
+    tls_private_key_file: str = flag("", "Path to the private key of --tls-cert-file.")
+    tls_min_version: str = flag("", "Minimum TLS version: VersionTLS12 or VersionTLS13.")
     tls_sni_cert_key: tuple[tuple[str, str, tuple[str, ...]], ...] = flag(
         (),
-        "A further certificate and its key, for clients that ask for one of these names ('*.' for one label), else "
-        "for one of the certificate's own; may be repeated.",
+        "Certificate and key for clients that request one of these names ('*.' stands for one label), or one of "
+        "the certificate's own names. May be repeated.",
         kind=NAMED_PAIRS,
     )
     tls_cipher_suites: tuple[str, ...] = flag(
-        (), "Cipher suites to offer, by Go's names; those of TLS 1.3 are always offered."
+        (), "Comma-separated list of cipher suites to offer, by Go's names. Those of TLS 1.3 are always offered."
     )
     tls_curve_preferences: tuple[int, ...] = flag(
-        (), "Key exchanges to offer, by Go's numbers; before Python 3.15 a single one.", kind=INTEGERS
+        (), "Key exchange mechanisms to offer, by Go's numbers. Before Python 3.15 only one is possible.", kind=INTEGERS
     )
-    disable_http2_serving: bool = flag(False, "Do not talk HTTP/2.", retired="kcm serves HTTP/1.1 only")
+    disable_http2_serving: bool = flag(False, "Do not serve HTTP/2.", retired="kcm serves HTTP/1.1 only")
     http2_max_streams_per_connection: int = flag(
-        0, "Streams in one HTTP/2 connection.", kind=INT, retired="kcm serves HTTP/1.1 only"
+        0, "Maximum number of streams in one HTTP/2 connection.", kind=INT, retired="kcm serves HTTP/1.1 only"
     )
     permit_address_sharing: bool = flag(False, "Listen with SO_REUSEADDR.", retired="kcm always does")
-    permit_port_sharing: bool = flag(False, "Listen with SO_REUSEPORT, so that several processes may share the port.")
+    permit_port_sharing: bool = flag(False, "Listen with SO_REUSEPORT, so that several processes can share the port.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,62 +278,89 @@ class PlainServing:
 
     address: str = flag(
         "127.0.0.1",
-        "Address to serve plain HTTP on; served when this or --port is given. 0.0.0.0 opens it to everybody.",
+        "Address to serve plain HTTP on. HTTP is served if this flag or --port is set. 0.0.0.0 makes it "
+        "reachable from other machines.",
     )
-    port: int = flag(10252, "Port to serve plain HTTP on; served when this or --address is given.", kind=INT)
+    port: int = flag(10252, "Port to serve plain HTTP on. HTTP is served if this flag or --address is set.", kind=INT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authentication:
     kubeconfig: str = flag(
-        "", "How to reach the API server that reviews tokens.", name="authentication-kubeconfig", pending=True
+        "",
+        "Path to a kubeconfig file for the API server that reviews tokens.",
+        name="authentication-kubeconfig",
+        pending=True,
     )
     skip_lookup: bool = flag(
-        False, "Do not read the cluster's own settings.", name="authentication-skip-lookup", pending=True
+        False,
+        "Do not look up missing authentication configuration in the cluster.",
+        name="authentication-skip-lookup",
+        pending=True,
     )
     tolerate_lookup_failure: bool = flag(
-        False, "Go on when they cannot be read.", name="authentication-tolerate-lookup-failure", pending=True
+        False,
+        "Continue if authentication configuration cannot be looked up in the cluster.",
+        name="authentication-tolerate-lookup-failure",
+        pending=True,
     )
     token_webhook_cache_ttl: float = flag(
         10.0,
-        "How long a token's review counts.",
+        "Time for which reviews of tokens are cached.",
         name="authentication-token-webhook-cache-ttl",
         kind=DURATION,
         pending=True,
     )
     client_ca_file: str = flag(
-        "", "Authorities: who has a certificate of one of them is the user of its common name; system:masters may all."
+        "",
+        "Path to certificate authorities for client certificates. The common name is the user; the group "
+        "system:masters may read all pages.",
     )
-    requestheader_client_ca_file: str = flag("", "Authorities of proxies, which say in headers who the user is.")
-    requestheader_allowed_names: tuple[str, ...] = flag((), "Common names of proxies; empty for any.")
-    requestheader_username_headers: tuple[str, ...] = flag(("x-remote-user",), "Headers with the user.")
-    requestheader_group_headers: tuple[str, ...] = flag(("x-remote-group",), "Headers with the groups.")
+    requestheader_client_ca_file: str = flag(
+        "", "Path to certificate authorities of authenticating proxies, which name the user in headers."
+    )
+    requestheader_allowed_names: tuple[str, ...] = flag(
+        (), "Common names of client certificates that authenticating proxies may present. Empty allows any."
+    )
+    requestheader_username_headers: tuple[str, ...] = flag(
+        ("x-remote-user",), "Request headers that contain the name of the user."
+    )
+    requestheader_group_headers: tuple[str, ...] = flag(
+        ("x-remote-group",), "Request headers that contain the groups of the user."
+    )
     requestheader_extra_headers_prefix: tuple[str, ...] = flag(
-        ("x-remote-extra-",), "Beginnings of headers with extra facts.", retired=NO_PATH_NEEDS_IT
+        ("x-remote-extra-",),
+        "Prefixes of request headers that contain extra attributes of the user.",
+        retired=NO_PATH_NEEDS_IT,
     )
-    requestheader_uid_headers: tuple[str, ...] = flag((), "Headers with the user's uid.", retired=NO_PATH_NEEDS_IT)
+    requestheader_uid_headers: tuple[str, ...] = flag(
+        (), "Request headers that contain the UID of the user.", retired=NO_PATH_NEEDS_IT
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authorization:
     always_allow_paths: tuple[str, ...] = flag(
         ("/healthz", "/readyz", "/livez"),
-        "Paths that everybody may get over HTTPS; a trailing '*' stands for anything.",
+        "HTTPS paths that are served without authorization. A trailing '*' matches any suffix.",
         name="authorization-always-allow-paths",
     )
     kubeconfig: str = flag(
-        "", "How to reach the API server that reviews access.", name="authorization-kubeconfig", pending=True
+        "",
+        "Path to a kubeconfig file for the API server that reviews access.",
+        name="authorization-kubeconfig",
+        pending=True,
     )
     webhook_cache_authorized_ttl: float = flag(
         10.0,
-        "How long a yes counts.",
+        "Time for which allowed access reviews are cached.",
         name="authorization-webhook-cache-authorized-ttl",
         kind=DURATION,
         pending=True,
     )
     webhook_cache_unauthorized_ttl: float = flag(
         10.0,
-        "How long a no counts.",
+        "Time for which denied access reviews are cached.",
         name="authorization-webhook-cache-unauthorized-ttl",
         kind=DURATION,
         pending=True,
@@ -310,36 +369,50 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsOptions:
-    allow_metric_labels: str = flag("", "Values that a metric's label may have: metric,label='v1,v2'.")
-    allow_metric_labels_manifest: str = flag("", "File with the same.")
-    disabled_metrics: tuple[str, ...] = flag((), "Metrics not to serve.")
-    show_hidden_metrics_for_version: str = flag("", "Serve the metrics hidden since this release.")
+    allow_metric_labels: str = flag("", "Allowed values of a metric's label: metric,label='v1,v2'.")
+    allow_metric_labels_manifest: str = flag("", "Path to a file with the allowed values of metric labels.")
+    disabled_metrics: tuple[str, ...] = flag((), "Names of metrics to disable.")
+    show_hidden_metrics_for_version: str = flag("", "Previous release whose hidden metrics are shown.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logging:
-    format: str = flag("text", "'text' or 'json'.", name="logging-format")
+    format: str = flag("text", "Log format: 'text' or 'json'.", name="logging-format")
     verbosity: int = flag(
         0,
-        "Log verbosity: 0 logs changes, 2 also the start of controllers and the sync of informers, 4 also decisions "
-        "without effect.",
+        "Log verbosity. 0 logs changes of the cluster, 2 adds informers and the start of controllers, 4 adds "
+        "decisions without effect.",
         name="v",
         short="v",
         kind=LEVEL,
     )
     vmodule: tuple[tuple[str, str], ...] = flag(
-        (), "Other verbosities for the sources that match a pattern.", kind=VMODULE
+        (), "Comma-separated list of pattern=N pairs that set the verbosity of matching log sources.", kind=VMODULE
     )
     log_dir: str = flag("", "Directory to write log files to.")
-    logtostderr: bool = flag(True, "Log to standard error; when off, to files, in the temporary directory by default.")
+    logtostderr: bool = flag(
+        True, "Log to standard error. If false, log to files, by default in the temporary directory."
+    )
     alsologtostderr: bool = flag(False, "Log to standard error as well as to files.")
     log_flush_frequency: float = flag(
-        5.0, "How often logs are flushed.", kind=DURATION, retired="each line is written at once"
+        5.0, "Maximum time between two flushes of the log.", kind=DURATION, retired="each line is written at once"
     )
-    log_text_split_stream: bool = flag(False, "Errors to standard error, the rest to standard output.", pending=True)
-    log_text_info_buffer_size: str = flag("0", "Buffer for the rest.", pending=True)
-    log_json_split_stream: bool = flag(False, "The same for --logging-format=json.", pending=True)
-    log_json_info_buffer_size: str = flag("0", "The same for --logging-format=json.", pending=True)
+    log_text_split_stream: bool = flag(
+        False,
+        "With --logging-format=text, write error messages to standard error and info messages to standard output.",
+        pending=True,
+    )
+    log_text_info_buffer_size: str = flag(
+        "0", "With --logging-format=text, size of the buffer for info messages in a split stream.", pending=True
+    )
+    log_json_split_stream: bool = flag(
+        False,
+        "With --logging-format=json, write error messages to standard error and info messages to standard output.",
+        pending=True,
+    )
+    log_json_info_buffer_size: str = flag(
+        "0", "With --logging-format=json, size of the buffer for info messages in a split stream.", pending=True
+    )
     log_file: str = flag("", "File to log to.", hidden=True, retired=GONE_WITH_KLOG)
     log_file_max_size: int = flag(1800, "Its largest size in MB.", kind=INT, hidden=True, retired=GONE_WITH_KLOG)
     stderrthreshold: str = flag("2", "Severity to show.", hidden=True, retired=GONE_WITH_KLOG)
@@ -385,9 +458,14 @@ class Retired:
 class EmbeddedServer:
     """The API server of the cluster that kcm starts when none is given. `run-kcm apiserver` has these flags, too."""
 
-    directory: str = flag(".kcm/", "Where its database, certificates and kubeconfig are kept.", name="embedded-dir")
+    directory: str = flag(
+        ".kcm/", "Directory for the database, certificates and kubeconfig of the embedded cluster.", name="embedded-dir"
+    )
     port: int = flag(
-        0, "Port of its API server; 0: the last one if it is free, else any.", name="embedded-port", kind=INT
+        0,
+        "Port of the embedded API server. 0 uses the port of the last run if it is free, else any free port.",
+        name="embedded-port",
+        kind=INT,
     )
     in_memory: bool = flag(
         False,
@@ -397,52 +475,68 @@ class EmbeddedServer:
     )
     durability: str = flag(
         "full",
-        "When a change is acknowledged: 'full', once it is on disk; 'relaxed', for tests, once the system has it.",
+        "When the embedded API server acknowledges a write: 'full', after it is on disk, or 'relaxed' (for "
+        "tests), after the operating system has it.",
         name="embedded-durability",
     )
     authorization: str = flag(
         "rbac",
-        "What users may do there: 'rbac', by roles and bindings, with upstream's from the start; or 'always-allow'.",
+        "Authorization mode of the embedded API server: 'rbac', with upstream's bootstrap roles, or 'always-allow'.",
         name="embedded-authorization",
     )
     anonymous_auth: bool = flag(
         True,
-        "Authorize requests without credentials there as user system:anonymous, in the group system:unauthenticated. "
-        "If false, or with --embedded-authorization=always-allow, they get 401.",
+        "Authorize requests without credentials to the embedded API server as user system:anonymous in the group "
+        "system:unauthenticated. If false, or with --embedded-authorization=always-allow, such requests get 401.",
         name="embedded-anonymous-auth",
     )
     client_ca_file: str = flag(
         "",
-        "Further authorities of client certificates there: the common name is the user, organizations are the groups.",
+        "Path to further certificate authorities for client certificates of the embedded API server. The common "
+        "name is the user, the organizations are the groups.",
         name="embedded-client-ca-file",
     )
     audit_policy_file: str = flag(
-        "", "What its API server notes of requests: a Policy of audit.k8s.io/v1.", name="embedded-audit-policy-file"
+        "",
+        "Path to the audit policy (audit.k8s.io/v1) of the embedded API server. Requires --embedded-audit-log-path.",
+        name="embedded-audit-policy-file",
     )
     audit_log_path: str = flag(
-        "", "File to note it in, a line of JSON each time; nothing without both.", name="embedded-audit-log-path"
+        "",
+        "Path to the audit log of the embedded API server, with one JSON event per line. Requires "
+        "--embedded-audit-policy-file.",
+        name="embedded-audit-log-path",
     )
     audit_log_max_size: int = flag(
-        100, "Megabytes after which that file is put aside.", name="embedded-audit-log-maxsize", kind=INT
+        100, "Size in megabytes at which the audit log file is rotated.", name="embedded-audit-log-maxsize", kind=INT
     )
     audit_log_max_age: int = flag(
-        0, "Days that a file put aside is kept; 0 for ever.", name="embedded-audit-log-maxage", kind=INT
+        0,
+        "Maximum number of days to retain rotated audit log files. 0 keeps them forever.",
+        name="embedded-audit-log-maxage",
+        kind=INT,
     )
     audit_log_max_backup: int = flag(
-        0, "How many files put aside are kept; 0 for all.", name="embedded-audit-log-maxbackup", kind=INT
+        0,
+        "Maximum number of rotated audit log files to retain. 0 keeps all of them.",
+        name="embedded-audit-log-maxbackup",
+        kind=INT,
     )
 
     admission_config_file: str = flag(
         "",
-        "What admission plugins there are told: an AdmissionConfiguration, of ResourceQuota and PodSecurity.",
+        "Path to a file with admission configuration for the embedded API server (ResourceQuota, PodSecurity).",
         name="embedded-admission-control-config-file",
     )
     enable_plugins: tuple[str, ...] = flag(
-        (), "Admission plugins that work beside those on by default.", name="embedded-enable-admission-plugins"
+        (),
+        "Admission plugins of the embedded API server to enable in addition to the default ones.",
+        name="embedded-enable-admission-plugins",
     )
     disable_plugins: tuple[str, ...] = flag(
         (),
-        "Admission plugins that do not. Those that rest on controllers that do not run do not anyway.",
+        "Admission plugins of the embedded API server to disable. Plugins that depend on a controller that is "
+        "disabled are disabled as well.",
         name="embedded-disable-admission-plugins",
     )
     runtime_config: tuple[str, ...] = flag(
@@ -463,14 +557,14 @@ class EmbeddedServer:
 class Embedded(EmbeddedServer):
     """The cluster that kcm starts when none is given."""
 
-    hollow_nodes: int = flag(3, "Nodes that run pods in appearance only.", kind=INT)
-    hollow_zones: int = flag(2, "Zones that these nodes are spread over.", kind=INT)
-    apply: tuple[str, ...] = flag((), "Manifest to load at the start; may be repeated.", kind=FILES)
+    hollow_nodes: int = flag(3, "Number of hollow nodes, whose pods run in appearance only.", kind=INT)
+    hollow_zones: int = flag(2, "Number of zones that the hollow nodes are spread over.", kind=INT)
+    apply: tuple[str, ...] = flag((), "Path to a manifest to load at startup. May be repeated.", kind=FILES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    help: bool = flag(False, "Say this.", short="h")
+    help: bool = flag(False, "Show this help.", short="h")
     version: str = flag(
         "", "Print the version and exit; 'raw' for all of it, 'vX.Y.Z' to report that one.", kind=VERSION
     )

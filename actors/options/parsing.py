@@ -18,7 +18,7 @@ from runtime.flags.declaration import Flag, FlagError, Parsed
 from runtime.flags.values import quote
 
 PROGRAM = "kcm"
-FIRST = ("embedded cluster", "diagnosis")  # what a newcomer looks for, and has no other place to learn of
+FIRST = ("embedded cluster", "diagnosis")  # sections that upstream does not have
 SUMMARY = (
     "Runs the Kubernetes control loops: watches the cluster through the API server and moves it towards its desired "
     "state. Without --kubeconfig and --master, and not in a pod, it starts an embedded cluster and works on that. "

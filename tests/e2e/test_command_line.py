@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
     ),
     "a manifest that is no YAML": (
         lambda around: [SERVING, f"--apply={around.file('bad.yml', 'a: [1,')}"],
-        "bad.yml:1:7: not YAML: ",
+        "bad.yml:2:1: not YAML: ",
     ),
     "a manifest of nothing known": (
         lambda around: [

@@ -49,7 +49,7 @@ class LegacyTokenCleanerOptions(ControllerOptions):
 
     clean_up_period: float = flag(
         YEAR,
-        "Token secrets unused for so long are deleted.",
+        "Time without use after which legacy service account token Secrets are deleted.",
         name="legacy-service-account-token-clean-up-period",
         kind=DURATION,
         config="CleanUpPeriod",

@@ -13,11 +13,19 @@ class ServiceAccountOptions(ControllerOptions):
 
     concurrent_token_syncs: int = flag(
         5,
-        "Accounts and secrets synced at once.",
+        "Number of service accounts and token Secrets that are synced concurrently.",
         name="concurrent-serviceaccount-token-syncs",
         config="ConcurrentSATokenSyncs",
     )
     private_key_file: str = flag(
-        "", "Key that signs tokens.", name="service-account-private-key-file", config="ServiceAccountKeyFile"
+        "",
+        "Path to the private key that signs service account tokens.",
+        name="service-account-private-key-file",
+        config="ServiceAccountKeyFile",
     )
-    root_ca_file: str = flag("", "Certificates that pods shall trust.", config="RootCAFile")
+    root_ca_file: str = flag(
+        "",
+        "Path to the CA certificates that are included in token Secrets and in the ConfigMap kube-root-ca.crt of "
+        "each namespace.",
+        config="RootCAFile",
+    )

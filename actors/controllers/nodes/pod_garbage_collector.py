@@ -72,7 +72,7 @@ class PodGarbageCollectorOptions(ControllerOptions):
 
     terminated_pod_threshold: int = flag(
         12500,
-        "Beyond so many terminated pods the oldest are deleted; 0: never.",
+        "Number of terminated pods above which the oldest are deleted. 0 or less disables this.",
         name="terminated-pod-gc-threshold",
         config="TerminatedPodGCThreshold",
     )

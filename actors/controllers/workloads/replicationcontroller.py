@@ -23,7 +23,10 @@ class ReplicationControllerOptions(ControllerOptions):
     configz_block = "ReplicationController"
 
     concurrent_syncs: int = flag(
-        5, "ReplicationControllers synced at once.", name="concurrent-rc-syncs", config="ConcurrentRCSyncs"
+        5,
+        "Number of ReplicationControllers that are synced concurrently.",
+        name="concurrent-rc-syncs",
+        config="ConcurrentRCSyncs",
     )
 
 

@@ -57,7 +57,10 @@ class TtlAfterFinishedOptions(ControllerOptions):
     configz_block = "TTLAfterFinishedController"
 
     concurrent_syncs: int = flag(
-        5, "Jobs synced at once.", name="concurrent-ttl-after-finished-syncs", config="ConcurrentTTLSyncs"
+        5,
+        "Number of finished Jobs that are synced concurrently.",
+        name="concurrent-ttl-after-finished-syncs",
+        config="ConcurrentTTLSyncs",
     )
 
 

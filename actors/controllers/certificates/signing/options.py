@@ -28,14 +28,19 @@ class SigningOptions(ControllerOptions):
 
     cert_file: str = flag(
         "",
-        "Certificate to sign with, for every signer.",
+        "Path to the CA certificate for all signers.",
         name="cluster-signing-cert-file",
         config="ClusterSigningCertFile",
     )
-    key_file: str = flag("", "Its key.", name="cluster-signing-key-file", config="ClusterSigningKeyFile")
+    key_file: str = flag(
+        "",
+        "Path to the private key of --cluster-signing-cert-file.",
+        name="cluster-signing-key-file",
+        config="ClusterSigningKeyFile",
+    )
     duration: float = flag(
         YEAR,
-        "How long signed certificates are valid, at most.",
+        "Maximum validity of signed certificates.",
         name="cluster-signing-duration",
         kind=DURATION,
         config="ClusterSigningDuration",
@@ -43,49 +48,49 @@ class SigningOptions(ControllerOptions):
     )
     kubelet_serving_cert_file: str = flag(
         "",
-        "Certificate to sign with for kubernetes.io/kubelet-serving.",
+        "Path to the CA certificate for the signer kubernetes.io/kubelet-serving.",
         name="cluster-signing-kubelet-serving-cert-file",
         config="KubeletServingSignerConfiguration.CertFile",
     )
     kubelet_serving_key_file: str = flag(
         "",
-        "Its key.",
+        "Path to the private key of --cluster-signing-kubelet-serving-cert-file.",
         name="cluster-signing-kubelet-serving-key-file",
         config="KubeletServingSignerConfiguration.KeyFile",
     )
     kubelet_client_cert_file: str = flag(
         "",
-        "Certificate to sign with for kubernetes.io/kube-apiserver-client-kubelet.",
+        "Path to the CA certificate for the signer kubernetes.io/kube-apiserver-client-kubelet.",
         name="cluster-signing-kubelet-client-cert-file",
         config="KubeletClientSignerConfiguration.CertFile",
     )
     kubelet_client_key_file: str = flag(
         "",
-        "Its key.",
+        "Path to the private key of --cluster-signing-kubelet-client-cert-file.",
         name="cluster-signing-kubelet-client-key-file",
         config="KubeletClientSignerConfiguration.KeyFile",
     )
     kube_apiserver_client_cert_file: str = flag(
         "",
-        "Certificate to sign with for kubernetes.io/kube-apiserver-client.",
+        "Path to the CA certificate for the signer kubernetes.io/kube-apiserver-client.",
         name="cluster-signing-kube-apiserver-client-cert-file",
         config="KubeAPIServerClientSignerConfiguration.CertFile",
     )
     kube_apiserver_client_key_file: str = flag(
         "",
-        "Its key.",
+        "Path to the private key of --cluster-signing-kube-apiserver-client-cert-file.",
         name="cluster-signing-kube-apiserver-client-key-file",
         config="KubeAPIServerClientSignerConfiguration.KeyFile",
     )
     legacy_unknown_cert_file: str = flag(
         "",
-        "Certificate to sign with for kubernetes.io/legacy-unknown.",
+        "Path to the CA certificate for the signer kubernetes.io/legacy-unknown.",
         name="cluster-signing-legacy-unknown-cert-file",
         config="LegacyUnknownSignerConfiguration.CertFile",
     )
     legacy_unknown_key_file: str = flag(
         "",
-        "Its key.",
+        "Path to the private key of --cluster-signing-legacy-unknown-cert-file.",
         name="cluster-signing-legacy-unknown-key-file",
         config="LegacyUnknownSignerConfiguration.KeyFile",
     )

@@ -12,5 +12,8 @@ class ServiceLoadBalancerOptions(ControllerOptions):
     configz_block = "ServiceController"
 
     concurrent_syncs: int = flag(
-        1, "Services synced at once.", name="concurrent-service-syncs", config="ConcurrentServiceSyncs"
+        1,
+        "Number of Services that are synced concurrently.",
+        name="concurrent-service-syncs",
+        config="ConcurrentServiceSyncs",
     )

@@ -13,11 +13,14 @@ class EndpointsOptions(ControllerOptions):
     configz_block = "EndpointController"
 
     concurrent_syncs: int = flag(
-        5, "Services synced at once.", name="concurrent-endpoint-syncs", config="ConcurrentEndpointSyncs"
+        5,
+        "Number of Services whose Endpoints are synced concurrently.",
+        name="concurrent-endpoint-syncs",
+        config="ConcurrentEndpointSyncs",
     )
     updates_batch_period: float = flag(
         0.0,
-        "Changes of pods are gathered for so long.",
+        "Time for which changes of pods are collected before Endpoints are updated.",
         name="endpoint-updates-batch-period",
         kind=DURATION,
         config="EndpointUpdatesBatchPeriod",

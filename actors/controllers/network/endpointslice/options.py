@@ -17,19 +17,22 @@ class EndpointSliceOptions(ControllerOptions):
 
     concurrent_syncs: int = flag(
         5,
-        "Services synced at once, 1 to 50.",
+        "Number of Services whose EndpointSlices are synced concurrently, 1 to 50.",
         name="concurrent-service-endpoint-syncs",
         config="ConcurrentServiceEndpointSyncs",
     )
     updates_batch_period: float = flag(
         0.0,
-        "Changes of pods are gathered for so long.",
+        "Time for which changes of pods are collected before EndpointSlices are updated.",
         name="endpointslice-updates-batch-period",
         kind=DURATION,
         config="EndpointUpdatesBatchPeriod",
     )
     max_endpoints: int = flag(
-        100, "Endpoints in one slice, 1 to 1000.", name="max-endpoints-per-slice", config="MaxEndpointsPerSlice"
+        100,
+        "Maximum number of endpoints in an EndpointSlice, 1 to 1000.",
+        name="max-endpoints-per-slice",
+        config="MaxEndpointsPerSlice",
     )
 
 

@@ -17,20 +17,20 @@ class EndpointSliceMirroringOptions(ControllerOptions):
 
     concurrent_syncs: int = flag(
         5,
-        "Endpoints synced at once, 1 to 50.",
+        "Number of Endpoints that are mirrored concurrently, 1 to 50.",
         name="mirroring-concurrent-service-endpoint-syncs",
         config="MirroringConcurrentServiceEndpointSyncs",
     )
     updates_batch_period: float = flag(
         0.0,
-        "Changes of mirrored slices are gathered for so long.",
+        "Time for which changes are collected before mirrored EndpointSlices are updated.",
         name="mirroring-endpointslice-updates-batch-period",
         kind=DURATION,
         config="MirroringEndpointUpdatesBatchPeriod",
     )
     max_endpoints: int = flag(
         1000,
-        "Addresses taken from one subset, 1 to 1000.",
+        "Maximum number of addresses to mirror from one subset, 1 to 1000.",
         name="mirroring-max-endpoints-per-subset",
         config="MirroringMaxEndpointsPerSubset",
     )

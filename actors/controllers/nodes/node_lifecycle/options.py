@@ -20,66 +20,70 @@ class NodeLifecycleOptions(ControllerOptions):
 
     monitor_grace_period: float = flag(
         40.0,
-        "A node that says nothing for so long is unhealthy.",
+        "Time without a heartbeat after which a node is marked unhealthy.",
         name="node-monitor-grace-period",
         kind=DURATION,
         config="NodeMonitorGracePeriod",
     )
     startup_grace_period: float = flag(
         60.0,
-        "The same for a node that has just started.",
+        "Time without a heartbeat after which a node that has just started is marked unhealthy.",
         name="node-startup-grace-period",
         kind=DURATION,
         config="NodeStartupGracePeriod",
     )
     eviction_rate: float = flag(
         0.1,
-        "Nodes a second to be emptied in a zone that is well.",
+        "Nodes per second to evict pods from when a node fails in a healthy zone.",
         name="node-eviction-rate",
         kind=FLOAT32,
         config="NodeEvictionRate",
     )
     secondary_eviction_rate: float = flag(
         0.01,
-        "Nodes a second to be emptied in a zone that is not; 0 in a cluster that is not large.",
+        "Nodes per second to evict pods from when a node fails in an unhealthy zone. 0 in a cluster that is not large.",
         name="secondary-node-eviction-rate",
         kind=FLOAT32,
         config="SecondaryNodeEvictionRate",
     )
     large_cluster_size_threshold: int = flag(
-        50, "With more nodes a cluster is large.", config="LargeClusterSizeThreshold"
+        50, "Number of nodes above which a cluster counts as large.", config="LargeClusterSizeThreshold"
     )
     unhealthy_zone_threshold: float = flag(
         0.55,
-        "A zone is not well when this part of its nodes, and at least 3, are not ready.",
+        "Fraction of nodes, at least 3, that must be not ready for a zone to count as unhealthy.",
         kind=FLOAT32,
         config="UnhealthyZoneThreshold",
     )
     full_disruption_eviction_rate: float = flag(
         -1.0,
-        "Nodes a second to be emptied in a zone none of whose nodes is ready, while other zones have some; "
-        "below 0: as --node-eviction-rate.",
+        "Nodes per second to evict pods from in a zone without a ready node, while other zones have ready nodes. "
+        "A negative value means --node-eviction-rate.",
         kind=FLOAT32,
     )
     pause_evictions_in_disrupted_zones: bool = flag(
-        False, "Empty no node of a disrupted zone, in part or whole, and take NoExecute taints back there."
+        False, "Stop evictions in a partially or fully disrupted zone, and remove its NoExecute taints."
     )
     live_heartbeat_reads: bool = flag(
         False,
-        "Ask the server for a node's Lease before the node is given up while its watch says nothing; "
-        "else wait for the watch.",
+        "Read a node's Lease from the API server before the node is marked unhealthy while its watch is silent. "
+        "Otherwise wait for the watch.",
     )
     pod_eviction_timeout: float = flag(
         300.0,
-        "Pods of a failed node are deleted after this, without taints.",
+        "Grace period before the pods of a failed node are deleted, without taint-based evictions.",
         kind=DURATION,
         config="PodEvictionTimeout",
     )
     enable_taint_manager: bool = flag(
-        True, "Evict by taints; else, as with --feature-gates=TaintBasedEvictions=false, by deleting pods directly."
+        True,
+        "Evict pods by NoExecute taints. If false, or with --feature-gates=TaintBasedEvictions=false, pods are "
+        "deleted directly.",
     )
     deleting_pods_qps: float = flag(
-        0.1, "Nodes a second whose pods are deleted, without taints; --node-eviction-rate if not given.", kind=FLOAT32
+        0.1,
+        "Nodes per second whose pods are deleted, without taint-based evictions. The default is --node-eviction-rate.",
+        kind=FLOAT32,
     )
-    deleting_pods_burst: int = flag(1, "Nodes whose pods are deleted at once, without taints.")
+    deleting_pods_burst: int = flag(1, "Burst of nodes whose pods are deleted, without taint-based evictions.")
     register_retry_count: int = flag(10, "Tries to register a node.", hidden=True, retired=GONE)

@@ -12,8 +12,14 @@ class GarbageCollectorOptions(ControllerOptions):
     configz_block = "GarbageCollectorController"
 
     enabled: bool = flag(
-        True, "Delete what has lost its owners.", name="enable-garbage-collector", config="EnableGarbageCollector"
+        True,
+        "Delete objects whose owners are gone. Must match the flag of kube-apiserver.",
+        name="enable-garbage-collector",
+        config="EnableGarbageCollector",
     )
     concurrent_syncs: int = flag(
-        20, "Objects looked at at once.", name="concurrent-gc-syncs", config="ConcurrentGCSyncs"
+        20,
+        "Number of objects that the garbage collector processes concurrently.",
+        name="concurrent-gc-syncs",
+        config="ConcurrentGCSyncs",
     )

@@ -13,11 +13,14 @@ class NamespaceOptions(ControllerOptions):
     configz_block = "NamespaceController"
 
     concurrent_syncs: int = flag(
-        10, "Namespaces emptied at once.", name="concurrent-namespace-syncs", config="ConcurrentNamespaceSyncs"
+        10,
+        "Number of namespaces that are synced concurrently.",
+        name="concurrent-namespace-syncs",
+        config="ConcurrentNamespaceSyncs",
     )
     sync_period: float = flag(
         300.0,
-        "Every namespace is looked at again after this.",
+        "Interval at which every namespace is synced again.",
         name="namespace-sync-period",
         kind=DURATION,
         config="NamespaceSyncPeriod",

@@ -13,11 +13,14 @@ class ResourceQuotaOptions(ControllerOptions):
     configz_block = "ResourceQuotaController"
 
     concurrent_syncs: int = flag(
-        5, "Quotas counted at once.", name="concurrent-resource-quota-syncs", config="ConcurrentResourceQuotaSyncs"
+        5,
+        "Number of ResourceQuotas that are synced concurrently.",
+        name="concurrent-resource-quota-syncs",
+        config="ConcurrentResourceQuotaSyncs",
     )
     sync_period: float = flag(
         300.0,
-        "Every quota is counted again after this.",
+        "Interval at which the usage of every ResourceQuota is computed again.",
         name="resource-quota-sync-period",
         kind=DURATION,
         config="ResourceQuotaSyncPeriod",

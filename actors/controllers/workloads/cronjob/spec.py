@@ -26,7 +26,10 @@ class CronJobOptions(ControllerOptions):
     configz_block = "CronJobController"
 
     concurrent_syncs: int = flag(
-        5, "CronJobs synced at once.", name="concurrent-cron-job-syncs", config="ConcurrentCronJobSyncs"
+        5,
+        "Number of CronJobs that are synced concurrently.",
+        name="concurrent-cron-job-syncs",
+        config="ConcurrentCronJobSyncs",
     )
 
 

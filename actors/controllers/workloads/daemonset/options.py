@@ -12,5 +12,8 @@ class DaemonSetOptions(ControllerOptions):
     configz_block = "DaemonSetController"
 
     concurrent_syncs: int = flag(
-        2, "DaemonSets synced at once.", name="concurrent-daemonset-syncs", config="ConcurrentDaemonSetSyncs"
+        2,
+        "Number of DaemonSets that are synced concurrently.",
+        name="concurrent-daemonset-syncs",
+        config="ConcurrentDaemonSetSyncs",
     )

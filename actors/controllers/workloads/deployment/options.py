@@ -13,11 +13,14 @@ class DeploymentOptions(ControllerOptions):
     configz_block = "DeploymentController"
 
     concurrent_syncs: int = flag(
-        5, "Deployments synced at once.", name="concurrent-deployment-syncs", config="ConcurrentDeploymentSyncs"
+        5,
+        "Number of Deployments that are synced concurrently.",
+        name="concurrent-deployment-syncs",
+        config="ConcurrentDeploymentSyncs",
     )
     sync_period: float = flag(
         30.0,
-        "Every Deployment is looked at again after this.",
+        "Interval at which every Deployment is synced again.",
         name="deployment-controller-sync-period",
         kind=DURATION,
     )

@@ -17,41 +17,41 @@ class HorizontalPodAutoscalerOptions(ControllerOptions):
 
     concurrent_syncs: int = flag(
         5,
-        "Autoscalers synced at once.",
+        "Number of HorizontalPodAutoscalers that are synced concurrently.",
         name="concurrent-horizontal-pod-autoscaler-syncs",
         config="ConcurrentHorizontalPodAutoscalerSyncs",
     )
     sync_period: float = flag(
         15.0,
-        "How often the number of pods is decided.",
+        "Interval at which the number of replicas is computed.",
         name="horizontal-pod-autoscaler-sync-period",
         kind=DURATION,
         config="HorizontalPodAutoscalerSyncPeriod",
     )
     tolerance: float = flag(
         0.1,
-        "Smaller changes of the ratio are left alone.",
+        "Minimum change of the ratio of desired to actual metrics that leads to scaling.",
         name="horizontal-pod-autoscaler-tolerance",
         kind=FLOAT,
         config="HorizontalPodAutoscalerTolerance",
     )
     downscale_stabilization: float = flag(
         300.0,
-        "Never below what was wanted within this time.",
+        "Time for which the autoscaler looks back: it does not scale below the highest recommendation within it.",
         name="horizontal-pod-autoscaler-downscale-stabilization",
         kind=DURATION,
         config="HorizontalPodAutoscalerDownscaleStabilizationWindow",
     )
     cpu_initialization_period: float = flag(
         300.0,
-        "CPU of pods this young may be left out.",
+        "Time after the start of a pod during which its CPU samples may be ignored.",
         name="horizontal-pod-autoscaler-cpu-initialization-period",
         kind=DURATION,
         config="HorizontalPodAutoscalerCPUInitializationPeriod",
     )
     initial_readiness_delay: float = flag(
         30.0,
-        "Pods this young that turn ready do so for the first time.",
+        "Time after the start of a pod during which changes of its readiness count as its initial readiness.",
         name="horizontal-pod-autoscaler-initial-readiness-delay",
         kind=DURATION,
         config="HorizontalPodAutoscalerInitialReadinessDelay",

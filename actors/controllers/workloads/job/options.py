@@ -11,4 +11,6 @@ from runtime.flags.declaration import flag
 class JobOptions(ControllerOptions):
     configz_block = "JobController"
 
-    concurrent_syncs: int = flag(5, "Jobs synced at once.", name="concurrent-job-syncs", config="ConcurrentJobSyncs")
+    concurrent_syncs: int = flag(
+        5, "Number of Jobs that are synced concurrently.", name="concurrent-job-syncs", config="ConcurrentJobSyncs"
+    )

@@ -12,5 +12,8 @@ class ReplicaSetOptions(ControllerOptions):
     configz_block = "ReplicaSetController"
 
     concurrent_syncs: int = flag(
-        5, "ReplicaSets synced at once.", name="concurrent-replicaset-syncs", config="ConcurrentRSSyncs"
+        5,
+        "Number of ReplicaSets that are synced concurrently.",
+        name="concurrent-replicaset-syncs",
+        config="ConcurrentRSSyncs",
     )

@@ -12,5 +12,8 @@ class StatefulSetOptions(ControllerOptions):
     configz_block = "StatefulSetController"
 
     concurrent_syncs: int = flag(
-        5, "StatefulSets synced at once.", name="concurrent-statefulset-syncs", config="ConcurrentStatefulSetSyncs"
+        5,
+        "Number of StatefulSets that are synced concurrently.",
+        name="concurrent-statefulset-syncs",
+        config="ConcurrentStatefulSetSyncs",
     )
