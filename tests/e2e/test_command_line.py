@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
         'Error: invalid argument "many" for "--concurrent-rc-syncs" flag',
     ),
     "an argument": (lambda _: ["extra"], 'Error: "kcm" does not take any arguments, got ["extra"]'),
-    "a port that is none": (lambda _: ["--secure-port=70000"], "--secure-port 70000 must be between 0 and 65535"),
+    "a port that is none": (lambda _: ["--secure-port=70000"], "--secure-port 70000 must be between 1 and 65535"),
     "lease timings that cannot work": (
         lambda _: ["--leader-elect-lease-duration=1s"],
         "leaseDuration must be greater than renewDeadline",

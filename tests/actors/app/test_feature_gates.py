@@ -174,10 +174,13 @@ AUTOSCALER = "tests/actors/controllers/workloads/horizontal_pod_autoscaler/test_
 
 def test_every_gate_that_works_is_shown_somewhere() -> None:
     elsewhere = {
+        "CloudControllerManagerWatchBasedRoutesReconciliation": "tests/actors/controllers/cloud/node_route/",
         "ComponentFlagz": "tests/actors/command/test_serving.py",
         "ComponentStatusz": "tests/actors/command/test_serving.py",
         **dict.fromkeys(("HPAConfigurableTolerance", "HPAScaleToZero", "PodLevelResources"), AUTOSCALER),
         "MutableSchedulingDirectivesForSuspendedJobs": "tests/actors/controllers/workloads/job/test_ends.py",
+        "PersistentVolumeClaimUnusedSinceTime": "tests/actors/controllers/storage/test_claim_protection.py",
         "TaintBasedEvictions": "tests/actors/controllers/nodes/node_lifecycle/",
+        "WorkloadWithJob": "tests/actors/controllers/workloads/job/test_gang.py",
     }
     assert SHOWN.keys() | elsewhere.keys() == WORKING
