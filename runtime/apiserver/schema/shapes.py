@@ -41,7 +41,9 @@ class Shapes:
         if kind is None:
             self._metadata(obj["metadata"])
             if definition.settle is not None:
-                definition.settle(obj, None)
+                strays: list[str] = []
+                definition.settle(obj, strays)
+                self.strays += len(strays)
             return
         check, has_spec = kind
         check(obj)

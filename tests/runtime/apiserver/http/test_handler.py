@@ -376,6 +376,39 @@ def test_a_patch_that_asks_for_nothing_is_warned_of_stray_fields() -> None:
     run(scenario)
 
 
+SCHEMA = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"image": {"type": "string"}}}}}
+WEBSITES = {
+    "metadata": {"name": "websites.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"plural": "websites", "kind": "Website"},
+        "scope": "Namespaced",
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}],
+    },
+}
+
+
+def test_unknown_field_of_a_custom_object_is_a_warning_however_it_is_written() -> None:
+    async def scenario(served: Served) -> None:
+        await served.ask("POST", "/api/v1/namespaces", json={"metadata": {"name": "default"}})
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert (await served.ask("POST", definitions, json=WEBSITES)).status == 201
+        path = "/apis/example.com/v1/namespaces/default/websites"
+        blog = {"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "blog"}}
+        stray = r'299 - "unknown field \"spec.imaeg\""'
+        created = await served.ask("POST", path, json={**blog, "spec": {"image": "a", "imaeg": "b"}})
+        assert (created.status, created.headers.get("Warning")) == (201, stray)
+        replaced = await served.ask("PUT", f"{path}/blog", json={**created.json, "spec": {"imaeg": "b"}})
+        assert (replaced.status, replaced.headers.get("Warning")) == (200, stray)
+        merge = {"Content-Type": "application/merge-patch+json"}
+        patched = await served.ask("PATCH", f"{path}/blog", data=b'{"spec": {"imaeg": "c"}}', headers=merge)
+        assert (patched.status, patched.headers.get("Warning")) == (200, stray)
+        right = await served.ask("PATCH", f"{path}/blog", data=b'{"spec": {"image": "c"}}', headers=merge)
+        assert (right.status, right.headers.get("Warning")) == (200, None)
+
+    run(scenario, resources=BUILT_IN)
+
+
 def test_a_fault_of_ours_is_answered_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: Served) -> None:
         def broken(*_: Any, **__: Any) -> None:
