@@ -12,10 +12,12 @@ import pytest
 
 from actors.controllers.shared.served_kinds import ServedKinds
 from actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
+from actors.controllers.workloads.horizontal_pod_autoscaler.spec import SPEC
+from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Get, Update
 from protocols.messages.outcomes import Conflict, Done, Forbidden, NotFound, Outcome, Unknown
 from protocols.objects import Object, decode_object
-from protocols.resources import DEPLOYMENTS
+from protocols.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
 
 STATUS = b'{"kind": "Status"}'
 NEWER = Conflict("newer", STATUS)
@@ -77,3 +79,18 @@ def test_a_size_is_written_once(outcomes: list[Outcome], sent: list[tuple[str, i
 def test_what_went_wrong_is_said(outcomes: list[Outcome], error: type[ScaleError], text: str) -> None:
     with pytest.raises(error, match=text):
         written(outcomes)
+
+
+def test_target_of_a_kind_that_is_not_served_asks_for_no_discovery_of_its_own(cluster: SimulatedCluster) -> None:
+    cluster.manager(controllers=[SPEC])
+    cluster.run_for(30.0)
+    before = len(cluster.transport.requests)
+    reference = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "x"}
+    spec = {"maxReplicas": 3, "scaleTargetRef": reference}
+    cluster.create(HORIZONTAL_POD_AUTOSCALERS, {"metadata": {"name": "h"}, "spec": spec})
+    cluster.run_for(120.0)
+    sent = [request for _, client, request in cluster.transport.requests[before:] if client == SPEC.client]
+    assert sent
+    assert all("/events" in request.path or request.path.endswith("/h/status") for request in sent)
+    discovery = [request.path for _, _, request in cluster.transport.requests[before:] if request.path == "/apis"]
+    assert len(discovery) == 12, "every 10 s, whatever the autoscaler names"
