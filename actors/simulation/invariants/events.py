@@ -2,59 +2,117 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 
 from actors.engine.event_recorder import SPAM_BURST
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Admitted, Fail, Observation, ProcessStarted, Recorded
+from actors.simulation.invariants.observing import (
+    Admitted,
+    Committed,
+    Fail,
+    Observation,
+    ProcessStarted,
+    Recorded,
+)
+from protocols.late_methods import dataclass
 from protocols.messages.recording import Record
+from protocols.objects import make_key, split_key
+from runtime.apiserver.storage.store import MODIFIED, Change
 
 WINDOW = 60.0  # seconds
 # From then on the recorder drops what the same source records about the object, other events included, for minutes.
 # Legitimate repetition stays below: a failure with backoff from 5 ms on is recorded 14 times in a minute, a resync
 # every 15 s records 4 events.
 MOST_EQUAL = SPAM_BURST
+IGNORED = ("events", "leases.coordination.k8s.io")  # storages that no controller records an event for
+
+_GENERATION = re.compile(rb'"generation": ?(\d+)')
+
+
+@dataclass(slots=True)
+class _Repeated:
+    """Equal events. revision: of the newest change when the last was recorded. times: of those without a reason."""
+
+    revision: int
+    times: deque[float]
 
 
 class NoEventStorm:
-    """No object gets the same event again and again from one incarnation of an actor.
+    """No object gets the same event again and again for no reason from one incarnation of an actor.
 
-    Equal events have the same source, object, type, reason and message. A restarted actor counts as another one, as it
-    retries what failed with a new backoff.
+    Equal events have the same source, object, type, reason and message. A reason to repeat an event is a change of
+    another object in the namespace, or of the spec of the object itself: upstream's controllers record a failure at
+    each sync. The controller's own write of the status is none. A restarted actor counts as another one, as it retries
+    what failed with a new backoff.
     """
 
     name = "no event storm"
-    observes = (ProcessStarted, Admitted, Recorded)
+    observes = (ProcessStarted, Admitted, Committed, Recorded)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
-        self._times: dict[tuple[str, str], dict[tuple[str, ...], deque[float]]] = {}  # by process and actor
+        self._repeated: dict[tuple[str, str], dict[tuple[str, ...], _Repeated]] = {}  # by process and actor
         self._incarnations: dict[tuple[str, str], int] = {}
+        self._changes: dict[str, dict[tuple[str, str], int]] = {}  # by namespace: by storage and key, the newest change
+        self._specs: dict[tuple[str, str], int] = {}  # by storage and key, the newest change of a spec
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process, _):
-                self._times = {actor: times for actor, times in self._times.items() if actor[0] != process}
+                self._repeated = {actor: known for actor, known in self._repeated.items() if actor[0] != process}
                 self._incarnations = {
                     actor: number for actor, number in self._incarnations.items() if actor[0] != process
                 }
             case Admitted(process, name, incarnation):
                 if self._incarnations.get((process, name), incarnation) != incarnation:
-                    self._times.pop((process, name), None)
+                    self._repeated.pop((process, name), None)
                 self._incarnations[process, name] = incarnation
+            case Committed(changes):
+                for change in changes:
+                    if change.storage not in IGNORED:
+                        self._changed(change)
             case Recorded(process, sender, event):
-                self._recorded(self._times.setdefault((process, sender), {}), event, fail)
+                self._recorded(self._repeated.setdefault((process, sender), {}), event, fail)
 
-    def _recorded(self, times: dict[tuple[str, ...], deque[float]], event: Record, fail: Fail) -> None:
-        now, equal = self._clock.monotonic(), times.setdefault(_identity(event), deque())
-        equal.append(now)
-        while equal[0] < now - WINDOW:
-            equal.popleft()
-        if len(equal) > MOST_EQUAL:
+    def _changed(self, change: Change) -> None:
+        of_spec = change.type != MODIFIED or _generation(change.raw) != _generation(change.previous)
+        changed = (change.storage, change.key)
+        if of_spec:
+            self._specs[changed] = change.revision
+        namespace = split_key(change.key)[0]
+        if namespace or of_spec:  # nodes report their status all the time
+            self._changes.setdefault(namespace, {})[changed] = change.revision
+
+    def _recorded(self, known: dict[tuple[str, ...], _Repeated], event: Record, fail: Fail) -> None:
+        now, revision = self._clock.monotonic(), self._newest_reason(event)
+        equal = known.setdefault(_identity(event), _Repeated(revision, deque()))
+        if equal.revision == revision:
+            equal.times.append(now)
+        equal.revision = revision
+        while equal.times and equal.times[0] < now - WINDOW:
+            equal.times.popleft()
+        if len(equal.times) > MOST_EQUAL:
             fail(
-                f"{event.component} records {len(equal)} equal events about {event.kind} {_key(event)} within "
-                f"{WINDOW:g} s: {event.type} {event.reason}: {event.message}"
+                f"{event.component} records {len(equal.times)} equal events about {event.kind} {_key(event)} within "
+                f"{WINDOW:g} s for no reason: {event.type} {event.reason}: {event.message}"
             )
+
+    def _newest_reason(self, event: Record) -> int:
+        """Return the revision of the newest change that may have caused the event; 0 if there is none."""
+        newest = 0
+        for namespace in {"", event.namespace} if event.namespace else self._changes:
+            for changed, revision in self._changes.get(namespace, {}).items():
+                storage, key = changed
+                own = key == _key(event) and storage.startswith(event.kind.lower()[:-1])
+                newest = max(newest, self._specs.get(changed, 0) if own else revision)
+        return newest
+
+
+def _generation(raw: bytes) -> bytes:
+    """Return metadata.generation without decoding the object, as every change is asked for it."""
+    found = _GENERATION.search(raw)
+    return b"" if found is None else found[1]
 
 
 def _identity(event: Record) -> tuple[str, ...]:
@@ -73,4 +131,4 @@ def _identity(event: Record) -> tuple[str, ...]:
 
 
 def _key(event: Record) -> str:
-    return f"{event.namespace}/{event.name}" if event.namespace else event.name
+    return make_key(event.namespace, event.name)

@@ -21,6 +21,7 @@ from actors.simulation.trials.scenario import NAMESPACE, Action, Fleet, Scenario
 from protocols.objects import Key, Object
 from protocols.resources import DAEMONSETS, POD_DISRUPTION_BUDGETS
 from runtime.faults.vocabulary import Fault, FaultKind
+from runtime.scheduling.work_queue import WorkQueue
 from tests.faults.mutants.mutant import Mutant
 
 
@@ -47,9 +48,22 @@ def evicted_pods_are_not_remembered() -> Iterator[None]:
 
 
 @contextmanager
-def failures_to_count_are_recorded_at_every_count() -> Iterator[None]:
-    """An equal event is recorded whenever a pod of a budget has changed that cannot be counted."""
-    with patch("actors.controllers.workloads.disruption.reconciler.EQUAL_FAILURES", 0.0):
+def failures_to_count_are_recorded_at_every_retry() -> Iterator[None]:
+    """A budget that cannot be counted is retried every second, and records the failure each time."""
+    report = DisruptionReconciler._report_failure
+
+    def always(self: DisruptionReconciler, key: Key, *rest: Any) -> Step[None]:
+        self._reported.pop(key, None)
+        yield from report(self, key, *rest)
+
+    def after_a_second(self: WorkQueue[Any], key: Any, now: float) -> float:
+        self.add_after(key, 1.0, now)
+        return 1.0
+
+    with (
+        patch.object(DisruptionReconciler, "_report_failure", always),
+        patch.object(WorkQueue, "add_rate_limited", after_a_second),
+    ):
         yield
 
 
@@ -84,9 +98,9 @@ BUDGETS = (
         setting=replace(BUDGETS_TOO, draw=pods_are_late),
     ),
     Mutant(
-        name="a failure to count is recorded at every count",
-        source="Kubernetes 1.36 does so; no issue was found that says it",
-        mutation=failures_to_count_are_recorded_at_every_count,
+        name="a failure to count is recorded at every retry",
+        source="kubernetes/kubernetes#47366: event spam, there by a quota",
+        mutation=failures_to_count_are_recorded_at_every_retry,
         setting=Setting(
             controllers=(daemonset.SPEC, disruption.SPEC),
             actions=a_budget_of_daemons,
