@@ -88,5 +88,5 @@ def test_the_same_seed_draws_the_same_cases() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_no_case_holds_up_another_client_or_fills_the_memory(tmp_path: Path) -> None:
-    found = run(600, seed=3, size=60_000, patience=10.0, memory=500_000_000, directory=tmp_path, tell=print)
+    found = run(600, seed=3, size=60_000, patience=4.0, memory=500_000_000, directory=tmp_path, tell=print)
     assert not found.troubles

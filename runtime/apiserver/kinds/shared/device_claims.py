@@ -206,10 +206,12 @@ def wrong_references(references: Sequence[str], field: str, names: Requests) -> 
     """To requests, or to one of several that a request takes the first of."""
     if len(references) > MOST_REQUESTS:
         yield too_many(field, len(references), MOST_REQUESTS)
+    seen: set[str] = set()
     for i, reference in enumerate(references):
         yield from wrong_reference(reference, f"{field}[{i}]", names)
-        if reference in references[:i]:
+        if reference in seen:
             yield duplicate(f"{field}[{i}]", reference)
+        seen.add(reference)
 
 
 def wrong_reference(reference: str, field: str, names: Requests) -> Iterator[FieldError]:

@@ -6,6 +6,7 @@ validatePodResourceClaims), pkg/apis/core/v1/defaults.go (v1.36).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -117,6 +118,8 @@ def _is_divisible(name: str, amount: str) -> bool:
 def _wrong_references(references: Sequence[Part], field: str, claims: Collection[str]) -> Iterator[FieldError]:
     """A claim as a whole, or requests of it."""
     seen: set[str] = set()
+    requests = Counter[str]()  # by the claim's name, of those that were seen
+    which = ""
     for i, one in enumerate(references):
         name, request, at = one.get("name") or "", one.get("request") or "", f"{field}[{i}]"
         if not name:
@@ -131,10 +134,12 @@ def _wrong_references(references: Sequence[Part], field: str, claims: Collection
             if key in seen:
                 yield duplicate(at, key)
             elif not request:
-                yield from (duplicate(at, name) for other in seen if other.startswith(f"{name}/"))
+                yield from (duplicate(at, name) for _ in range(requests[name]))
+            if request and key not in seen:
+                requests[name] += 1
             seen.add(key)
         if name not in claims:
-            which = f": {', '.join(sorted(claims))}" if claims else " which is empty"
+            which = which or (f": {', '.join(sorted(claims))}" if claims else " which is empty")
             detail = f"must be one of the names in pod.spec.resourceClaims{which}"
             yield FieldError("FieldValueNotFound", at, name, detail)
 

@@ -6,6 +6,7 @@ ValidateNodeSelector (v1.36).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -148,11 +149,14 @@ def _label_keys(part: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_spread(constraints: Sequence[Part], field: str) -> Iterator[FieldError]:
-    for i, one in enumerate(constraints):
-        yield from _constraint(one, f"{field}[{i}]", constraints[i + 1 :])
+    later = Counter((each.get("topologyKey"), each.get("whenUnsatisfiable")) for each in constraints)
+    for i, each in enumerate(constraints):
+        later[each.get("topologyKey"), each.get("whenUnsatisfiable")] -= 1
+        yield from _constraint(each, f"{field}[{i}]", later)
 
 
-def _constraint(one: Part, field: str, others: Sequence[Part]) -> Iterator[FieldError]:
+def _constraint(one: Part, field: str, later: Counter[tuple[Any, Any]]) -> Iterator[FieldError]:
+    """later: how many of the constraints behind this one have a topologyKey and a whenUnsatisfiable."""
     skew, key, action = one.get("maxSkew") or 0, one.get("topologyKey") or "", one.get("whenUnsatisfiable") or ""
     if skew <= 0:
         yield invalid(f"{field}.maxSkew", skew, "must be greater than zero")
@@ -160,7 +164,7 @@ def _constraint(one: Part, field: str, others: Sequence[Part]) -> Iterator[Field
         yield required(f"{field}.topologyKey", "can not be empty")
     if action not in _UNSATISFIABLE:
         yield not_supported(f"{field}.whenUnsatisfiable", action, _UNSATISFIABLE)
-    if any((other.get("topologyKey"), other.get("whenUnsatisfiable")) == (key, action) for other in others):
+    if later[key, action]:
         yield duplicate(f"{field}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
     domains = one.get("minDomains")
     if domains is not None:

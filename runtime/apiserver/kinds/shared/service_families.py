@@ -136,11 +136,13 @@ def validate_cluster_ips(spec: Mapping[str, Any]) -> list[FieldError]:
     elif addresses and not address:
         errors.append(invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified"))
     families = spec.get("ipFamilies") or []
+    seen: set[str] = set()
     for i, family in enumerate(families):
         if family not in FAMILIES:
             errors.append(not_supported(f"spec.ipFamilies[{i}]", family, FAMILIES))
-        if family in families[:i]:
+        if family in seen:
             errors.append(duplicate(f"spec.ipFamilies[{i}]", family))
+        seen.add(family)
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in POLICIES:
         errors.append(not_supported(_POLICY, policy, POLICIES))

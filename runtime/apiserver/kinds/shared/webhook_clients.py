@@ -73,10 +73,12 @@ def wrong_review_versions(versions: Sequence[str], path: str, missing: str = "")
     if not versions:
         yield required(path, missing)
         return
+    seen: set[str] = set()
     for i, version in enumerate(versions):
-        if version in versions[:i]:
+        if version in seen:
             yield invalid(f"{path}[{i}]", version, "duplicate version")
         else:
             yield from (invalid(f"{path}[{i}]", version, text) for text in dns1035_label(version))
+        seen.add(version)
     if not set(REVIEW_VERSIONS) & set(versions):
         yield invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}")

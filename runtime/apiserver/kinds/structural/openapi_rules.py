@@ -176,14 +176,16 @@ def _keys(schema: Schema, items: Schema | None, keys: list[str], path: str) -> I
         yield invalid(f"{path}.items.type", items.get("type") or "", detail)
     else:
         properties = properties_of(items)
-        for i, key in enumerate(keys):
+        seen: set[str] = set()
+        for key in keys:
             if key not in properties:
                 yield invalid(of_keys, keys, "entries must all be names of item properties")
             elif properties[key].get("type") in ("array", "object"):
                 detail = f"must be a scalar type if parent array's {LIST_TYPE} is map"
                 yield invalid(f"{path}.items.properties[{key}].type", items.get("type"), detail)
-            if key in keys[:i]:
+            if key in seen:
                 yield invalid(of_keys, keys, "must not contain duplicate entries")
+            seen.add(key)
 
 
 def _keyed_items(schema: Schema, path: str) -> Iterator[FieldError]:

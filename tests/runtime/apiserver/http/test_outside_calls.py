@@ -19,7 +19,7 @@ from tests.runtime.apiserver.converters import Converter
 from tests.runtime.apiserver.core.test_conversion import V1, V2, definition, thing
 from tests.runtime.apiserver.http.served import Served, serving
 from tests.runtime.apiserver.webhook_contract import hook
-from tests.runtime.apiserver.webhooks import ANSWERS, Hook, Review
+from tests.runtime.apiserver.webhooks import ANSWERS, BODIES, Hook, Review
 from tests.runtime.apiserver.webhooks import serving as listening
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -101,6 +101,7 @@ def test_others_are_served_while_a_webhook_thinks(tmp_path: Path, monkeypatch: p
 def test_answer_of_a_webhook_is_read_up_to_a_limit(tmp_path: Path, path: str, why: str) -> None:
     async def scenario(served: Served, _asked: Hook, there: str, authority: bytes) -> None:
         await configure(served, f"{there}{path}", authority)
+        BODIES[path]()  # made before: the server would wait for it
         tracemalloc.start()
         try:
             refused = await served.ask("POST", CONFIG_MAPS, **new("c"))
