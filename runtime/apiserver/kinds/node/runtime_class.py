@@ -33,16 +33,17 @@ def validate(runtime_class: Object) -> list[FieldError]:
         if parse_quantity(amount) < 0:
             errors.append(invalid(at, amount, NOT_NEGATIVE))
     errors += validate_labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
-    seen: list[Object] = []
+    seen: set[tuple[tuple[str, Any], ...]] = set()
     for i, toleration in enumerate(scheduling.get("tolerations") or ()):
         at = f"scheduling.tolerations[{i}]"
         validate_toleration(toleration, at, errors)
-        if toleration in seen:
+        same = tuple(sorted(toleration.items()))
+        if same in seen:
             fields = {name: name[0].lower() + name[1:] for name in ("Key", "Operator", "Value", "Effect")}
             shown = {name: toleration.get(field) or "" for name, field in fields.items()}
             shown["TolerationSeconds"] = toleration.get("tolerationSeconds")
             errors.append(duplicate(at, shown))
-        seen.append(toleration)
+        seen.add(same)
     return errors
 
 

@@ -29,7 +29,7 @@ def match_conditions_errors(
     if len(conditions) > MOST_CONDITIONS:
         detail = f"must have at most {MOST_CONDITIONS} items"
         yield FieldError("FieldValueTooMany", path, len(conditions), detail)
-    names: list[str] = []
+    names: set[str] = set()
     for place, condition in enumerate(conditions):
         at, expression, name = f"{path}[{place}]", (condition.get("expression") or "").strip(), condition.get("name")
         if not expression:
@@ -45,7 +45,7 @@ def match_conditions_errors(
         yield from (invalid(f"{at}.name", name, text) for text in label_key(name))
         if name in names:
             yield duplicate(f"{at}.name", name)
-        names.append(name)
+        names.add(name)
 
 
 def expression_errors(
