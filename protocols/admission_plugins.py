@@ -29,6 +29,7 @@ DEFAULT_INGRESS_CLASS = "DefaultIngressClass"
 OWNER_REFERENCES = "OwnerReferencesPermissionEnforcement"
 DENY_EXTERNAL_IPS = "DenyServiceExternalIPs"
 POD_TOPOLOGY_LABELS = "PodTopologyLabels"
+POD_GROUP_WORKLOAD_EXISTS = "PodGroupWorkloadExists"
 MUTATING_WEBHOOK, VALIDATING_WEBHOOK = "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"
 MUTATING_POLICY = "MutatingAdmissionPolicy"
 VALIDATING_POLICY = "ValidatingAdmissionPolicy"
@@ -54,6 +55,7 @@ ON_BY_DEFAULT = frozenset(
         CERTIFICATE_SUBJECT_RESTRICTION,
         DEFAULT_INGRESS_CLASS,
         POD_TOPOLOGY_LABELS,
+        POD_GROUP_WORKLOAD_EXISTS,
         MUTATING_WEBHOOK,
         VALIDATING_WEBHOOK,
         MUTATING_POLICY,

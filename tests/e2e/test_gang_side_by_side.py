@@ -140,6 +140,12 @@ def _rights(role: Object) -> set[tuple[str, str, str]]:
 
 POLICY = {"gang": {"minCount": 2}}
 TEMPLATE = {"name": "t", "schedulingPolicy": POLICY}
+
+
+def reference(workload: str, template: str) -> Object:
+    return {"workload": {"workloadName": workload, "podGroupTemplateName": template}}
+
+
 OBJECTS: tuple[tuple[str, Object], ...] = (
     ("workloads", {}),
     ("workloads", {"podGroupTemplates": []}),
@@ -158,6 +164,9 @@ OBJECTS: tuple[tuple[str, Object], ...] = (
     ("workloads", {"podGroupTemplates": [{**TEMPLATE, "priority": 5, "priorityClassName": "x"}]}),
     ("podgroups", {}),
     ("podgroups", {"schedulingPolicy": {"basic": {}}}),
+    ("podgroups", {"schedulingPolicy": POLICY, "podGroupTemplateRef": reference("missing", "t")}),
+    ("podgroups", {"schedulingPolicy": POLICY, "podGroupTemplateRef": reference("o2", "other")}),
+    ("podgroups", {"schedulingPolicy": POLICY, "podGroupTemplateRef": reference("o2", "t")}),
     ("podgroups", {"schedulingPolicy": POLICY, "podGroupTemplateRef": {}}),
     ("podgroups", {"schedulingPolicy": POLICY, "podGroupTemplateRef": {"workload": {}}}),
     (
@@ -211,8 +220,7 @@ def test_embedded_server_answers_as_the_real_one(
 def _told(answer: Object) -> Any:
     """The error, or what is stored besides the metadata.
 
-    Fields that upstream writes as null are left out. A PodGroup whose Workload is missing is refused by a plugin that
-    the embedded server lacks.
+    Fields that upstream writes as null are left out.
     """
     if answer.get("kind") == "Status":
         return answer["message"]

@@ -26,6 +26,7 @@ from protocols.admission_plugins import (
     NAMESPACE_LIFECYCLE,
     NODE_RESTRICTION,
     OWNER_REFERENCES,
+    POD_GROUP_WORKLOAD_EXISTS,
     POD_TOPOLOGY_LABELS,
     PRIORITY,
     RESOURCE_QUOTA,
@@ -45,6 +46,7 @@ from runtime.apiserver.admission import (
     namespace_lifecycle,
     owner_references_permission_enforcement,
     persistent_volume_claim_resize,
+    pod_group_workload_exists,
     pod_topology_labels,
     priority,
     resource_quota,
@@ -172,6 +174,8 @@ def check_create(
     if definition.storage == PODS:
         service_account.check_create(cluster, obj)
         runtime_class.check_create(cluster, obj)
+    elif POD_GROUP_WORKLOAD_EXISTS in plugins and definition.storage == pod_group_workload_exists.GROUPS:
+        pod_group_workload_exists.check_create(cluster, definition, obj)
     elif CERTIFICATE_SUBJECT_RESTRICTION in plugins:
         certificate_subject_restriction.validate_create(definition, obj)
     if call is not None:

@@ -6,6 +6,7 @@ kube-controller-manager 1.36 has given.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -211,3 +212,18 @@ def test_job_whose_template_name_is_refused_creates_no_pods(make_cluster: Callab
     gang.start()
     gang.make("a" * 60)  # the name of its template would be longer than 63 characters, as upstream
     assert (gang.cluster.list(WORKLOADS), gang.groups()) == ([], [])
+
+
+def test_pod_group_of_a_missing_template_is_refused(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    gang = Gang(make_cluster)
+    gang.start()
+    gang.make()
+    (made,) = gang.cluster.list(WORKLOADS)
+    for name, template, text in (
+        ("missing", "t", 'Workload "missing" not found'),
+        (name_of(made), "t", f'PodGroupTemplate "t" not found in Workload "{name_of(made)}"'),
+    ):
+        reference = {"workload": {"workloadName": name, "podGroupTemplateName": template}}
+        spec = {"podGroupTemplateRef": reference, "schedulingPolicy": {"basic": {}}}
+        with pytest.raises(Exception, match=re.escape(f"PodGroup rejected: {text}")):
+            gang.cluster.create(POD_GROUPS, {"metadata": {"name": "g", "namespace": "default"}, "spec": spec})
