@@ -413,11 +413,16 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_closing:
             return
+        if self._stream is not None and self._current is not None:
+            self._drop_what_waits(self._current)
+            return
         if self._unparsed or len(data) > READ_AT_ONCE:
             self._unparsed += data
             self._parse_on()
         elif self._parse(data) and (self._held or not self._request.is_complete):
             self._note_incomplete()
+        if self._waiting and self._stream is not None and self._current is not None:
+            self._drop_what_waits(self._current)  # it came together with the request that streams
 
     def _parse_on(self) -> None:
         """Parse what has been read, unless many requests wait already."""
@@ -655,6 +660,8 @@ class HttpConnection(asyncio.Protocol):
             return
         transport = self._transport
         self._stream = body
+        if self._waiting or self._unparsed or not self._request.is_complete:
+            self._drop_what_waits(request)
         head = _status_and_type(request.version, 200, content_type)
         end = b"%bCache-Control: no-cache, private\r\nDate: %b\r\nServer: kcm\r\n" % (lines, self._server.date())
         if request.version == "1.1":
@@ -662,6 +669,23 @@ class HttpConnection(asyncio.Protocol):
         else:
             request.is_last = True  # else nobody would see its end
         transport.write(b"%b%b%b\r\n" % (head, end, _CONNECTION[request.version == "1.1", request.is_last]))
+
+    def _drop_what_waits(self, streaming: HttpRequest) -> None:
+        """Ignore what comes behind a request whose response may never end, and close the connection after it.
+
+        To keep it would mean to stop reading, and the end of the connection would not be seen.
+        """
+        streaming.is_last = True
+        self._unanswered = 1
+        self._waiting.clear()
+        self._unparsed = self._body = b""
+        self._request = streaming
+        self._head_size = self._message_size = 0
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._transport.resume_reading()
+        self._hold_all()
 
     def write(self, request: HttpRequest, data: bytes) -> None:
         if self._is_closing or self._current is not request:
@@ -738,7 +762,9 @@ class HttpConnection(asyncio.Protocol):
     def _body_is_late(self) -> None:
         self._deadline = None
         request = self._request
-        if request.refusal is None:
+        if self._stream is not None and self._current is not None:
+            self._drop_what_waits(self._current)
+        elif request.refusal is None:
             request.is_last, request.refusal = True, self._server.handler.too_late()
             self._refuse(request)
         else:

@@ -845,3 +845,30 @@ def test_a_large_head_is_not_kept_once_it_is_answered() -> None:
             assert (connection._request.headers, server.buffered.total) == ({}, 0)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_early", [True, False], ids=["with the watch", "after it has begun"])
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "later"])
+def test_requests_behind_a_watch_are_ignored_and_the_end_of_the_connection_is_seen(
+    is_early: bool, at_once: bool
+) -> None:
+    async def scenario() -> None:
+        with connected() as (server, connection, transport, requests):
+            told = Body()
+            if at_once:
+                handler: Any = server.handler
+                handler.handle = lambda request: requests.append(request) or request.stream("text/plain", told)
+            behind = asked("GET", "/b") * 4000 + asked("POST", "/c", "User: admin", "Content-Length: 9")
+            connection.data_received(asked("GET", "/a") + (behind if is_early else b""))
+            if not at_once:
+                requests[0].stream("text/plain", told)
+            connection.data_received(behind)
+            connection.data_received(asked("GET", "/d"))
+            assert server.buffered is not None
+            assert (transport.is_reading, server.buffered.total, len(requests)) == (True, 0, 1)
+            requests[0].finish()
+            assert transport.ends == ["closed"]
+            connection.connection_lost(None)
+            assert told.told == []
+
+    asyncio.run(scenario())
