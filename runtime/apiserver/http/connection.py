@@ -64,10 +64,6 @@ _CONNECTION = {
 }
 
 
-class _RefusedError(Exception):
-    """Stops the parser: the connection has been refused."""
-
-
 class Streamed(Protocol):
     """A body that is written bit by bit."""
 
@@ -441,14 +437,13 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
-            if self._is_closing:  # the callback has refused what came
-                return False
             self.abort()
             raise
         except httptools.HttpParserUpgrade:
             return False  # its request is the last one here; nothing else is spoken
         except httptools.HttpParserError:
-            self._refuse_connection(_BAD_REQUEST)
+            if not self._is_closing:
+                self._refuse_connection(_BAD_REQUEST)
             return False
         request = self._request
         if request.is_complete:
@@ -484,7 +479,8 @@ class HttpConnection(asyncio.Protocol):
             self._deadline = asyncio.get_running_loop().call_later(BODY_DEADLINE, self._body_is_late)
         self._hold_all()
 
-    # What the parser calls.
+    # What the parser calls. No callback raises to stop it: the parser would keep the exception, whose frames refer to
+    # the parser, until the next collection. What is left of a piece after a refusal is ignored.
 
     def on_message_begin(self) -> None:
         self._request = HttpRequest(self)
@@ -496,12 +492,13 @@ class HttpConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes | None) -> None:
         request, name, value = self._request, name.lower(), value or b""
+        if self._is_closing:
+            return
         if request.method:  # a trailer, which has no meaning here
             self._trailers += 1
             self._head_size += len(name) + len(value)
             if self._trailers > MOST_HEADERS or self._head_size > LARGEST_HEAD:
                 self._refuse_connection(_HEAD_TOO_LARGE)
-                raise _RefusedError
         elif name in request.headers:
             if not request.repeated:
                 request.repeated = []
@@ -521,7 +518,7 @@ class HttpConnection(asyncio.Protocol):
         if host != self._host or request.repeated or len(headers) > MOST_HEADERS:
             if problem := _problem_of(request, host):
                 self._refuse_connection(problem)
-                raise _RefusedError
+                return
             self._host = host
         request.refusal = server.handler.admit(request)
         if self._unanswered == 0 and server.bounded is not None and (request.user or request.refusal is not None):
@@ -539,7 +536,7 @@ class HttpConnection(asyncio.Protocol):
                 if self._current is None:
                     self._transport.write(_UNEXPECTED % server.date())
                 self._close()
-                raise _RefusedError
+                return
             if self._unanswered == 1:
                 self._transport.write(_BEFORE_ITS_BODY)
 

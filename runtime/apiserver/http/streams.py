@@ -26,6 +26,10 @@ class Wire(Protocol):
     def finish(self) -> None: ...
 
 
+def _nothing() -> None:
+    pass
+
+
 class WatchStream:
     """The buffer between a Watch, which never waits, and a slow connection. For the event loop's thread.
 
@@ -92,7 +96,8 @@ class WatchStream:
         self._is_over = self._ended = True
         self._first = None
         self._waiting.clear()
-        self._over()
+        over, self._over = self._over, _nothing  # which refers to us, and the collector comes seldom
+        over()
 
     def _give_up(self) -> None:
         if not self._is_over:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import tracemalloc
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -870,5 +872,37 @@ def test_requests_behind_a_watch_are_ignored_and_the_end_of_the_connection_is_se
             assert transport.ends == ["closed"]
             connection.connection_lost(None)
             assert told.told == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        head_of(MOST_HEADERS),
+        b"GET / HTTP/1.1\r\n\r\n",
+        CHUNKED + b"0\r\n" + b"a: b\r\n" * (MOST_HEADERS + 1) + b"\r\n",
+        asked("GET", "/", "Expect: x"),
+        b"broken\r\n\r\n",
+    ],
+    ids=["many lines", "no host", "many trailers", "unknown expectation", "garbage"],
+)
+def test_a_refused_connection_is_answered_once_and_freed_at_once(sent: bytes) -> None:
+    """Not at the next collection of cycles, which comes seldom."""
+
+    async def scenario() -> None:
+        with connected() as (server, _, _, requests):
+            connection: Any = server()
+            connection.connection_made(transport := Transport())
+            connection.data_received(sent)
+            assert transport.written.count(b"HTTP/1.1 ") == 1
+            assert transport.ends == ["closed"]
+            connection.connection_lost(None)
+            requests.clear()
+            gc.disable()
+            left = weakref.ref(connection._transport)
+            del connection, transport
+            assert left() is None
+            gc.enable()
 
     asyncio.run(scenario())
