@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _GROUP = "admissionregistration.k8s.io"
 VALIDATING = (f"validatingadmissionpolicies.{_GROUP}", f"validatingadmissionpolicybindings.{_GROUP}")
 MUTATING = (f"mutatingadmissionpolicies.{_GROUP}", f"mutatingadmissionpolicybindings.{_GROUP}")
-_CACHED = 1024  # policies
+MOST_KEPT = 8 * 1024 * 1024  # bytes of policies that are kept compiled, beside those of the last sets
+
+_kept: dict[bytes, Policy] = {}  # those that were used last are the last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,7 @@ def configured(cluster: Cluster, kinds: tuple[str, str]) -> tuple[tuple[Policy, 
     return _bound(policies, bindings)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def _bound(policies: tuple[bytes, ...], bindings: tuple[bytes, ...]) -> tuple[tuple[Policy, tuple[Binding, ...]], ...]:
     by_policy: dict[str, list[Binding]] = {}
     for each in map(decode_object, bindings):
@@ -99,8 +101,21 @@ def _binding(obj: Object) -> Binding:
     )
 
 
-@lru_cache(maxsize=_CACHED)
 def _policy(raw: bytes) -> Policy:
+    """A policy, compiled once. Bounded by size: a policy of a megabyte takes many when it is compiled."""
+    found = _kept.pop(raw, None)
+    if found is None:
+        found = _compiled(raw)
+        size = len(raw) + sum(map(len, _kept))
+        while _kept and size > MOST_KEPT:
+            oldest = next(iter(_kept))
+            size -= len(oldest)
+            del _kept[oldest]
+    _kept[raw] = found
+    return found
+
+
+def _compiled(raw: bytes) -> Policy:
     """With expressions that may not compile any more: they fail when they are evaluated."""
     from runtime.cel.admission import (
         ANY,

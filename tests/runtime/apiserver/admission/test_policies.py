@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from runtime.apiserver.admission.policies import configured
 from runtime.apiserver.registry.users import ADMIN
 from runtime.client.api import Request
 from tests.runtime.apiserver.conftest import Api
@@ -92,3 +93,15 @@ def test_a_webhook_whose_conditions_are_false_is_not_called(api: Api) -> None:
         "configmaps \"b\" is forbidden: expression 'object.metadata.name != 'a' && object.data.x == 'y'' resulted in "
         "error: no such key: data"
     )
+
+
+def test_compiled_policies_are_kept_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configured, "MOST_KEPT", 3_000)
+    monkeypatch.setattr(configured, "_kept", {})
+    raws = [orjson.dumps({"metadata": {"name": f"p{number}", "x": "x" * 1_000}, "spec": {}}) for number in range(10)]
+    first = configured._policy(raws[0])
+    assert configured._policy(raws[0]) is first
+    for raw in raws:
+        configured._policy(raw)
+    assert 0 < sum(map(len, configured._kept)) <= 3_000 + len(raws[0])
+    assert configured._policy(raws[0]) is not first
