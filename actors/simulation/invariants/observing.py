@@ -238,8 +238,8 @@ class InvariantChecker:
                 return
             if self._cluster.processes[process].system is not system:
                 return  # the process is gone, and nothing receives the responses to its requests
-            if receiver == RECORDER:
-                if sender != DISPATCHER and isinstance(message := decode(frame), Record):
+            if receiver == RECORDER and sender != DISPATCHER:  # the dispatcher sends it outcomes, as to any sender
+                if isinstance(message := decode(frame), Record):
                     self._pass_on(Recorded(process, sender, message))
             elif receiver == DISPATCHER:
                 message = decode(frame)
