@@ -25,6 +25,9 @@ WINDOW = 60.0  # seconds
 # Legitimate repetition stays below: a failure with backoff from 5 ms on is recorded 14 times in a minute, a resync
 # every 15 s records 4 events.
 MOST_EQUAL = SPAM_BURST
+# A sync records an event for each pod that it fails to create or delete, at almost the same time. The texts of a real
+# server name the pods, so that these events differ; those of injected refusals do not.
+ONE_SYNC = 0.01  # seconds between equal events that count once
 IGNORED = ("events", "leases.coordination.k8s.io")  # storages that no controller records an event for
 
 _GENERATION = re.compile(rb'"generation": ?(\d+)')
@@ -41,7 +44,8 @@ class _Repeated:
 class NoEventStorm:
     """No object gets the same event again and again for no reason from one incarnation of an actor.
 
-    Equal events have the same source, object, type, reason and message. A reason to repeat an event is a change of
+    Equal events have the same source, object, type, reason and message; those of one sync count once.
+    A reason to repeat an event is a change of
     another object in the namespace, or of the spec of the object itself: upstream's controllers record a failure at
     each sync. The controller's own write of the status is none. A restarted actor counts as another one, as it retries
     what failed with a new backoff.
@@ -87,7 +91,7 @@ class NoEventStorm:
     def _recorded(self, known: dict[tuple[str, ...], _Repeated], event: Record, fail: Fail) -> None:
         now, revision = self._clock.monotonic(), self._newest_reason(event)
         equal = known.setdefault(_identity(event), _Repeated(revision, deque()))
-        if equal.revision == revision:
+        if equal.revision == revision and not (equal.times and now - equal.times[-1] < ONE_SYNC):
             equal.times.append(now)
         equal.revision = revision
         while equal.times and equal.times[0] < now - WINDOW:
