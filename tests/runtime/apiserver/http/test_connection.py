@@ -347,8 +347,10 @@ class Kept:
     def __init__(self) -> None:
         self.requests: list[HttpRequest] = []
         self.cut: list[tuple[bytes, str]] = []
+        self.admitted: list[HttpRequest] = []
 
     def admit(self, request: HttpRequest) -> Response | None:
+        self.admitted.append(request)
         name = request.headers.get(b"user", b"").decode()
         request.user = User(name) if name else None
         return None
@@ -360,6 +362,7 @@ class Kept:
         return Response(status=504)
 
     def needs_body(self, request: HttpRequest) -> bool:
+        assert request in self.admitted
         return request.method != "GET"
 
     def cut_off(self, connection: HttpConnection, why: str) -> None:
@@ -880,7 +883,7 @@ def test_requests_behind_a_watch_are_ignored_and_the_end_of_the_connection_is_se
     "sent",
     [
         head_of(MOST_HEADERS),
-        b"GET / HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
         CHUNKED + b"0\r\n" + b"a: b\r\n" * (MOST_HEADERS + 1) + b"\r\n",
         asked("GET", "/", "Expect: x"),
         b"broken\r\n\r\n",
@@ -898,7 +901,9 @@ def test_a_refused_connection_is_answered_once_and_freed_at_once(sent: bytes) ->
             assert transport.written.count(b"HTTP/1.1 ") == 1
             assert transport.ends == ["closed"]
             connection.connection_lost(None)
+            handler: Any = server.handler
             requests.clear()
+            handler.admitted.clear()
             gc.disable()
             left = weakref.ref(connection._transport)
             del connection, transport
