@@ -44,11 +44,10 @@ class _Repeated:
 class NoEventStorm:
     """No object gets the same event again and again for no reason from one incarnation of an actor.
 
-    Equal events have the same source, object, type, reason and message; those of one sync count once.
-    A reason to repeat an event is a change of
-    another object in the namespace, or of the spec of the object itself: upstream's controllers record a failure at
-    each sync. The controller's own write of the status is none. A restarted actor counts as another one, as it retries
-    what failed with a new backoff.
+    Equal events have the same source, object, type, reason and message; those of one sync count once. A reason to
+    repeat an event is a change of another object in the namespace, or of the spec of the object itself: upstream's
+    controllers record a failure at each sync. The controller's own write of the status is no reason. A restarted actor
+    counts as a different source, as it retries what failed with a new backoff.
     """
 
     name = "no event storm"
