@@ -13,7 +13,7 @@ On a pod:
     hollow.kcm.dev/terminate-after-seconds      how long its containers take to stop, bounded by its grace period
     hollow.kcm.dev/unpullable-images: "a:2,b*"  images that cannot be pulled, beside those that never can (images.py)
     hollow.kcm.dev/cpu-usage, memory-usage      what its metrics show; the API server reads them, no kubelet does
-                                                (runtime/apiserver/kinds/shared/usage.py)
+                                                (runtime/apiserver/kinds/pod_spec/usage.py)
 
 All but reject, terminate-after-seconds and unpullable-images may be for one container: NAME.hollow.kcm.dev/run-seconds.
 Those without a name are for all containers but the init containers.

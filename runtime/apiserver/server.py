@@ -52,7 +52,7 @@ from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.shared.scheduling_groups import with_scheduling_groups
+from runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
 from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from runtime.apiserver.registry.attributes import Attributes
 from runtime.apiserver.registry.definitions import VERBS, Registry, ResourceDefinition

@@ -16,7 +16,6 @@ from urllib.parse import unquote
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.attributes import Attributes, forbidden
 from runtime.apiserver.registry.users import (
     ACCOUNTS,
@@ -29,6 +28,7 @@ from runtime.apiserver.registry.users import (
     Decision,
     User,
 )
+from runtime.apiserver.rules.names import dns_subdomain
 
 Decide = Callable[[User, Attributes], Decision]
 

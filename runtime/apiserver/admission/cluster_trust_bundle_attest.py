@@ -8,7 +8,7 @@ from __future__ import annotations
 from protocols.objects import Object
 from runtime.apiserver.admission.refusal import forbidden
 from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.kinds.shared.escalation import only_for_deletion
+from runtime.apiserver.kinds.rbac.shared.escalation import only_for_deletion
 from runtime.apiserver.registry.users import may_use_signer
 
 BUNDLES = "clustertrustbundles.certificates.k8s.io"

@@ -9,7 +9,7 @@ from protocols.objects import Object, decode_object, labels_of
 from runtime.apiserver.bootstrap.policy import API_VERSION
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.field_managers import SERVER
-from runtime.apiserver.kinds.shared.metrics_objects import GROUP, VERSION
+from runtime.apiserver.kinds.metrics.shared.objects import GROUP, VERSION
 
 _READER = "system:aggregated-metrics-reader"
 

@@ -2,7 +2,7 @@
 
 Source: kubernetes pkg/registry/core/service/ipallocator/ipallocator.go (createIPAddress),
 pkg/registry/core/service/storage/storage.go (v1.36). Differs: addresses are drawn without them
-(kinds/shared/service_allocation), so an object that somebody else made does not keep a Service from its address.
+(kinds/core/service/allocation), so an object that somebody else made does not keep a Service from its address.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ import orjson
 
 from protocols.errors import aggregate
 from protocols.objects import Object
+from runtime.apiserver.apiextensions.custom_kinds import Convert
+from runtime.apiserver.apiextensions.go_text import go_type
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.go_structs import STATUS, anything, list_of, struct_of, text
 from runtime.apiserver.core.outside import Asking
@@ -24,9 +26,7 @@ from runtime.apiserver.core.webhook_answers import UnansweredError, review_in
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.kinds.custom import Convert
-from runtime.apiserver.kinds.shared.object_meta import validate_annotations, validate_labels
-from runtime.apiserver.kinds.structural.go_text import go_type
+from runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
 
 LONGEST = 30.0  # seconds that a webhook may take
 _GROUP = "apiextensions.k8s.io"

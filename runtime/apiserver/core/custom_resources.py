@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from protocols.errors import aggregate
 from protocols.objects import Object, decode_object
+from runtime.apiserver.apiextensions.custom_kinds import definitions_in
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.conversion import converter_of
 from runtime.apiserver.core.outside import Asking
 from runtime.apiserver.core.removal import DeleteOptions, delete_object
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.kinds.apiextensions.custom_resource_definition import CLEANUP
-from runtime.apiserver.kinds.custom import definitions_in
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.storage.store import DELETED, Change
 from runtime.apiserver.storage.watches import WatchCache

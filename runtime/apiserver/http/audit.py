@@ -24,7 +24,7 @@ from runtime.apiserver.access.audit_policy import (
 )
 from runtime.apiserver.http.authentication import NO_CERTIFICATE
 from runtime.apiserver.http.connection import HttpRequest
-from runtime.apiserver.kinds.shared.user_info import user_info
+from runtime.apiserver.kinds.authentication.shared.user_info import user_info
 from runtime.apiserver.registry.attributes import Attributes
 from runtime.apiserver.registry.users import User
 from runtime.client.api import Response

@@ -30,8 +30,8 @@ from runtime.apiserver.http.audit import AuditLog
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp, TakeSnapshot
 from runtime.apiserver.kinds.aggregated import AGGREGATED
+from runtime.apiserver.kinds.core.service.allocation import read_service_ranges
 from runtime.apiserver.kinds.runtime_config import served_kinds
-from runtime.apiserver.kinds.shared.service_allocation import read_service_ranges
 from runtime.apiserver.process.access_settings import RBAC
 from runtime.apiserver.process.arguments import Arguments, parse_arguments
 from runtime.apiserver.process.auditing import audit_log

@@ -18,11 +18,11 @@ from runtime.apiserver.core.field_managers import record_new, updater
 from runtime.apiserver.core.long_work import carried_out, key_of
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.shared.object_meta import validate_metadata
 from runtime.apiserver.registry.attributes import attributes_in, forbidden
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.users import ADMIN as SERVER
 from runtime.apiserver.registry.users import Access
+from runtime.apiserver.rules.object_meta import validate_metadata
 from runtime.apiserver.verbs.options import check_create_options
 from runtime.client.api import Response
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.apiextensions.go_text import accessor_error
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.kinds.structural.go_text import accessor_error
 from runtime.apiserver.registry.strategy import ScalePaths
 
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

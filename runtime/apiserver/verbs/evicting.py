@@ -25,7 +25,7 @@ from runtime.apiserver.errors.field_errors import invalid
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.kinds.policy import eviction as eviction_kind
 from runtime.apiserver.kinds.policy import pod_disruption_budget
-from runtime.apiserver.kinds.shared.selectors import selects
+from runtime.apiserver.rules.selectors import selects
 from runtime.apiserver.verbs.delete import options_in
 from runtime.client.api import Response
 

@@ -19,9 +19,9 @@ from runtime.apiserver.core.removal import nothing_keeps
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError, invalid
 from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.kinds.shared.object_meta import validate_metadata, validate_metadata_update
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.object_meta import validate_metadata, validate_metadata_update
 from runtime.apiserver.storage.state import Record
 from runtime.apiserver.verbs.create import create_object
 from runtime.apiserver.verbs.options import check_update_options

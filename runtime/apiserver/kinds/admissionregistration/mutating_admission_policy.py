@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.admission_expressions import (
+from runtime.apiserver.kinds.admissionregistration.shared.cells import policy_cells
+from runtime.apiserver.kinds.admissionregistration.shared.expressions import (
     expression_errors,
     match_conditions_errors,
     variables_errors,
 )
-from runtime.apiserver.kinds.shared.admission_registration import policy_cells
-from runtime.apiserver.kinds.shared.admission_rules import (
+from runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_kind
+from runtime.apiserver.kinds.admissionregistration.shared.rules import (
     constraints_errors,
     has_other_conditions,
     mutating_operations_errors,
     set_policy_defaults,
 )
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.param_access import permit_kind
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.names import dns_subdomain
 
 if TYPE_CHECKING:
     from runtime.cel.types import Type

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.shared.admission_registration import POLICY_BINDING
-from runtime.apiserver.kinds.shared.admission_rules import (
+from runtime.apiserver.kinds.admissionregistration.shared.cells import POLICY_BINDING
+from runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_reference
+from runtime.apiserver.kinds.admissionregistration.shared.rules import (
     binding_errors,
     mutating_operations_errors,
     set_binding_defaults,
 )
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.param_access import permit_reference
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.names import dns_subdomain
 
 
 def validate(binding: Object) -> list[FieldError]:

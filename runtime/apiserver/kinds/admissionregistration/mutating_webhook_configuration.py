@@ -6,11 +6,11 @@ pkg/printers/internalversion/printers.go (printMutatingWebhook) (v1.36).
 
 from __future__ import annotations
 
-from runtime.apiserver.kinds.shared import webhook_configurations
-from runtime.apiserver.kinds.shared.admission_registration import WEBHOOKS
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.admissionregistration.shared import webhook_configurations
+from runtime.apiserver.kinds.admissionregistration.shared.cells import WEBHOOKS
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.names import dns_subdomain
 
 RESOURCE = ResourceDefinition(
     group="admissionregistration.k8s.io",

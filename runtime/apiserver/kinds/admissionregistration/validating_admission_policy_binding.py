@@ -12,12 +12,12 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.admission_registration import POLICY_BINDING
-from runtime.apiserver.kinds.shared.admission_rules import binding_errors, set_binding_defaults
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.param_access import permit_reference
+from runtime.apiserver.kinds.admissionregistration.shared.cells import POLICY_BINDING
+from runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_reference
+from runtime.apiserver.kinds.admissionregistration.shared.rules import binding_errors, set_binding_defaults
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.names import dns_subdomain
 
 ACTIONS = ("Audit", "Deny", "Warn")
 DENIED_AND_WARNED = (

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from protocols.objects import Object
+from runtime.apiserver.apiextensions.openapi_rules import Leniency, leniency
+from runtime.apiserver.apiextensions.versions import schema_of, validate_alike, validate_versions
 from runtime.apiserver.errors.field_errors import (
     FieldError,
     forbidden,
@@ -18,13 +20,11 @@ from runtime.apiserver.errors.field_errors import (
     quoted,
     required,
 )
-from runtime.apiserver.kinds.shared.names import dns1035_label, dns_subdomain
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.webhook_clients import wrong_client, wrong_review_versions
-from runtime.apiserver.kinds.structural.openapi_rules import Leniency, leniency
-from runtime.apiserver.kinds.structural.versions import schema_of, validate_alike, validate_versions
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Allocating, Strategy
+from runtime.apiserver.rules.names import dns1035_label, dns_subdomain
+from runtime.apiserver.rules.object_meta import IMMUTABLE
+from runtime.apiserver.rules.webhook_clients import wrong_client, wrong_review_versions
 
 _APPROVED = "api-approved.kubernetes.io"  # an annotation
 _APPROVAL_RULE = "https://github.com/kubernetes/enhancements/pull/1111"

@@ -11,11 +11,7 @@ from typing import Any
 from protocols.objects import Object
 from protocols.selectors import label_selector_of
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.conditions import fill_times
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
-from runtime.apiserver.kinds.shared.workloads import (
+from runtime.apiserver.kinds.pod_spec.workloads import (
     HISTORY_LIMIT,
     ROLLING_UPDATE,
     TEMPLATE_COLUMNS,
@@ -31,6 +27,10 @@ from runtime.apiserver.kinds.shared.workloads import (
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell, part
+from runtime.apiserver.rules.conditions import fill_times
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative, number_of
 
 
 def set_defaults(deployment: Object) -> None:

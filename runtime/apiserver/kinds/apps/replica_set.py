@@ -10,12 +10,7 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.shared.cells import part, selector_cell
-from runtime.apiserver.kinds.shared.conditions import fill_times
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import not_negative
-from runtime.apiserver.kinds.shared.selectable_fields import count_at
-from runtime.apiserver.kinds.shared.workloads import (
+from runtime.apiserver.kinds.pod_spec.workloads import (
     REPLICA_COLUMNS,
     TEMPLATE_COLUMNS,
     replica_cells,
@@ -28,6 +23,11 @@ from runtime.apiserver.kinds.shared.workloads import (
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import part, selector_cell
+from runtime.apiserver.rules.conditions import fill_times
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.numbers import not_negative
+from runtime.apiserver.rules.selectable_fields import count_at
 
 
 def set_defaults(replicaset: Object) -> None:

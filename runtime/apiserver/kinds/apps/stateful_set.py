@@ -11,14 +11,9 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.claim_specs import wrong_claim_spec
-from runtime.apiserver.kinds.shared.conditions import fill_times
-from runtime.apiserver.kinds.shared.names import dns_label
-from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative, number_of
-from runtime.apiserver.kinds.shared.pod_warnings import warnings_of_template
-from runtime.apiserver.kinds.shared.warnings import of_claim_spec
-from runtime.apiserver.kinds.shared.workloads import (
+from runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
+from runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
+from runtime.apiserver.kinds.pod_spec.workloads import (
     CONTAINER_COLUMNS,
     HISTORY_LIMIT,
     ROLLING_UPDATE,
@@ -33,6 +28,11 @@ from runtime.apiserver.kinds.shared.workloads import (
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Allocating, Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell
+from runtime.apiserver.rules.conditions import fill_times
+from runtime.apiserver.rules.names import dns_label
+from runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative, number_of
+from runtime.apiserver.rules.warnings import of_claim_spec
 
 _MUTABLE = (
     *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit"),

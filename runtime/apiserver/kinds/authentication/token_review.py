@@ -8,7 +8,7 @@ from __future__ import annotations
 from protocols.objects import Object
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.shared.user_info import user_info
+from runtime.apiserver.kinds.authentication.shared.user_info import user_info
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
 from runtime.apiserver.registry.users import AccessControl, Authenticated, Unauthenticated, User

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.kinds.shared.access_reviews import (
+from runtime.apiserver.kinds.authorization.shared.access_reviews import (
     FOR_NO_RESOURCE,
     FOR_RESOURCE,
     answer,

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.shared.access_reviews import answer, validate_attributes, validate_no_metadata
+from runtime.apiserver.kinds.authorization.shared.access_reviews import (
+    answer,
+    validate_attributes,
+    validate_no_metadata,
+)
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
 from runtime.apiserver.registry.users import AccessControl, User

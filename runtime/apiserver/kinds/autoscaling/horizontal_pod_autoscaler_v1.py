@@ -15,7 +15,7 @@ from typing import Any
 from protocols.objects import Object
 from protocols.quantities import parse_quantity
 from runtime.apiserver.kinds.autoscaling import horizontal_pod_autoscaler as v2
-from runtime.apiserver.kinds.shared.cells import UNKNOWN, part
+from runtime.apiserver.rules.cells import UNKNOWN, part
 from runtime.apiserver.schema.scalars import ShapeError
 from runtime.apiserver.schema.shapes import built_in_shapes
 

@@ -17,13 +17,13 @@ from typing import Any
 from protocols.objects import Object
 from protocols.times import human_duration
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.cells import NONE, age_cell, items, name_cell, part
-from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
-from runtime.apiserver.kinds.shared.signer_names import validate_signer_name
+from runtime.apiserver.kinds.certificates.shared.signer_names import validate_signer_name
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
 from runtime.apiserver.registry.users import User
+from runtime.apiserver.rules.cells import NONE, age_cell, items, name_cell, part
+from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 from runtime.x509.usages import ALL_USAGES
 
 LEGACY_SIGNER = "kubernetes.io/legacy-unknown"

@@ -13,13 +13,13 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, too_long
-from runtime.apiserver.kinds.shared.cells import NONE, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.selectable_fields import fields_at
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import NONE, name_cell, part
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.object_meta import IMMUTABLE
+from runtime.apiserver.rules.selectable_fields import fields_at
 from runtime.x509.pem import Block, blocks
 
 LARGEST = 1024 * 1024  # bytes

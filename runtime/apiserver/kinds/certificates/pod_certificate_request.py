@@ -17,14 +17,14 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, too_long
-from runtime.apiserver.kinds.shared.cells import items, label_cell, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
-from runtime.apiserver.kinds.shared.signer_names import is_kubernetes_signer, validate_signer_name
+from runtime.apiserver.kinds.certificates.shared.signer_names import is_kubernetes_signer, validate_signer_name
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import items, label_cell, name_cell, part
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.object_meta import IMMUTABLE
+from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 
 DAY = 86400
 SHORTEST, LONGEST, LONGEST_OF_KUBERNETES = 3600, 91 * DAY, DAY  # seconds

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell, part
 
 
 def cells(candidate: Object, now: float) -> list[Any]:

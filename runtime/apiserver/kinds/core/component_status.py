@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.kinds.shared.cells import condition, name_cell
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.derived import COMPONENTS
 from runtime.apiserver.registry.printers import NAME, Column, Printer
+from runtime.apiserver.rules.cells import condition, name_cell
 
 
 def cells(component: Object, now: float) -> list[Any]:  # noqa: ARG001

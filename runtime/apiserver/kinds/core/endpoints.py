@@ -12,14 +12,14 @@ from typing import Any
 from protocols.addresses import host_port
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.cells import NONE, age_cell, items, name_cell, shortened
-from runtime.apiserver.kinds.shared.ip_addresses import family_of, wrong_endpoint_address
-from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key
-from runtime.apiserver.kinds.shared.numbers import port_problems
-from runtime.apiserver.kinds.shared.warnings import of_address
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import NONE, age_cell, items, name_cell, shortened
+from runtime.apiserver.rules.ip_addresses import family_of, wrong_endpoint_address
+from runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
+from runtime.apiserver.rules.numbers import port_problems
+from runtime.apiserver.rules.warnings import of_address
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 

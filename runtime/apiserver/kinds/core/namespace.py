@@ -10,13 +10,13 @@ from typing import Any
 
 from protocols.objects import Object, is_deleting
 from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_label, label_key
-from runtime.apiserver.kinds.shared.object_meta import wrong_finalizers
-from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 from runtime.apiserver.registry.definitions import VERBS, ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell, part
+from runtime.apiserver.rules.names import dns_label, label_key
+from runtime.apiserver.rules.object_meta import wrong_finalizers
+from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 
 KUBERNETES_FINALIZER = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"

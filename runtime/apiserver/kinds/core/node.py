@@ -12,16 +12,16 @@ from typing import Any
 from protocols.objects import Object, labels_of
 from protocols.quantities import parse_quantity
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.cells import NONE, UNKNOWN, age_cell, condition, first_of, items, name_cell, part
-from runtime.apiserver.kinds.shared.ip_addresses import validate_cidr
-from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key, label_value
-from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
-from runtime.apiserver.kinds.shared.pod_validation import TAINT_EFFECTS
-from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at
-from runtime.apiserver.kinds.shared.warnings import of_range
+from runtime.apiserver.kinds.pod_spec.validation import TAINT_EFFECTS
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import NONE, UNKNOWN, age_cell, condition, first_of, items, name_cell, part
+from runtime.apiserver.rules.ip_addresses import validate_cidr
+from runtime.apiserver.rules.names import dns_subdomain, label_key, label_value
+from runtime.apiserver.rules.numbers import NOT_NEGATIVE
+from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at
+from runtime.apiserver.rules.warnings import of_range
 from runtime.apiserver.schema.inner_forms import inner_form
 
 _INFO = (

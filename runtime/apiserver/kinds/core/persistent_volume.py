@@ -13,12 +13,8 @@ from typing import Any
 from protocols.objects import Object, annotations_of
 from protocols.quantities import parse_quantity
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, or_unset, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.persistent_volume_sources import source_of, wrong_volume_source
-from runtime.apiserver.kinds.shared.scheduling_rules import wrong_node_selector
-from runtime.apiserver.kinds.shared.volumes import (
+from runtime.apiserver.kinds.pod_spec.persistent_volume_sources import source_of, wrong_volume_source
+from runtime.apiserver.kinds.pod_spec.persistent_volumes import (
     CLASS_ANNOTATION,
     VOLUME_MODES,
     access_modes,
@@ -27,10 +23,14 @@ from runtime.apiserver.kinds.shared.volumes import (
     set_pending,
     wrong_access_modes,
 )
-from runtime.apiserver.kinds.shared.warnings import of_node_term
+from runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
+from runtime.apiserver.rules.cells import age_cell, items, name_cell, or_unset, part
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.object_meta import IMMUTABLE
+from runtime.apiserver.rules.warnings import of_node_term
 from runtime.apiserver.schema.inner_forms import difference
 
 _ANNOTATIONS = {

@@ -14,16 +14,22 @@ from protocols.objects import Object, annotations_of
 from protocols.quantities import parse_quantity
 from protocols.quota.names import is_native
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
-from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, or_unset, part
-from runtime.apiserver.kinds.shared.claim_specs import wrong_claim_spec
-from runtime.apiserver.kinds.shared.conditions import fill_times
-from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.volumes import CLASS_ANNOTATION, access_modes, class_of, phase_of, set_pending
-from runtime.apiserver.kinds.shared.warnings import of_claim_spec
+from runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
+from runtime.apiserver.kinds.pod_spec.persistent_volumes import (
+    CLASS_ANNOTATION,
+    access_modes,
+    class_of,
+    phase_of,
+    set_pending,
+)
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Allocating, Strategy
+from runtime.apiserver.rules.cells import age_cell, items, name_cell, or_unset, part
+from runtime.apiserver.rules.conditions import fill_times
+from runtime.apiserver.rules.names import dns_subdomain, label_key
+from runtime.apiserver.rules.object_meta import IMMUTABLE
+from runtime.apiserver.rules.warnings import of_claim_spec
 from runtime.apiserver.schema.inner_forms import difference
 
 _RESIZE_STATUSES = (

@@ -11,13 +11,8 @@ from typing import Any
 from protocols.objects import Object
 from protocols.selectors import LabelSelector, map_selector
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.shared.cells import label_cell, part
-from runtime.apiserver.kinds.shared.conditions import fill_times
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import not_negative
-from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
-from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, count_at
-from runtime.apiserver.kinds.shared.workloads import (
+from runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
+from runtime.apiserver.kinds.pod_spec.workloads import (
     REPLICA_COLUMNS,
     SELECTOR,
     TEMPLATE,
@@ -31,6 +26,11 @@ from runtime.apiserver.kinds.shared.workloads import (
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import Printer
 from runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
+from runtime.apiserver.rules.cells import label_cell, part
+from runtime.apiserver.rules.conditions import fill_times
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.numbers import not_negative
+from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, count_at
 
 
 def set_defaults(controller: Object) -> None:

@@ -14,13 +14,13 @@ from protocols.quantities import parse_quantity
 from protocols.quota import scopes
 from protocols.quota.names import LIMITS
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.resource_amounts import is_of_quotas, wrong_limits
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell, part
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.object_meta import IMMUTABLE
+from runtime.apiserver.rules.resource_amounts import is_of_quotas, wrong_limits
 
 _REQUESTED = ("cpu", "memory", "storage", "ephemeral-storage")
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.core import event as core_event
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import FieldGetter
+from runtime.apiserver.rules.object_meta import IMMUTABLE
 
 # events.k8s.io/v1 field → core/v1 field; all other fields are the same.
 _RENAMED = {

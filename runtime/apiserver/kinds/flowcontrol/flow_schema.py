@@ -11,12 +11,12 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.cells import NONE, age_cell, condition, items, name_cell, part
-from runtime.apiserver.kinds.shared.conditions import validate_condition_types
-from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import NONE, age_cell, condition, items, name_cell, part
+from runtime.apiserver.rules.conditions import validate_condition_types
+from runtime.apiserver.rules.names import dns_label, dns_subdomain
 
 _PRECEDENCE, _HIGHEST = 1000, 10_000
 _EXEMPT = "exempt"

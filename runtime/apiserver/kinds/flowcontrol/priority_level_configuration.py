@@ -12,12 +12,12 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.cells import NONE, age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.conditions import validate_condition_types
-from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import NONE, age_cell, name_cell, part
+from runtime.apiserver.rules.conditions import validate_condition_types
+from runtime.apiserver.rules.names import dns_subdomain
 
 _EXEMPT, _CATCH_ALL = "exempt", "catch-all"
 _SHARES, _MOST_QUEUES, _MOST_BITS = 30, 10_000_000, 60

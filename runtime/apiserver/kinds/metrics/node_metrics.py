@@ -13,7 +13,7 @@ from typing import Any
 
 from protocols.objects import Object, name_of
 from protocols.times import parse_time
-from runtime.apiserver.kinds.shared.metrics_objects import (
+from runtime.apiserver.kinds.metrics.shared.objects import (
     COLUMNS,
     GROUP,
     USAGE,
@@ -22,7 +22,7 @@ from runtime.apiserver.kinds.shared.metrics_objects import (
     schema_of,
     written,
 )
-from runtime.apiserver.kinds.shared.usage import (
+from runtime.apiserver.kinds.pod_spec.usage import (
     ANNOTATIONS,
     CPU,
     MEMORY,

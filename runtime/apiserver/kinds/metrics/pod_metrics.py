@@ -13,7 +13,7 @@ from typing import Any
 
 from protocols.objects import Key, Object, annotations_of, name_of, namespace_of
 from protocols.quantities import parse_quantity
-from runtime.apiserver.kinds.shared.metrics_objects import (
+from runtime.apiserver.kinds.metrics.shared.objects import (
     COLUMNS,
     GROUP,
     USAGE,
@@ -22,7 +22,7 @@ from runtime.apiserver.kinds.shared.metrics_objects import (
     schema_of,
     written,
 )
-from runtime.apiserver.kinds.shared.usage import ANNOTATIONS, is_measured, sample_of, usage_problems
+from runtime.apiserver.kinds.pod_spec.usage import ANNOTATIONS, is_measured, sample_of, usage_problems
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.derived import Derived, Reading
 from runtime.apiserver.registry.printers import Printer

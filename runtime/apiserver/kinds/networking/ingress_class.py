@@ -11,13 +11,13 @@ from typing import Any
 
 from protocols.objects import Object, annotations_of
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
-from runtime.apiserver.kinds.shared.cells import NONE, age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.job_validation import domain_prefixed_path
-from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, path_segment
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import NONE, age_cell, name_cell, part
+from runtime.apiserver.rules.domain_paths import domain_prefixed_path
+from runtime.apiserver.rules.names import dns_label, dns_subdomain, path_segment
+from runtime.apiserver.rules.object_meta import IMMUTABLE
 
 _LONGEST = 250
 

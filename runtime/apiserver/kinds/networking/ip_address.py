@@ -11,13 +11,13 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, quoted, required
-from runtime.apiserver.kinds.shared.cells import NONE, name_cell, part
-from runtime.apiserver.kinds.shared.ip_addresses import validate_ip
-from runtime.apiserver.kinds.shared.names import dns_subdomain, path_segment
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import NONE, name_cell, part
+from runtime.apiserver.rules.ip_addresses import validate_ip
+from runtime.apiserver.rules.names import dns_subdomain, path_segment
+from runtime.apiserver.rules.object_meta import IMMUTABLE
 
 
 def validate(address: Object) -> list[FieldError]:

@@ -12,16 +12,16 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part, selector_cell
-from runtime.apiserver.kinds.shared.handlers import port_name_problems
-from runtime.apiserver.kinds.shared.ip_addresses import validate_cidr
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import port_problems
-from runtime.apiserver.kinds.shared.selectors import validate_selector
-from runtime.apiserver.kinds.shared.warnings import of_range
+from runtime.apiserver.kinds.pod_spec.handlers import port_name_problems
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, items, name_cell, part, selector_cell
+from runtime.apiserver.rules.ip_addresses import validate_cidr
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.numbers import port_problems
+from runtime.apiserver.rules.selectors import validate_selector
+from runtime.apiserver.rules.warnings import of_range
 
 _TYPES, _PROTOCOLS = ("Ingress", "Egress"), ("TCP", "UDP", "SCTP")
 

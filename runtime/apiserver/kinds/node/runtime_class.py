@@ -12,16 +12,16 @@ from typing import Any
 from protocols.objects import Object
 from protocols.quantities import parse_quantity
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE, validate_labels
-from runtime.apiserver.kinds.shared.pod_validation import validate_toleration
-from runtime.apiserver.kinds.shared.resource_amounts import wrong_container_name
-from runtime.apiserver.kinds.shared.warnings import NODE_LABELS
+from runtime.apiserver.kinds.pod_spec.validation import validate_toleration
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell, part
+from runtime.apiserver.rules.names import dns_label, dns_subdomain
+from runtime.apiserver.rules.numbers import NOT_NEGATIVE
+from runtime.apiserver.rules.object_meta import IMMUTABLE, validate_labels
+from runtime.apiserver.rules.resource_amounts import wrong_container_name
+from runtime.apiserver.rules.warnings import NODE_LABELS
 
 
 def validate(runtime_class: Object) -> list[FieldError]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.shared.cells import items
-from runtime.apiserver.kinds.shared.escalation import confirm_role
-from runtime.apiserver.kinds.shared.policy_rules import validate_rules
-from runtime.apiserver.kinds.shared.selectors import selects, validate_selector
+from runtime.apiserver.kinds.rbac.shared.escalation import confirm_role
+from runtime.apiserver.kinds.rbac.shared.policy_rules import validate_rules
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import items
+from runtime.apiserver.rules.selectors import selects, validate_selector
 
 SELECTORS = "aggregationRule.clusterRoleSelectors"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.shared.escalation import confirm_role
-from runtime.apiserver.kinds.shared.policy_rules import validate_rules
+from runtime.apiserver.kinds.rbac.shared.escalation import confirm_role
+from runtime.apiserver.kinds.rbac.shared.policy_rules import validate_rules
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
 

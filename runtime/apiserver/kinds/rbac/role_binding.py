@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.shared.escalation import confirm_binding
-from runtime.apiserver.kinds.shared.role_bindings import (
+from runtime.apiserver.kinds.rbac.shared.escalation import confirm_binding
+from runtime.apiserver.kinds.rbac.shared.role_bindings import (
     BINDING_COLUMNS,
     binding_cells,
     set_defaults,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from protocols.objects import Object
 from protocols.quota.names import is_extended
 from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.kinds.shared.cells import NAME_AND_AGE
-from runtime.apiserver.kinds.shared.device_claims import wrong_configurations, wrong_selectors
-from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.resource.shared.device_claims import wrong_configurations, wrong_selectors
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import NAME_AND_AGE
+from runtime.apiserver.rules.names import dns_subdomain
 
 
 def validate(class_: Object) -> list[FieldError]:

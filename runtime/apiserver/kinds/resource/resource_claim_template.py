@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from protocols.objects import Object, namespace_of
 from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.kinds.shared.cells import NAME_AND_AGE
-from runtime.apiserver.kinds.shared.device_access import permit_requests
-from runtime.apiserver.kinds.shared.device_claims import set_claim_defaults, wrong_claim
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE, validate_annotations, validate_labels
+from runtime.apiserver.kinds.resource.shared.device_access import permit_requests
+from runtime.apiserver.kinds.resource.shared.device_claims import set_claim_defaults, wrong_claim
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Granting, Strategy
 from runtime.apiserver.registry.users import User
+from runtime.apiserver.rules.cells import NAME_AND_AGE
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.object_meta import IMMUTABLE, validate_annotations, validate_labels
 from runtime.apiserver.schema.inner_forms import inner_form
 
 

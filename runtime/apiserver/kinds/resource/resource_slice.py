@@ -21,15 +21,15 @@ from runtime.apiserver.errors.field_errors import (
     too_long,
     too_many,
 )
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.device_claims import wrong_domain, wrong_identifier, wrong_pool
-from runtime.apiserver.kinds.shared.names import dns_label, dns_subdomain, label_key, label_value
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.persistent_volume_sources import wrong_driver_name
-from runtime.apiserver.kinds.shared.scheduling_rules import wrong_node_selector
+from runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
+from runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
+from runtime.apiserver.kinds.resource.shared.device_claims import wrong_domain, wrong_identifier, wrong_pool
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell, part
+from runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key, label_value
+from runtime.apiserver.rules.object_meta import IMMUTABLE
 
 Part = Mapping[str, Any]
 

@@ -13,10 +13,7 @@ from typing import Any
 from protocols.conditions import find_condition
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.pod_group_templates import (
+from runtime.apiserver.kinds.scheduling.shared.pod_group_templates import (
     GROUP,
     VERSION,
     drop_gated_fields,
@@ -26,6 +23,9 @@ from runtime.apiserver.kinds.shared.pod_group_templates import (
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, items, name_cell, part
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.object_meta import IMMUTABLE
 
 
 def set_defaults(group: Object) -> None:

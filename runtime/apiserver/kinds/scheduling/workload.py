@@ -12,10 +12,7 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required, too_many
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.names import dns_subdomain, path_segment
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.pod_group_templates import (
+from runtime.apiserver.kinds.scheduling.shared.pod_group_templates import (
     GROUP,
     VERSION,
     drop_gated_fields,
@@ -25,6 +22,9 @@ from runtime.apiserver.kinds.shared.pod_group_templates import (
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell
+from runtime.apiserver.rules.names import dns_subdomain, path_segment
+from runtime.apiserver.rules.object_meta import IMMUTABLE
 
 MOST_TEMPLATES = 8
 

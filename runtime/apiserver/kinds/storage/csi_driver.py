@@ -11,12 +11,12 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, too_long
-from runtime.apiserver.kinds.shared.cells import NONE, UNSET, age_cell, items, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean
 from runtime.apiserver.registry.strategy import Allocating, Strategy
+from runtime.apiserver.rules.cells import NONE, UNSET, age_cell, items, name_cell, part
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.object_meta import IMMUTABLE
 
 _DEFAULTS = {
     "attachRequired": True,

@@ -11,13 +11,13 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
-from runtime.apiserver.kinds.shared.cells import age_cell, items, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
-from runtime.apiserver.kinds.shared.numbers import not_negative
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Printer, number
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, items, name_cell, part
+from runtime.apiserver.rules.names import dns_subdomain, label_key
+from runtime.apiserver.rules.numbers import not_negative
+from runtime.apiserver.rules.object_meta import IMMUTABLE
 
 _LONGEST_ID = 256
 

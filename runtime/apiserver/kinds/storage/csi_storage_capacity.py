@@ -12,15 +12,15 @@ from typing import Any
 from protocols.objects import Object
 from protocols.quantities import parse_quantity
 from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.kinds.shared.cells import name_cell, or_unset
-from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.selectors import validate_selector
-from runtime.apiserver.kinds.shared.warnings import NODE_LABELS, of_node_term
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import name_cell, or_unset
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.numbers import NOT_NEGATIVE
+from runtime.apiserver.rules.object_meta import IMMUTABLE
+from runtime.apiserver.rules.selectors import validate_selector
+from runtime.apiserver.rules.warnings import NODE_LABELS, of_node_term
 
 
 def validate(capacity: Object) -> list[FieldError]:

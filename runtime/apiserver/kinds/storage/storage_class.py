@@ -11,14 +11,14 @@ from typing import Any
 
 from protocols.objects import Object, annotations_of
 from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
-from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
-from runtime.apiserver.kinds.shared.storage_parameters import wrong_parameters
-from runtime.apiserver.kinds.shared.warnings import NODE_LABELS
+from runtime.apiserver.kinds.storage.shared.parameters import wrong_parameters
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell
+from runtime.apiserver.rules.names import dns_subdomain, label_key
+from runtime.apiserver.rules.object_meta import IMMUTABLE
+from runtime.apiserver.rules.warnings import NODE_LABELS
 
 _DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",

@@ -10,12 +10,12 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
-from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
-from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
-from runtime.apiserver.kinds.shared.storage_parameters import wrong_parameters
+from runtime.apiserver.kinds.storage.shared.parameters import wrong_parameters
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.rules.cells import age_cell, name_cell
+from runtime.apiserver.rules.names import dns_subdomain, label_key
 
 
 def validate(attributes_class: Object) -> list[FieldError]:

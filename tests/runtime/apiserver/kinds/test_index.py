@@ -17,11 +17,12 @@ from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.api_types import built_in_types
 from tests.runtime.apiserver.kinds.printers import NOW, PRINTERS, printer_for
 
-GROUPS = [
-    one.name for one in pkgutil.iter_modules(kinds.__path__) if one.ispkg and one.name not in ("shared", "structural")
-]
+GROUPS = [module.name for module in pkgutil.iter_modules(kinds.__path__) if module.ispkg and module.name != "pod_spec"]
 FILES = [
-    f"{group}.{one.name}" for group in GROUPS for one in pkgutil.iter_modules([str(Path(kinds.__path__[0]) / group)])
+    f"{group}.{module.name}"
+    for group in GROUPS
+    for module in pkgutil.iter_modules([str(Path(kinds.__path__[0]) / group)])
+    if module.name != "shared"  # what the kinds of a group share
 ]
 STORED = (*BUILT_IN, *OFF_BY_DEFAULT, *BODIES.values())
 LISTED = (*STORED, *AGGREGATED)

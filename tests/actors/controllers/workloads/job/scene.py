@@ -16,7 +16,7 @@ from protocols.messages.outcomes import Done, Outcome
 from protocols.objects import Object, decode_object, encode_object, finalizers_of
 from protocols.resources import JOBS, PODS
 from protocols.times import format_time
-from runtime.apiserver.kinds.shared.job_status import wrong_job_status
+from runtime.apiserver.kinds.batch.job.status import wrong_job_status
 from runtime.logs.standard_log import quiet_log
 from runtime.metrics.registry import Metrics
 

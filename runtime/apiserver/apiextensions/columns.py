@@ -1,0 +1,83 @@
+"""The columns that a CustomResourceDefinition gives its kind's tables: Name, then its own or Age.
+
+Source: apiextensions-apiserver pkg/registry/customresource/tableconvertor/tableconvertor.go,
+pkg/apiserver/helpers.go (getColumnsForVersion; v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from protocols.objects import Object
+from protocols.times import human_duration, parse_time
+from runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError, as_text
+from runtime.apiserver.registry.printers import NAME, Column, Printer
+from runtime.apiserver.rules.cells import UNKNOWN, name_cell
+
+_AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+# (value, now in Unix seconds) → cell; of a value that is there.
+_Cell = Callable[[Any, float], Any]
+
+
+def printer_for(given: Sequence[Object]) -> Printer:
+    """given: additionalPrinterColumns. The first whose path cannot be read, and those after it, are left out."""
+    columns, paths = [NAME], list[tuple[JsonPath, _Cell]]()
+    for one in given or (_AGE,):
+        path = one["jsonPath"]
+        try:
+            paths.append((JsonPath(path), _CELLS[one["type"]]))
+        except JsonPathError:
+            break
+        description = one.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
+        columns.append(Column(one["name"], one["type"], one.get("format") or "", one.get("priority") or 0, description))
+
+    def cells(obj: Object, now: float) -> list[Any]:
+        return [name_cell(obj), *(_cell(path, show, obj, now) for path, show in paths)]
+
+    return Printer(tuple(columns), cells)
+
+
+def _cell(path: JsonPath, show: _Cell, obj: Object, now: float) -> Any:
+    try:
+        found = path.find(obj)
+    except JsonPathError:
+        return None
+    return show(found[0], now) if found else None
+
+
+def _integer(value: Any, _now: float) -> int | None:
+    return int(value) if type(value) in (int, float) else None
+
+
+def _number(value: Any, _now: float) -> float | None:
+    return value if type(value) in (int, float) else None
+
+
+def _boolean(value: Any, _now: float) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _string(value: Any, _now: float) -> str:
+    return as_text(value)
+
+
+def _date(value: Any, now: float) -> str | None:
+    if not isinstance(value, str):
+        return None
+    if not value:
+        return UNKNOWN
+    try:
+        return human_duration(now - parse_time(value))
+    except ValueError:
+        return "<invalid>"
+
+
+_CELLS: dict[str, _Cell] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "string": _string,
+    "date": _date,
+}

@@ -1,0 +1,229 @@
+"""The kinds that a CustomResourceDefinition declares: one ResourceDefinition for each served version.
+
+An object is settled and validated by the schema of the version that a request names, and stored in the stored version,
+without what that does not have. One that may have been stored under another schema is settled again when it is read.
+
+Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_strategy}.go,
+pkg/apiserver/customresource_handler.go, pkg/registry/customresource/tableconvertor (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from protocols.late_methods import dataclass
+from protocols.objects import Object
+from runtime.apiserver.apiextensions.columns import printer_for
+from runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError, as_text
+from runtime.apiserver.apiextensions.objects import ObjectSchema
+from runtime.apiserver.apiextensions.scale import validate_scale
+from runtime.apiserver.apiextensions.schemas import PRESERVE
+from runtime.apiserver.apiextensions.settling import MOST_MADE
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import FieldGetter, ScalePaths, Strategy
+from runtime.apiserver.registry.users import AccessControl, User
+from runtime.apiserver.registry.version_ranks import version_rank
+from runtime.apiserver.rules.names import dns_subdomain
+from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED
+
+MOST_MADE_OF_MANY = 64 * 1024 * 1024  # bytes of JSON that defaults may add to objects that are read together
+_ANYTHING = {"type": "object", PRESERVE: True}
+
+
+def definitions_in(custom_resource_definition: Object, convert: Convert) -> list[ResourceDefinition]:
+    """convert: see core/conversion.py."""
+    spec = custom_resource_definition["spec"]
+    schemas = {version["name"]: ObjectSchema(_schema(spec, version)) for version in spec["versions"]}
+    served = [version["name"] for version in spec["versions"] if version.get("served")]
+    stored = next((one["name"] for one in spec["versions"] if one.get("storage")), "")
+    by_webhook = (spec.get("conversion") or {}).get("strategy") == "Webhook" and len(schemas) > 1
+    first = next(iter(schemas.values()))
+    family = _Family(
+        group=spec["group"],
+        schemas=schemas,
+        stored=stored,
+        leading=stored if stored in served else next(iter(served), ""),
+        convert=convert,
+        asks_outside=by_webhook,
+        are_alike=not by_webhook and all(one.schema == first.schema for one in schemas.values()),
+    )
+    # Nothing is stored under another schema as long as the definition has never been changed, and has but one.
+    meta = custom_resource_definition["metadata"]
+    changed = meta.get("generation", 1) > 1 or not family.are_alike
+    terminating = "deletionTimestamp" in meta
+    declared = [
+        (_definition(spec, version, family, changed=changed, terminating=terminating), bool(version.get("served")))
+        for version in spec["versions"]
+    ]
+    unserved = tuple(one for one, is_served in declared if not is_served)
+    return [replace(one, unserved=unserved) if unserved else one for one, is_served in declared if is_served]
+
+
+def _schema(spec: Object, version: Object) -> dict[str, Any]:
+    schema: dict[str, Any] | None = (version.get("schema") or {}).get("openAPIV3Schema")
+    return _ANYTHING if schema is None or spec.get("preserveUnknownFields") else schema
+
+
+Convert = Callable[[Sequence[Object], str], list[Object]]
+"""(objects of any versions of a kind, the apiVersion that they are to have) → new objects, where that is another.
+
+Raises StatusError, Unanswered.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Family:
+    """All versions of a kind. schemas: by version. leading: the version that stands for what is stored. are_alike: they
+    have one schema, and nobody is asked to convert.
+    """
+
+    group: str
+    schemas: dict[str, ObjectSchema]
+    stored: str
+    leading: str
+    convert: Convert
+    asks_outside: bool
+    are_alike: bool
+
+    def as_version(self, objects: Sequence[Object], version: str) -> list[Object]:
+        """Objects of any versions in this one, without what it does not have. Raises StatusError, Unanswered."""
+        api_version, schema = f"{self.group}/{version}", self.schemas[version]
+        converted = self.convert(objects, api_version)
+        if not self.are_alike:
+            for i, (before, after) in enumerate(zip(objects, converted, strict=True)):
+                if before["apiVersion"] != api_version:
+                    converted[i] = orjson.loads(orjson.dumps(after))  # it shares parts with what it comes from
+                    schema.prune(converted[i])
+        return converted
+
+    def settle(self, stored: Sequence[Object]) -> None:
+        """Settle objects in place, each by the schema of the version that it has been stored in.
+
+        Raises TooLargeError where the defaults of one object, or of all, are too large.
+        """
+        left = MOST_MADE_OF_MANY
+        for obj in stored:
+            schema = self.schemas.get(obj["apiVersion"].rpartition("/")[2])
+            if schema is not None:  # else it cannot be converted
+                left -= schema.settle(obj, most_made=min(left, MOST_MADE))
+
+
+def _definition(
+    spec: Object, version: Object, family: _Family, *, changed: bool, terminating: bool
+) -> ResourceDefinition:
+    names, group, name = spec["names"], spec["group"], version["name"]
+    subresources = version.get("subresources") or {}
+    own, is_stored = family.schemas[name], name == family.stored
+    scale = _scale_paths(subresources.get("scale"))
+
+    def validate(obj: Object) -> list[FieldError]:
+        return [*own.validate(obj), *validate_scale(scale, obj)]
+
+    def validate_update(new: Object, old: Object) -> list[FieldError]:
+        return [*own.validate_update(new, old), *validate_scale(scale, new)]
+
+    def validate_status_update(new: Object, old: Object) -> list[FieldError]:
+        return [*own.validate_status_update(new, old), *validate_scale(scale, new, of_spec=False)]
+
+    def settle(obj: Object, unknown: list[str] | None) -> None:
+        own.settle(obj, unknown)
+
+    def decode(stored: list[Object]) -> list[Object]:
+        if changed:
+            family.settle(stored)
+        return family.as_version(stored, name)
+
+    def encode(obj: Object) -> Object:
+        return family.as_version([obj], family.stored)[0]
+
+    def from_other(obj: Object) -> Object:
+        return family.convert([obj], f"{group}/{name}")[0]
+
+    return ResourceDefinition(
+        group=group,
+        version=name,
+        plural=names["plural"],
+        kind=names["kind"],
+        singular=names.get("singular", ""),
+        list_kind=names.get("listKind", ""),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        namespaced=spec["scope"] == "Namespaced",
+        subresources=tuple(one for one in ("status", "scale") if one in subresources),
+        from_storage=None if len(family.schemas) == 1 else from_other,
+        decode=decode if changed or not is_stored else None,
+        encode=None if is_stored else encode,
+        asks_outside=family.asks_outside,
+        leads=name == family.leading,
+        deprecation=_deprecation(spec, version),
+        strategy=Strategy(
+            validate_name=dns_subdomain,
+            has_generation=True,
+            confirm=_refuse_creation(group, names["plural"]) if terminating else None,
+            validate=validate,
+            allow_unconditional_update=False,
+            validate_update=validate_update,
+            update_is_judged_whole=True,
+            has_status="status" in subresources,
+            status_update_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
+            validate_status_update=validate_status_update,
+            selectable_fields=_selectable_fields(version),
+            unsupported_field=FIELD_LABEL_NOT_SUPPORTED,
+            scale_paths=scale,
+        ),
+        printer=printer_for(version.get("additionalPrinterColumns") or ()),
+        dynamic=True,
+        schema=(version.get("schema") or {}).get("openAPIV3Schema"),
+        settle=settle,
+    )
+
+
+def _deprecation(spec: Object, version: Object) -> str:
+    """What clients of a version are warned of; "" for none."""
+    if not version.get("deprecated"):
+        return ""
+    own: str | None = version.get("deprecationWarning")
+    if own is not None:
+        return own
+    group, name, kind = spec["group"], version["name"], spec["names"]["kind"]
+    current = [one["name"] for one in spec["versions"] if one.get("served") and not one.get("deprecated")]
+    best = min((one for one in current if version_rank(one) < version_rank(name)), key=version_rank, default=None)
+    instead = "" if best is None else f"; use {group}/{best} {kind}"
+    return f"{group}/{name} {kind} is deprecated{instead}"
+
+
+def _refuse_creation(group: str, plural: str) -> Callable[[Object, Object | None, User, AccessControl], None]:
+    def confirm(new: Object, old: Object | None, _user: User, _access: AccessControl) -> None:
+        if old is None:
+            because = "create not allowed while custom resource definition is terminating"
+            raise status_errors.forbidden(group, plural, new["metadata"].get("name", ""), because)
+
+    return confirm
+
+
+def _scale_paths(scale: Object | None) -> ScalePaths | None:
+    if scale is None:
+        return None
+    return ScalePaths(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath") or "")
+
+
+def _selectable_fields(version: Object) -> dict[str, FieldGetter]:
+    paths = [one["jsonPath"] for one in version.get("selectableFields") or ()]
+    return {path.removeprefix("."): _text_at(JsonPath(path)) for path in paths}
+
+
+def _text_at(path: JsonPath) -> FieldGetter:
+    def get(obj: Object) -> str:
+        try:
+            found = path.find(obj)
+        except JsonPathError:
+            return ""
+        return as_text(found[0]) if found and found[0] is not None else ""
+
+    return get

@@ -1,0 +1,86 @@
+"""Whether the defaults in a schema are pruned and valid.
+
+Source: apiextensions-apiserver pkg/apiserver/schema/defaulting/validation.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from protocols.errors import aggregate
+from runtime.apiserver.apiextensions.embedded import embedded_finder, problems, settle_embedded
+from runtime.apiserver.apiextensions.explaining import explain
+from runtime.apiserver.apiextensions.go_text import sorted_keys
+from runtime.apiserver.apiextensions.schemas import EMBEDDED, META_FIELDS, Schema, items_of, properties_of
+from runtime.apiserver.apiextensions.settling import Meter, UnknownFields, settler
+from runtime.apiserver.errors.field_errors import FieldError, invalid
+from runtime.apiserver.schema.scalars import ShapeError
+
+
+def validate_defaults(schema: Schema, path: str, *, pruned: bool = True) -> Iterator[FieldError]:
+    """schema: of a whole object, structural. pruned: defaults may not have unknown fields."""
+    yield from _validate(schema, path, pruned=pruned, in_metadata="", is_object=True)
+
+
+def _validate(schema: Schema, path: str, *, pruned: bool, in_metadata: str, is_object: bool) -> Iterator[FieldError]:
+    """in_metadata: the field of an object's metadata that this is, dotted; "" outside of metadata."""
+    if schema.get("default") is not None:
+        yield from _of_default(schema, path, pruned=pruned, in_metadata=in_metadata)
+    is_object = is_object or bool(schema.get(EMBEDDED))
+    items = items_of(schema)
+    if items is not None:
+        yield from _validate(items, f"{path}.items", pruned=pruned, in_metadata=in_metadata, is_object=False)
+    for name, one in properties_of(schema).items():
+        inside = name if is_object and name in META_FIELDS else f"{in_metadata}.{name}" if in_metadata else ""
+        place = f"{path}.properties[{name}]"
+        yield from _validate(one, place, pruned=pruned, in_metadata=inside, is_object=False)
+
+
+def _of_default(schema: Schema, path: str, *, pruned: bool, in_metadata: str) -> Iterator[FieldError]:
+    default, here = schema["default"], f"{path}.default"
+    if in_metadata:
+        wrong = _as_metadata(in_metadata, default)
+        if wrong:
+            detail = f"must result in valid metadata: {aggregate(map(str, wrong))}"
+            yield invalid(here, sorted_keys(default), detail)
+            return
+    elif pruned and isinstance(default, dict | list):
+        copy, unknown = orjson.loads(orjson.dumps(default)), UnknownFields()
+        settler(schema, Meter(), is_root=bool(schema.get(EMBEDDED)), defaults=False)(copy, unknown, "")
+        if unknown.paths:
+            yield invalid(here, sorted_keys(default), "must not have unknown fields")
+    if not in_metadata:
+        errors = list(_as_embedded(schema, default, here))
+        if errors:
+            yield from errors
+            return
+    yield from explain(schema, default, under=here)
+
+
+def _as_metadata(field: str, default: Any) -> list[FieldError]:
+    """What is wrong with the metadata that this field with this default makes."""
+    value = default
+    for name in reversed(field.split(".")):
+        value = {name: value}
+    obj = {"apiVersion": "validation/v1", "kind": "Validation", **value}
+    try:
+        settle_embedded(obj, "")
+    except ShapeError as err:
+        return [FieldError("FieldValueInvalid", "metadata", default, str(err))]
+    return problems(obj, "")
+
+
+def _as_embedded(schema: Schema, default: Any, path: str) -> Iterator[FieldError]:
+    find = embedded_finder(schema)
+    if find is None:
+        return
+    for one, place in find(orjson.loads(orjson.dumps(default)), path):
+        try:
+            settle_embedded(one, place)
+        except ShapeError as err:
+            yield FieldError("FieldValueInvalid", place, sorted_keys(one), str(err))
+            return
+        yield from problems(one, place)

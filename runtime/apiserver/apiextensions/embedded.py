@@ -1,0 +1,97 @@
+"""Objects inside of objects (x-kubernetes-embedded-resource): they have an apiVersion, a kind and metadata as any.
+
+Source: apiextensions-apiserver pkg/apiserver/schema/objectmeta/{algorithm,coerce,validation}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from runtime.apiserver.apiextensions.schemas import (
+    EMBEDDED,
+    Schema,
+    additional_of,
+    items_of,
+    properties_of,
+)
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.rules.names import dns1035_label
+from runtime.apiserver.rules.object_meta import validate_metadata
+from runtime.apiserver.schema.scalars import ShapeError
+from runtime.apiserver.schema.shapes import built_in_shapes
+
+# (object, path of its field) for each embedded one.
+FindEmbedded = Callable[[Any, str], Iterator[tuple[dict[str, Any], str]]]
+
+
+# What an embedded object is of: its names and its namespace are checked by the rules of all objects.
+_OF_CLUSTER, _OF_NAMESPACE = (
+    ResourceDefinition(plural="", kind="", namespaced=namespaced, dynamic=True) for namespaced in (False, True)
+)
+
+
+def embedded_finder(schema: Schema) -> FindEmbedded | None:
+    """Returns None for a schema without embedded resources."""
+    properties, additional, items = properties_of(schema), additional_of(schema), items_of(schema)
+    fields = {name: in_field for name, one in properties.items() if (in_field := embedded_finder(one)) is not None}
+    in_other = None if additional is None else embedded_finder(additional)
+    in_items = None if items is None else embedded_finder(items)
+    is_embedded = bool(schema.get(EMBEDDED))
+    if not is_embedded and not fields and in_other is None and in_items is None:
+        return None
+
+    def find(value: Any, path: str) -> Iterator[tuple[dict[str, Any], str]]:
+        if type(value) is list and in_items is not None:
+            for i, item in enumerate(value):
+                yield from in_items(item, f"{path}[{i}]")
+        elif type(value) is dict:
+            if is_embedded:
+                yield value, path
+            for name, item in value.items():
+                if name in fields:
+                    yield from fields[name](item, f"{path}.{name}" if path else name)
+                elif in_other is not None and name not in properties:
+                    yield from in_other(item, f"{path}[{name}]")
+
+    return find
+
+
+def settle_embedded(obj: dict[str, Any], path: str) -> None:
+    """Removes unknown fields and nulls from the metadata. Raises ShapeError on a field of another type."""
+    for field in ("apiVersion", "kind"):
+        if field in obj and not isinstance(obj[field], str):
+            raise ShapeError("", "", why=str(invalid(_inside(path, field), obj[field], "must be a string")))
+    if obj.get("metadata") is None:
+        return
+    try:
+        built_in_shapes().check(_OF_CLUSTER, obj)
+    except ShapeError as err:
+        wrong = invalid(_inside(path, "metadata"), obj["metadata"], str(err))
+        raise ShapeError("", "", why=str(wrong)) from err
+
+
+def problems(obj: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors = [required(_inside(path, field)) for field in ("apiVersion", "kind") if field not in obj]
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    if api_version == "":
+        errors.append(invalid(_inside(path, "apiVersion"), "", "must not be empty"))
+    elif isinstance(api_version, str) and api_version.count("/") > 1:
+        text = f"unexpected GroupVersion string: {api_version}"
+        errors.append(invalid(_inside(path, "apiVersion"), api_version, text))
+    if kind == "":
+        errors.append(invalid(_inside(path, "kind"), "", "must not be empty"))
+    elif isinstance(kind, str) and (wrong := dns1035_label(kind.lower())):
+        text = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+        errors.append(invalid(_inside(path, "kind"), kind, text))
+    meta = obj.get("metadata")
+    if isinstance(meta, dict):
+        named = meta if meta.get("name") else {**meta, "name": "any"}
+        of_metadata = validate_metadata(_OF_NAMESPACE if meta.get("namespace") else _OF_CLUSTER, named)
+        errors += [one._replace(field=_inside(path, one.field)) for one in of_metadata]
+    return errors
+
+
+def _inside(path: str, field: str) -> str:
+    return f"{path}.{field}" if path else field

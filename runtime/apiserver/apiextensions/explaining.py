@@ -1,0 +1,301 @@
+"""What is wrong with a value by a schema, in upstream's words and in its order.
+
+Of a value for which no alternative of an anyOf or oneOf is valid upstream reports what is wrong by the alternative of
+which most checks succeeded, so these are counted here as they are there.
+
+Source: kube-openapi pkg/validation/{validate,errors} (v1.36), apiextensions-apiserver
+pkg/apiserver/validation/{validation,ratcheting}.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from protocols.patterns import matcher
+from runtime.apiserver.apiextensions.correlation import Pair
+from runtime.apiserver.apiextensions.formats import format_of, is_of_format
+from runtime.apiserver.apiextensions.go_text import go_number, sorted_keys
+from runtime.apiserver.apiextensions.numbers import (
+    exceeds,
+    is_enumerated,
+    is_multiple,
+    out_of_range,
+    wrong_type,
+)
+from runtime.apiserver.apiextensions.schemas import Schema, additional_of, items_of, properties_of, types_of
+from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, quoted, required
+from runtime.apiserver.errors.status_errors import MOST_CAUSES
+from runtime.cel import effort
+
+MOST_PROBLEMS = MOST_CAUSES + 1  # more are not reported, and not looked for
+OF_VALUE = 10  # units of cost, about microseconds: much takes long, and others are served meanwhile
+_NOWHERE = "<nil>"  # the field of an error that upstream gives no path
+
+
+class Problem(NamedTuple):
+    """path: "" at the root; None for an error without a place. text: what upstream's validator says of it.
+
+    cause: what becomes of it as a field's error: "" for an invalid value.
+    """
+
+    path: str | None
+    text: str
+    value: Any = ""
+    cause: str = ""
+    detail: str = ""
+
+
+class Result:
+    """problems: by their texts, each of which is reported once. matches: how many checks succeeded."""
+
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = {problem.text: problem for problem in problems}
+        self.matches = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.problems) >= MOST_PROBLEMS
+
+    def add(self, *problems: Problem) -> None:
+        for problem in problems:
+            self.problems.setdefault(problem.text, problem)
+
+    def merge(self, other: Result) -> None:
+        self.add(*other.problems.values())
+        self.matches += other.matches
+
+
+def explain(schema: Schema, value: Any, *, under: str = "", pair: Pair | None = None) -> list[FieldError]:
+    """All that is wrong; under: the field that the value is in. pair: the value and the old one, on an update."""
+    return [_field_error(problem, under) for problem in _explain(schema, value, "", pair).problems.values()]
+
+
+def _explain(schema: Schema, value: Any, path: str, pair: Pair | None) -> Result:
+    result = _of_value(schema, value, path, pair)
+    if result.problems and pair is not None and pair.same:
+        result.problems.clear()  # wrong already, and left alone
+    return result
+
+
+def _of_value(schema: Schema, value: Any, path: str, pair: Pair | None) -> Result:
+    effort.pass_time(OF_VALUE)
+    result, types = Result(), types_of(schema)
+    if value is None:
+        if types and not schema.get("nullable"):
+            result.add(_wrong_type(path, ",".join(types), "null"))
+        else:
+            result.matches += 1
+        result.merge(_enumeration(schema, value, path))
+        return result
+    if types or format_of(schema):
+        wrong = wrong_type(types, format_of(schema), value)
+        if wrong is None:
+            result.matches += 1
+        else:
+            result.add(_wrong_type(path, *wrong))
+        result.matches += 1
+    result.merge(_junctors(schema, value, path))
+    result.matches += 1
+    match value:
+        case str():
+            _text(result, schema, value, path)
+        case bool():
+            pass
+        case int() | float():
+            result.merge(_number(schema, value, path))
+            result.matches += 2
+        case list():
+            result.merge(_list(schema, value, path, pair))
+            result.matches += 2
+    result.merge(_enumeration(schema, value, path))
+    result.matches += 1
+    if isinstance(value, dict):
+        result.merge(_map(schema, value, path, pair))
+        result.matches += 1
+    result.matches += 1
+    return result
+
+
+def _wrong_type(path: str, wanted: str, found: str) -> Problem:
+    return Problem(path, f"{path} in body must be of type {wanted}: {quoted(found)}", found, "FieldValueTypeInvalid")
+
+
+def _text(result: Result, schema: Schema, value: str, path: str) -> None:
+    """Only the first thing that is wrong; then its format."""
+    most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+    if most is not None and len(value) > most:
+        text = f"{path} in body should be at most {most} chars long"
+        detail = f"may not be more than {most} byte{'' if most == 1 else 's'}"
+        result.add(Problem(path, text, "", "FieldValueTooLong", detail))
+    elif least is not None and len(value) < least:
+        result.add(Problem(path, f"{path} in body should be at least {least} chars long", value))
+    elif pattern and not matcher(pattern)(value):
+        result.add(Problem(path, f"{path} in body should match '{pattern}'", value))
+    result.matches += 1
+    format_ = format_of(schema)
+    of_format = is_of_format(format_)
+    if of_format is not None:
+        if not of_format(value):
+            text = f"{path} in body must be of type {format_}: {quoted(value)}"
+            result.add(Problem(path, text, value, "FieldValueTypeInvalid"))
+        result.matches += 1
+
+
+def _number(schema: Schema, value: float, path: str) -> Result:
+    result, types, format_ = Result(), types_of(schema), format_of(schema)
+    if len(types) != 1:
+        types = ()
+
+    def check_range(number: float, prefix: str) -> None:
+        if wrong := out_of_range(number, types, format_, prefix, path):
+            result.add(Problem(None, wrong))
+
+    check_range(value, "Checked")
+    factor = schema.get("multipleOf")
+    if factor is not None:
+        check_range(factor, "MultipleOf")
+        shown = int(factor) if isinstance(value, int) else float(factor)
+        if shown <= 0:
+            text = f"factor MultipleOf declared for {path} must be positive: {go_number(shown)}"
+            result.add(Problem(path, text, shown))
+        elif not is_multiple(schema, value):
+            result.add(Problem(path, f"{path} in body should be a multiple of {go_number(shown)}", value))
+    for name, prefix, words in (("minimum", "Minimum", "greater"), ("maximum", "Maximum", "less")):
+        if schema.get(name) is None:
+            continue
+        check_range(schema[name], f"{prefix} boundary")
+        if exceeds(schema, name, value):
+            shown = int(schema[name]) if isinstance(value, int) else float(schema[name])
+            or_equal = "" if schema.get(f"exclusive{prefix}") else " or equal to"
+            than = f"{words} than{or_equal}"
+            result.add(Problem(path, f"{path} in body should be {than} {go_number(shown)}", value))
+    return result
+
+
+def _list(schema: Schema, values: list[Any], path: str, pair: Pair | None) -> Result:
+    result, items = Result(), items_of(schema)
+    if items is not None:
+        for i, value in enumerate(values):
+            if result.is_full:
+                break
+            result.merge(_explain(items, value, f"{path}[{i}]", None if pair is None else pair.at_index(i)))
+    size, most, least = len(values), schema.get("maxItems"), schema.get("minItems")
+    if least is not None and size < least:
+        result.add(Problem(path, f"{path} in body should have at least {least} items", size))
+    if most is not None and size > most:
+        result.add(_too_many(path, f"{path} in body should have at most {most} items", size, most))
+    return result
+
+
+def _too_many(path: str, text: str, size: int, most: int) -> Problem:
+    return Problem(path, text, size, "FieldValueTooMany", f"must have at most {most} item{'' if most == 1 else 's'}")
+
+
+def _map(schema: Schema, value: dict[str, Any], path: str, pair: Pair | None) -> Result:
+    result, properties, additional = Result(), properties_of(schema), additional_of(schema)
+    size, most, least = len(value), schema.get("maxProperties"), schema.get("minProperties")
+    if least is not None and size < least:
+        result.add(Problem(path, f"{path} in body should have at least {least} properties", size))
+    if most is not None and size > most:
+        result.add(_too_many(path, f"{path} in body should have at most {most} properties", size, most))
+
+    def correlated(name: str) -> Pair | None:
+        if pair is None or (not path and name in ("apiVersion", "kind")):
+            return None
+        return pair.at_key(name)
+
+    others = [name for name in value if name not in properties]
+    for name in others:
+        if result.is_full:
+            break
+        if schema.get("additionalProperties") is False:
+            result.add(Problem(path, f"{path}.{name} in body is a forbidden property", name))
+        elif additional is not None:
+            result.merge(_explain(additional, value[name], f"{path}.{name}", correlated(name)))
+    for name, one in properties.items():
+        if name in value:
+            result.merge(_explain(one, value[name], f"{path}.{name}" if path else name, correlated(name)))
+    for name in schema.get("required") or ():
+        if name not in value:
+            place = f"{path}.{name}"
+            result.add(Problem(place, f"{place} in body is required", "", "FieldValueRequired"))
+    return result
+
+
+def _enumeration(schema: Schema, value: Any, path: str) -> Result:
+    values = schema.get("enum")
+    if not values or is_enumerated(value, values):
+        return Result()
+    words = [one if isinstance(one, str) else orjson.dumps(one).decode() for one in values]
+    detail = not_supported("", "", words).detail
+    return Result(Problem(path, f"{path} in body should be one of {values}", value, "FieldValueNotSupported", detail))
+
+
+def _junctors(schema: Schema, value: Any, path: str) -> Result:
+    result = Result()
+    if schema.get("anyOf"):
+        result.merge(_any_of(schema["anyOf"], value, path))
+    if schema.get("oneOf"):
+        result.merge(_one_of(schema["oneOf"], value, path))
+    if schema.get("allOf"):
+        found = [_explain(one, value, path, None) for one in schema["allOf"]]
+        for one in found:
+            result.merge(one)
+        valid = sum(not one.problems for one in found)
+        if valid < len(found):
+            none = "" if valid else ". None validated"
+            result.add(Problem(None, f"{quoted(path)} must validate all the schemas (allOf){none}"))
+    if schema.get("not") is not None and not _explain(schema["not"], value, path, None).problems:
+        result.add(Problem(None, f"{quoted(path)} must not validate the schema (not)"))
+    result.matches += 1
+    return result
+
+
+def _any_of(schemas: list[Schema], value: Any, path: str) -> Result:
+    best: Result | None = None
+    for schema in schemas:
+        found = _explain(schema, value, path, None)
+        if not found.problems:
+            return found
+        if best is None or found.matches > best.matches:
+            best = found
+    result = Result(Problem(None, f"{quoted(path)} must validate at least one schema (anyOf)"))
+    if best is not None:
+        result.merge(best)
+    return result
+
+
+def _one_of(schemas: list[Schema], value: Any, path: str) -> Result:
+    valid: list[Result] = []
+    best: Result | None = None
+    for schema in schemas:
+        found = _explain(schema, value, path, None)
+        if not found.problems:
+            valid.append(found)
+            best = None
+        elif not valid and (best is None or found.matches > best.matches):
+            best = found
+    if len(valid) == 1:
+        return valid[0]
+    how_many = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
+    result = Result(Problem(None, f"{quoted(path)} must validate one and only one schema (oneOf). {how_many}"))
+    if best is not None:
+        result.merge(best)
+    return result
+
+
+def _field_error(problem: Problem, under: str) -> FieldError:
+    name = (problem.path or "").removeprefix(".")
+    field = ".".join(part for part in (under, name) if part) or _NOWHERE
+    if problem.path is None:
+        field = under or _NOWHERE
+    match problem.cause:
+        case "FieldValueRequired":
+            return required(field)
+        case "FieldValueNotSupported" | "FieldValueTooMany" | "FieldValueTooLong":
+            return FieldError(problem.cause, field, sorted_keys(problem.value), problem.detail)
+        case "FieldValueTypeInvalid":
+            return FieldError(problem.cause, field, problem.value, problem.text)
+    return invalid(field, sorted_keys(problem.value), problem.text)

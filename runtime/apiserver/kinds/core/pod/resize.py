@@ -1,0 +1,172 @@
+"""pods/resize: other cpu and memory for a pod that exists, without a restart of it.
+
+Source: kubernetes v1.36 pkg/registry/core/pod/strategy.go (podResizeStrategy), pkg/apis/core/validation/validation.go
+(ValidatePodResize). Differs: what nodes declare to be able to do (NodeDeclaredFeatures) is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from protocols.objects import Object
+from protocols.quality_of_service import quality_of_service
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
+from runtime.apiserver.kinds.pod_spec.annotations import MIRROR
+from runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
+
+RESIZABLE = ("cpu", "memory")
+_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_PARTS = ("requests", "limits")
+
+
+def prepare(new: Object, old: Object, _now: str) -> None:
+    """Whatever else is said is left as it is. Containers that come, go or move are for `validate` to refuse."""
+    spec, before = new["spec"], old["spec"]
+    if not all(
+        len(spec.get(field) or ()) == len(before.get(field) or ()) for field in ("containers", "initContainers")
+    ):
+        return
+    kept = dict(before)
+    for field in ("containers", "initContainers"):
+        if field in before:
+            kept[field] = _resized(spec[field], before[field])
+    kept.pop("resources", None)
+    if spec.get("resources") is not None:
+        kept["resources"] = spec["resources"]
+    new["spec"] = kept
+    new["status"] = old["status"]
+    new["metadata"] = {
+        **{name: value for name, value in new["metadata"].items() if name not in _METADATA},
+        **{name: old["metadata"][name] for name in _METADATA if name in old["metadata"]},
+    }
+    if kept != before:
+        new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
+
+def _resized(new: list[Object], old: list[Object]) -> list[Object]:
+    if any(one.get("name") != other.get("name") for one, other in zip(new, old, strict=True)):
+        return new
+    resized = []
+    for one, other in zip(new, old, strict=True):
+        kept = dict(other)
+        for field in ("resources", "resizePolicy"):
+            kept.pop(field, None)
+            if field in one:
+                kept[field] = one[field]
+        resized.append(kept)
+    return resized
+
+
+def validate(new: Object, old: Object) -> list[FieldError]:
+    spec, before = new["spec"], old["spec"]
+    if MIRROR in (old["metadata"].get("annotations") or {}):
+        return [forbidden("", "static pods cannot be resized")]
+    if (before.get("os") or {}).get("name") == "windows":
+        return [forbidden("", "windows pods cannot be resized")]
+    errors = list(validate_pod_spec(spec, "spec"))
+    status = old.get("status") or {}
+    quality = status.get("qosClass") or quality_of_service(before)
+    if quality != quality_of_service(spec):
+        errors.append(
+            invalid("spec", status.get("qosClass") or "", "Pod QOS Class may not change as a result of resizing")
+        )
+    if not _is_supported(status):
+        errors.append(forbidden("spec", "Pod running on node without support for resize"))
+    masked = dict(spec)
+    errors += _of_pod(masked, before)
+    if status.get("nodeAllocatableResourceClaimStatuses"):
+        errors.append(forbidden("spec", "pods with node allocatable resource claims cannot be resized"))
+    misplaced = list(_misplaced(spec, before))
+    if misplaced:
+        return errors + misplaced
+    for field in ("initContainers", "containers"):
+        for number, old_one in enumerate(before.get(field) or ()):
+            path = f"spec.{field}[{number}].resources"
+            errors += _removed(spec[field][number].get("resources"), old_one.get("resources"), path, "resource")
+    for field in ("containers", "initContainers"):
+        if field in before:
+            masked[field] = [_masked(one, two) for one, two in zip(spec[field], before[field], strict=True)]
+            errors += _other_than_resizable(field, masked[field], spec[field], before[field])
+            masked[field] = before[field]
+    if not errors and masked != before:
+        errors.append(forbidden("spec", "only cpu and memory resources are mutable"))
+    return errors
+
+
+def _is_supported(status: Mapping[str, Any]) -> bool:
+    """A kubelet that resizes says what running containers have."""
+    for one in status.get("containerStatuses") or ():
+        if (one.get("state") or {}).get("running") is not None:
+            return one.get("resources") is not None
+    return True
+
+
+def _of_pod(masked: Object, before: Object) -> Iterator[FieldError]:
+    """Resources of the pod as a whole; leaves in masked what may not change."""
+    own, old = masked.get("resources"), before.get("resources")
+    if not any((each or {}).get(part) for each in (own, old) for part in _PARTS):
+        return
+    if old is not None and own is None:
+        yield forbidden("spec.resources", "pod-level resources cannot be removed")
+        return
+    yield from _removed(own, old, "spec.resources", "pod-level resource")
+    masked["resources"] = _with_old(own or {}, old or {})
+    if old is None and not any(masked["resources"].get(part) for part in _PARTS):
+        del masked["resources"]
+    if masked.get("resources") != old:
+        yield forbidden("spec", "only cpu and memory resources are mutable at pod-level")
+
+
+def _misplaced(spec: Object, before: Object) -> Iterator[FieldError]:
+    for field in ("containers", "initContainers"):
+        now, then = spec.get(field) or [], before.get(field) or []
+        if len(now) != len(then):
+            yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
+            continue
+        for number, (one, other) in enumerate(zip(now, then, strict=True)):
+            if one.get("name") != other.get("name"):
+                yield forbidden(f"spec.{field}[{number}].name", f"{field} may not be renamed or reordered on resize")
+
+
+def _removed(now: Object | None, then: Object | None, path: str, what: str) -> Iterator[FieldError]:
+    for part in _PARTS:
+        if ((then or {}).get(part) or {}).keys() - ((now or {}).get(part) or {}).keys():
+            yield forbidden(f"{path}.{part}", f"{what} {part} cannot be removed")
+
+
+def _masked(now: Object, then: Object) -> Object:
+    """The container with the cpu and memory that it had."""
+    return {**now, "resources": _with_old(now.get("resources") or {}, then.get("resources") or {})}
+
+
+def _with_old(now: Object, then: Object) -> Object:
+    masked = {field: value for field, value in now.items() if field not in _PARTS}
+    for part in _PARTS:
+        others = {name: one for name, one in (now.get(part) or {}).items() if name not in RESIZABLE}
+        old = {name: one for name, one in (then.get(part) or {}).items() if name in RESIZABLE}
+        if others or old or part in then:
+            masked[part] = {**others, **old}
+    return masked
+
+
+def _other_than_resizable(
+    field: str, masked: list[Object], now: list[Object], then: list[Object]
+) -> Iterator[FieldError]:
+    for number, (one, new, old) in enumerate(zip(masked, now, then, strict=True)):
+        if field == "containers":
+            if one != _plain(old):
+                yield forbidden("spec", "only cpu and memory resources are mutable")
+            continue
+        path = f"spec.initContainers[{number}]"
+        if one != _plain(old):
+            yield forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
+        restarted = any(policy.get("restartPolicy") == "RestartContainer" for policy in new.get("resizePolicy") or ())
+        if new != old and new.get("restartPolicy") != "Always" and restarted:
+            because = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
+            yield forbidden(path, because)
+
+
+def _plain(container: Object) -> Object:
+    """As _masked leaves it."""
+    return _masked(container, container)

@@ -1,0 +1,111 @@
+"""What may be written into the status of a pod.
+
+Source: kubernetes pkg/apis/core/validation/validation.go, ValidatePodStatusUpdate (v1.36). What kubelets report of
+users, devices' health and images of volumes is not looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid
+from runtime.apiserver.rules.ip_addresses import family_of, validate_ip
+from runtime.apiserver.rules.names import dns_subdomain, label_key
+from runtime.apiserver.rules.object_meta import IMMUTABLE
+from runtime.apiserver.schema.inner_forms import inner_form
+
+_OF_THE_SYSTEM = ("PodScheduled", "Ready", "Initialized")
+_NOT_NEGATIVE = "must be a non-negative integer"
+
+Part = Mapping[str, Any]
+
+
+def wrong_pod_status(new: Object, old: Object) -> Iterator[FieldError]:
+    spec, status, before = old["spec"], new.get("status") or {}, old.get("status") or {}
+    yield from _conditions(status.get("conditions") or ())
+    yield from _nominated(status.get("nominatedNodeName") or "", before, spec)
+    if (status.get("observedGeneration") or 0) < 0:
+        yield invalid("status.observedGeneration", status["observedGeneration"], _NOT_NEGATIVE)
+    if status.get("qosClass") != before.get("qosClass"):
+        yield invalid("status.qosClass", status.get("qosClass", ""), IMMUTABLE)
+    yield from _restarted(status, before, spec)
+    if status.get("resourceClaimStatuses"):
+        yield from _claims(status["resourceClaimStatuses"], spec)
+    for field, type_ in (("podIPs", "core.PodIP"), ("hostIPs", "core.HostIP")):
+        if status.get(field):
+            yield from _addresses(status, before, field, type_)
+
+
+def _conditions(conditions: Any) -> Iterator[FieldError]:
+    for i, one in enumerate(conditions):
+        type_, generation = one.get("type") or "", one.get("observedGeneration") or 0
+        if generation < 0:
+            yield invalid(f"status.conditions[{i}].observedGeneration", generation, _NOT_NEGATIVE)
+        if type_ not in _OF_THE_SYSTEM:
+            yield from (invalid(f"status.conditions[{i}].Type", type_, text) for text in label_key(type_))
+
+
+def _nominated(node: str, before: Part, spec: Part) -> Iterator[FieldError]:
+    if not node or node == before.get("nominatedNodeName"):
+        return
+    field = "status.nominatedNodeName"
+    yield from (invalid(field, node, text) for text in dns_subdomain(node))
+    if spec.get("nodeName"):
+        yield forbidden(field, "may not be set on pods that are already bound to a node")
+
+
+def _restarted(status: Part, before: Part, spec: Part) -> Iterator[FieldError]:
+    """Of containers that have ended, and that nothing starts again."""
+    for field, part in (
+        ("containerStatuses", "containers"),
+        ("initContainerStatuses", "initContainers"),
+        ("ephemeralContainerStatuses", ""),
+    ):
+        then = before.get(field) or ()
+        if not any(_ended(one) for one in then):
+            continue
+        now = {one.get("name"): one for one in status.get(field) or ()}
+        policies = {one.get("name"): one.get("restartPolicy") for one in spec.get(part) or ()}
+        for i, one in enumerate(then):
+            name, ended = one.get("name"), _ended(one)
+            if ended is None or name not in now or _ended(now[name]) is not None:
+                continue
+            policy = "Never" if not part else policies.get(name) or (spec.get("restartPolicy") or "Always")
+            again = policy == "Always" or (policy == "OnFailure" and bool(ended.get("exitCode")))
+            if not again or (part and name not in policies):
+                yield forbidden(f"status.{field}[{i}].state", "may not be transitioned to non-terminated state")
+
+
+def _ended(status: Part) -> Part | None:
+    ended: Part | None = (status.get("state") or {}).get("terminated")
+    return ended
+
+
+def _claims(statuses: Any, spec: Part) -> Iterator[FieldError]:
+    named = {one.get("name") for one in spec.get("resourceClaims") or ()}
+    seen: set[str] = set()
+    for i, one in enumerate(statuses):
+        name, at = one.get("name") or "", f"status.resourceClaimStatuses[{i}]"
+        if name not in named:
+            yield invalid(f"{at}.name", name, "must match the name of an entry in `spec.resourceClaims`")
+        if name in seen:
+            yield duplicate(f"{at}.name", name)
+        seen.add(name)
+        if (claim := one.get("resourceClaimName")) is not None:
+            yield from (invalid(f"{at}.resourceClaimName", claim, text) for text in dns_subdomain(claim))
+
+
+def _addresses(status: Part, before: Part, field: str, type_: str) -> Iterator[FieldError]:
+    """Those that were there before may stay as they are."""
+    at, listed = f"status.{field}", [one.get("ip") or "" for one in status[field]]
+    if field == "hostIPs" and listed[0] != (status.get("hostIP") or ""):
+        yield invalid(f"{at}[0].ip", listed[0], "must be equal to `hostIP`")
+    known = {one.get("ip") for one in before.get(field) or ()}
+    for i, address in enumerate(listed):
+        if address not in known:
+            yield from validate_ip(address, f"{at}[{i}]")
+    if len(listed) > 1 and (len(listed) > 2 or len({family_of(one) for one in listed}) < 2):
+        shown = inner_form(status[field], f"[]{type_}")
+        yield invalid(at, shown, "may specify no more than one IP for each IP family")

@@ -1,0 +1,299 @@
+"""The addresses and ports that Services are given.
+
+Where upstream draws a free address or port at random, the uid of the Service decides, so that equal runs give equal
+ones. IPAddress objects of them are written by bootstrap/service_addresses, where a server is reached by others.
+
+Source: kubernetes pkg/registry/core/service/storage/{alloc,storage}.go, pkg/registry/core/service/strategy.go
+(dropTypeDependentFields), pkg/registry/core/service/{ipallocator,portallocator} (v1.36).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+from protocols.objects import Object
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import FieldError, invalid
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.kinds.core.service.fields import (
+    EXTERNAL_NAME,
+    LOAD_BALANCER,
+    NODE_PORT,
+    Spec,
+    has_node_ports,
+    is_external,
+    is_headless,
+    needs_health_check,
+    node_ports,
+)
+from runtime.apiserver.kinds.core.service.ip_families import keeps_preferred_families, same, set_families
+from runtime.apiserver.registry.strategy import Allocating
+from runtime.apiserver.rules.ip_addresses import IPV4, IPV6
+
+Network = IPv4Network | IPv6Network
+NODE_PORTS = range(30000, 32768)
+_RESERVED_ADDRESSES = 10  # the first ones are only for services that name one, as those of the API and of DNS do
+
+_FEWEST_ADDRESSES = 16
+
+
+def read_service_ranges(cidrs: Iterable[str]) -> dict[str, Network]:
+    """By family; the default family first. Raises ValueError on what is no CIDR, or not one of each family at most."""
+    networks = [ip_network(cidr.strip()) for cidr in cidrs]
+    found: dict[str, Network] = {IPV4 if network.version == 4 else IPV6: network for network in networks}
+    if not found or len(found) < len(networks):
+        raise ValueError("one range of addresses is needed, or one of each IP family")
+    for network in networks:
+        if network.num_addresses < _FEWEST_ADDRESSES:
+            raise ValueError(f"{network} has fewer than {_FEWEST_ADDRESSES} addresses")
+    return found
+
+
+def allocate(among: Allocating, service: Object) -> None:
+    """Gives a new Service its families, cluster IPs and node ports.
+
+    Raises StatusError: 422 for what it asks for and cannot have, 500 if a range is full.
+    """
+    spec = service["spec"]
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    free = _Free(among, service)
+    set_families(service, None, list(free.ranges))
+    if spec["type"] != EXTERNAL_NAME and not is_headless(spec):
+        _give_addresses(free, spec, spec["ipFamilies"])
+    if has_node_ports(spec):
+        _give_node_ports(free, spec)
+    if needs_health_check(spec):
+        _give_health_check_port(free, spec)
+
+
+def reallocate(among: Allocating, new: Object, old: Object) -> None:
+    """A changed Service keeps what it has, loses what its new type does not need, and is given what that needs.
+
+    What the client changed itself is left to validation. Raises StatusError as allocate does.
+    """
+    now, then = {**new["spec"]}, old["spec"]
+    if "ports" in now:
+        now["ports"] = [{**port} for port in now["ports"]]
+    new["spec"] = now
+    _keep_what_was_allocated(now, then)
+    _settle_cluster_ips(now, then)
+    free = _Free(among, new)
+    set_families(new, then, list(free.ranges))
+    _change_addresses(free, now, then)
+    if has_node_ports(now):
+        _change_node_ports(free, now, node_ports(then))
+    if needs_health_check(now) and not needs_health_check(then):
+        _give_health_check_port(free, now)
+    _drop_what_the_type_does_not_need(now, then)
+    if now["type"] != LOAD_BALANCER:
+        new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
+
+
+def _keep_what_was_allocated(now: Object, then: Spec) -> None:
+    """A client that replaces a Service need not repeat what it was given."""
+    if EXTERNAL_NAME not in (now["type"], then["type"]):
+        for field in ("clusterIP", "clusterIPs"):
+            if not now.get(field) and then.get(field):
+                now[field] = then[field]
+    if _is_given_node_ports(now) and _is_given_node_ports(then):
+        used = node_ports(now) & node_ports(then)
+        by_name = {port.get("name") or "": port.get("nodePort") for port in then.get("ports") or ()}
+        for port in now.get("ports") or ():
+            known = by_name.get(port.get("name") or "")
+            if not port.get("nodePort") and known and known not in used:
+                port["nodePort"] = known
+    if needs_health_check(now) and needs_health_check(then) and not now.get("healthCheckNodePort"):
+        now["healthCheckNodePort"] = then.get("healthCheckNodePort")
+
+
+def _is_given_node_ports(spec: Spec) -> bool:
+    """Also the ports that do not name one."""
+    return spec["type"] == NODE_PORT or (
+        spec["type"] == LOAD_BALANCER and spec.get("allocateLoadBalancerNodePorts") is not False
+    )
+
+
+def _settle_cluster_ips(now: Object, then: Spec) -> None:
+    """Brings clusterIPs in line with clusterIP where the client has changed this one alone."""
+    before, after = then.get("clusterIP") or "", now.get("clusterIP") or ""
+    if then.get("clusterIPs") and not now.get("clusterIPs") and before == after:
+        now["clusterIPs"] = then["clusterIPs"]
+    if before != after and same(now, then, "clusterIPs"):
+        if before and not after:
+            now.pop("clusterIPs", None)
+        else:
+            now["clusterIPs"] = [after]
+
+
+def _change_addresses(free: _Free, now: Object, then: Spec) -> None:
+    if now["type"] == EXTERNAL_NAME or keeps_preferred_families(now, then):
+        return
+    if then["type"] == EXTERNAL_NAME:
+        if not is_headless(now):
+            _give_addresses(free, now, now["ipFamilies"])
+    elif not is_headless(then) and len(then.get("ipFamilies") or ()) == 1 and len(now["ipFamilies"]) == 2:
+        _give_addresses(free, now, now["ipFamilies"][1:], first=1)
+
+
+def _drop_what_the_type_does_not_need(now: Object, then: Spec) -> None:
+    if then["type"] != EXTERNAL_NAME and now["type"] == EXTERNAL_NAME:
+        if now.get("clusterIP") == then.get("clusterIP") and same(now, then, "clusterIPs"):
+            now.pop("clusterIP", None)
+            now.pop("clusterIPs", None)
+        _drop_unchanged(now, then, "ipFamilies")
+        _drop_unchanged(now, then, "ipFamilyPolicy")
+    if has_node_ports(then) and not has_node_ports(now) and node_ports(now) <= node_ports(then):
+        for port in now.get("ports") or ():
+            port.pop("nodePort", None)
+    if needs_health_check(then) and not needs_health_check(now):
+        _drop_unchanged(now, then, "healthCheckNodePort")
+    if then["type"] == LOAD_BALANCER and now["type"] != LOAD_BALANCER:
+        _drop_unchanged(now, then, "allocateLoadBalancerNodePorts")
+        _drop_unchanged(now, then, "loadBalancerClass")
+    if is_external(then) and not is_external(now):
+        _drop_unchanged(now, then, "externalTrafficPolicy")
+
+
+def _drop_unchanged(now: Object, then: Spec, field: str) -> None:
+    if now.get(field) == then.get(field):
+        now.pop(field, None)
+
+
+class _Free:
+    """What no Service has; what is given out here is free no more. What the Service itself had is not free."""
+
+    def __init__(self, among: Allocating, service: Object) -> None:
+        self.service = service
+        self.ranges: Mapping[str, Network] = read_service_ranges(among.service_ranges)
+        self._seed = zlib.crc32(service["metadata"]["uid"].encode())
+        self._addresses: set[str] = set()
+        self._ports: set[int] = set()
+        for one in among.objects("services"):
+            self._addresses.update(map(_one_spelling, one["spec"].get("clusterIPs") or ()))
+            self._ports |= node_ports(one["spec"]) | {one["spec"].get("healthCheckNodePort") or 0}
+
+    def refused(self, error: FieldError) -> StatusError:
+        return status_errors.invalid("", "Service", self.service["metadata"].get("name", ""), [error])
+
+    def address(self, family: str) -> str:
+        network = self.ranges[family]
+        usable = network.num_addresses - _RESERVED_ADDRESSES - 1
+        for i in range(usable):
+            address = str(network[_RESERVED_ADDRESSES + (self._seed + i) % usable])
+            if address not in self._addresses:
+                self._addresses.add(address)
+                return address
+        name = self.service["metadata"].get("name", "")
+        raise status_errors.internal(f'failed to allocate a serviceIP for Service "{name}": range is full')
+
+    def take_address(self, address: str, family: str) -> str:
+        """Why it cannot be had; "" if it is taken from now on."""
+        network, parsed = self.ranges[family], ip_address(address)
+        if parsed not in network or parsed in (network[0], network[-1] if network.version == 4 else network[0]):
+            return "the provided network does not match the current range"
+        if str(parsed) in self._addresses:
+            return "provided IP is already allocated"
+        self._addresses.add(str(parsed))
+        return ""
+
+    def port(self) -> int | None:
+        """None if there is none."""
+        numbers = (NODE_PORTS[(self._seed + i) % len(NODE_PORTS)] for i in range(len(NODE_PORTS)))
+        number = next((one for one in numbers if one not in self._ports), None)
+        if number is not None:
+            self._ports.add(number)
+        return number
+
+    def take_port(self, number: int) -> str:
+        """As take_address."""
+        if number not in NODE_PORTS:
+            valid = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            return f"provided port is not in the valid range. The range of valid ports is {valid}"
+        if number in self._ports:
+            return "provided port is already allocated"
+        self._ports.add(number)
+        return ""
+
+
+def _one_spelling(address: str) -> str:
+    """An IPv6 address may be stored in another form than that in which it is asked for."""
+    return str(ip_address(address)) if ":" in address else address
+
+
+def _give_addresses(free: _Free, spec: Object, families: Iterable[str], *, first: int = 0) -> None:
+    """first: the place of the first family in clusterIPs."""
+    addresses = [*(spec.get("clusterIPs") or ())]
+    for i, family in enumerate(families, start=first):
+        asked = addresses[i] if i < len(addresses) else ""
+        if asked:
+            why = free.take_address(asked, family)
+            if why:
+                shown = addresses + [""] * (len(spec["ipFamilies"]) - len(addresses))
+                raise free.refused(invalid("spec.clusterIPs", shown, f"failed to allocate IP {asked}: {why}"))
+        else:
+            addresses[i:] = [free.address(family)]
+    spec["clusterIP"], spec["clusterIPs"] = addresses[0], addresses
+
+
+def _give_node_ports(free: _Free, spec: Object) -> None:
+    """Ports of one number, as those of two protocols, share a node port."""
+    ports, given = spec.get("ports") or (), dict[int, int]()
+    for i, port in enumerate(ports):
+        asked = port.get("nodePort") or 0
+        if not asked and not _is_given_node_ports(spec):
+            continue
+        number = port.get("port") or 0
+        known = given.get(number)
+        if known is None:
+            alike = (one.get("nodePort") for one in ports if (one.get("port") or 0) == number)
+            wanted = next(filter(None, alike), None)
+            given[number] = port["nodePort"] = _node_port(free, i, wanted)
+        elif not asked:
+            port["nodePort"] = known
+        elif asked != known:
+            _node_port(free, i, asked)
+
+
+def _change_node_ports(free: _Free, spec: Object, had: set[int]) -> None:
+    given, seen = set[int](), set[tuple[str, int]]()
+    for i, port in enumerate(spec.get("ports") or ()):
+        asked = port.get("nodePort") or 0
+        if asked:
+            if asked not in had and asked not in given:
+                given.add(_node_port(free, i, asked))
+        elif _is_given_node_ports(spec):
+            port["nodePort"] = _node_port(free, i, None)
+        else:
+            continue
+        pair = port.get("protocol") or "", port["nodePort"]
+        if pair in seen:
+            raise status_errors.unexplained(f"duplicate nodePort: {{{pair[0]} {pair[1]}}}")
+        seen.add(pair)
+
+
+def _node_port(free: _Free, i: int, wanted: int | None) -> int:
+    if wanted is None:
+        number = free.port()
+        if number is None:
+            raise status_errors.internal("failed to allocate a nodePort: range is full")
+        return number
+    why = free.take_port(wanted)
+    if why:
+        raise free.refused(invalid(f"spec.ports[{i}].nodePort", wanted, why))
+    return wanted
+
+
+def _give_health_check_port(free: _Free, spec: Object) -> None:
+    asked = spec.get("healthCheckNodePort")
+    if asked:
+        why = free.take_port(asked)
+        if why:
+            raise status_errors.internal(f"failed to allocate requested HealthCheck NodePort {asked}: {why}")
+        return
+    number = free.port()
+    if number is None:
+        raise status_errors.internal("failed to allocate a HealthCheck NodePort 0: range is full")
+    spec["healthCheckNodePort"] = number

@@ -1,0 +1,68 @@
+"""What PodMetrics and NodeMetrics have in common.
+
+Source: kubernetes-sigs/metrics-server v0.8 pkg/api/table.go, pkg/storage/{pod,node}.go;
+kubernetes staging/src/k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from protocols.objects import Object, labels_of, name_of, namespace_of
+from protocols.quantities import QuantityFormat, format_quantity, parse_quantity, whole_value
+from protocols.times import format_time
+from runtime.apiserver.kinds.pod_spec.usage import CPU, MEMORY, Amounts
+from runtime.apiserver.registry.printers import Column
+
+GROUP, VERSION = "metrics.k8s.io", "v1beta1"
+COLUMNS = (
+    Column("Name", format="name", description="Name of the resource"),
+    Column(CPU, format="quantity"),
+    Column(MEMORY, format="quantity"),
+    Column("Window", format="duration"),
+)
+USAGE: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"type": "string", "x-kubernetes-int-or-string": True},
+    "description": "How much is used, by resource; of memory the working set.",
+}
+
+
+def head_of(source: Object, kind: str, *, now: float, at: int, window: int) -> Object:
+    """source: the pod or the node. at, window: of the sample, in seconds."""
+    meta: Object = {"name": name_of(source)}
+    if namespace := namespace_of(source):
+        meta["namespace"] = namespace
+    meta["creationTimestamp"] = format_time(now)
+    if labels := labels_of(source):
+        meta["labels"] = labels
+    timestamp = {"timestamp": format_time(at), "window": f"{window}s"}
+    return {"kind": kind, "apiVersion": f"{GROUP}/{VERSION}", "metadata": meta, **timestamp}
+
+
+def written(amounts: Amounts) -> dict[str, str]:
+    """CPU to the billionth, memory in whole bytes; both are rounded up."""
+    return {CPU: _cpu(amounts[CPU]), MEMORY: _memory(amounts[MEMORY])}
+
+
+@lru_cache(maxsize=1024)
+def _cpu(amount: Decimal) -> str:
+    return format_quantity(parse_quantity(str(amount)))
+
+
+@lru_cache(maxsize=1024)
+def _memory(amount: Decimal) -> str:
+    return format_quantity(whole_value(amount), QuantityFormat.BINARY_SI)
+
+
+def schema_of(field: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a kind with this field. Descriptions are ours."""
+    properties = {
+        "timestamp": {"type": "string", "format": "date-time", "description": "When the window ends."},
+        "window": {"type": "string", "description": "The time before timestamp that usage was measured in."},
+        field: schema,
+    }
+    return {"type": "object", "required": sorted(properties), "properties": properties}

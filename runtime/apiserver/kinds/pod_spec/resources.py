@@ -1,0 +1,203 @@
+"""What containers and pods ask of their nodes: amounts, huge pages, devices of claims.
+
+Source: kubernetes pkg/apis/core/validation/validation.go (validateResourceRequirements, validatePodResources,
+validatePodResourceClaims), pkg/apis/core/v1/defaults.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from protocols.objects import Object
+from protocols.pod_resources import is_of_pods, pod_limits, pod_requests
+from protocols.quantities import milli_value, parse_quantity
+from protocols.quota.amounts import Amounts
+from protocols.quota.names import HUGE_PAGES, is_extended, is_huge_pages
+from runtime.apiserver.errors.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from runtime.apiserver.rules.names import dns_label, dns_subdomain
+from runtime.apiserver.rules.numbers import NOT_NEGATIVE
+from runtime.apiserver.rules.resource_amounts import wrong_container_name, wrong_name
+from runtime.apiserver.schema.inner_forms import inner_form
+
+_PLAIN = ("cpu", "memory")  # most of what is asked for, by containers and by pods
+_OF_PODS = ("cpu", "hugepages-", "memory")
+
+Part = Mapping[str, Any]
+
+
+def default_pod_resources(spec: Object) -> None:
+    """Of the pod as a whole, where some are given: limits of huge pages from containers, requests from both."""
+    own = spec.get("resources")
+    if not own or not (own.get("limits") or own.get("requests")):
+        return
+    limits, requests = dict(own.get("limits") or {}), dict(own.get("requests") or {})
+    for name, amount in _together(pod_limits, spec).items():
+        if is_huge_pages(name) and name not in requests:
+            limits.setdefault(name, str(amount))
+    if limits:
+        own["limits"] = limits
+        for name, amount in _together(pod_requests, spec).items():
+            if name in ("cpu", "memory"):
+                requests.setdefault(name, str(amount))
+        for name, limit in limits.items():
+            if is_of_pods(name):
+                requests.setdefault(name, limit)
+    if requests:
+        own["requests"] = requests
+
+
+def _together(of: Callable[..., Amounts], spec: Object) -> Amounts:
+    """Of all containers, whatever the pod says for itself."""
+    containers = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
+    return of({"spec": containers}, use_status=False, overhead=False)
+
+
+def wrong_resources(
+    resources: Part,
+    field: str,
+    claims: Collection[str],
+    name_problems: Callable[[str, str], list[FieldError]] = wrong_container_name,
+) -> Iterator[FieldError]:
+    """Quantities are well-formed: the schema has checked them. claims: the names of the pod's."""
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    for part, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            if name in _PLAIN:
+                if amount[0] == "-" and parse_quantity(amount) < 0:
+                    yield invalid(f"{field}.{part}[{name}]", amount, NOT_NEGATIVE)
+                continue
+            at = f"{field}.{part}[{name}]"
+            yield from name_problems(name, at)
+            if parse_quantity(amount) < 0:
+                yield invalid(at, amount, NOT_NEGATIVE)
+            if "/" in name and is_extended(name) and milli_value(amount) % 1000:
+                yield invalid(at, amount, "must be an integer")
+            if is_huge_pages(name) and not _is_divisible(name, amount):
+                yield invalid(at, amount, f"{amount} is not positive integer multiple of {name}")
+    for name, amount in requests.items():
+        if name not in _PLAIN and not _may_be_overcommitted(name) and limits.get(name) != amount:
+            yield _no_overcommit(name, amount, limits.get(name), field)
+        elif name in limits and amount != limits[name] and parse_quantity(amount) > parse_quantity(limits[name]):
+            detail = f"must be less than or equal to {name} limit of {limits[name]}"
+            yield invalid(f"{field}.requests", amount, detail)
+    named = requests.keys() | limits.keys()
+    if named.isdisjoint(("cpu", "memory")) and any(map(is_huge_pages, named)):
+        yield forbidden(field, "HugePages require cpu or memory")
+    if resources.get("claims"):
+        yield from _wrong_references(resources["claims"], f"{field}.claims", claims)
+
+
+def _may_be_overcommitted(name: str) -> bool:
+    return ("/" not in name or name.startswith("kubernetes.io/")) and not is_huge_pages(name)
+
+
+def _no_overcommit(name: str, amount: str, limit: str | None, field: str) -> FieldError:
+    """Limit and request must be equal."""
+    if limit is None:
+        return required(f"{field}.limits", "Limit must be set for non overcommitable resources")
+    return invalid(f"{field}.requests", amount, f"must be equal to {name} limit of {limit}")
+
+
+def _is_divisible(name: str, amount: str) -> bool:
+    try:
+        size = parse_quantity(name.removeprefix(HUGE_PAGES))
+    except ValueError:
+        return False
+    return size > 0 and size % 1 == 0 and parse_quantity(amount) % size == 0
+
+
+def _wrong_references(references: Sequence[Part], field: str, claims: Collection[str]) -> Iterator[FieldError]:
+    """A claim as a whole, or requests of it."""
+    seen: set[str] = set()
+    requests = Counter[str]()  # by the claim's name, of those that were seen
+    which = ""
+    for i, one in enumerate(references):
+        name, request, at = one.get("name") or "", one.get("request") or "", f"{field}[{i}]"
+        if not name:
+            yield required(at)
+            continue
+        if name in seen:
+            yield duplicate(at, name)
+        else:
+            key = f"{name}/{request}" if request else name
+            if request:
+                yield from (invalid(f"{at}.request", request, text) for text in dns_label(request))
+            if key in seen:
+                yield duplicate(at, key)
+            elif not request:
+                yield from (duplicate(at, name) for _ in range(requests[name]))
+            if request and key not in seen:
+                requests[name] += 1
+            seen.add(key)
+        if name not in claims:
+            which = which or (f": {', '.join(sorted(claims))}" if claims else " which is empty")
+            detail = f"must be one of the names in pod.spec.resourceClaims{which}"
+            yield FieldError("FieldValueNotFound", at, name, detail)
+
+
+def wrong_pod_resources(spec: Part, field: str, claims: Collection[str]) -> Iterator[FieldError]:
+    """Of the pod as a whole: at least what its containers ask for together."""
+    own = spec["resources"]
+    if (spec.get("os") or {}).get("name") == "windows":
+        yield forbidden(field, "may not be set for a windows pod")
+        return
+    if own.get("claims") is not None:
+        yield forbidden(f"{field}.claims", "claims may not be set for Resources at pod-level")
+    yield from wrong_resources(own, field, claims, _wrong_pod_name)
+    requests, limits = own.get("requests") or {}, own.get("limits") or {}
+    for name, amount in _together(pod_requests, dict(spec)).items():
+        if name in requests and amount.value > parse_quantity(requests[name]):
+            detail = f"must be greater than or equal to aggregate container requests of {amount}"
+            yield invalid(f"{field}.requests[{name}]", requests[name], detail)
+    for name, amount in _together(pod_limits, dict(spec)).items():
+        if is_huge_pages(name) and name in limits and amount.value > parse_quantity(limits[name]):
+            detail = f"must be greater than or equal to aggregate container limits of {amount}"
+            yield invalid(f"{field}.limits[{name}]", limits[name], detail)
+    for i, container in enumerate(spec.get("containers") or ()):
+        for name, limit in (container["resources"].get("limits") or {}).items():
+            if name in limits and parse_quantity(limit) > parse_quantity(limits[name]):
+                at = f"{field}.containers[{i}][{name}].limits"
+                yield invalid(at, limit, f"must be less than or equal to pod limits of {limits[name]}")
+
+
+def _wrong_pod_name(name: str, field: str) -> list[FieldError]:
+    errors = wrong_name(name, field)
+    if not errors and not is_of_pods(name):
+        errors.append(not_supported(field, name, _OF_PODS))
+    return errors
+
+
+def wrong_resource_claims(claims: Sequence[Part], field: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for i, claim in enumerate(claims):
+        name, at = claim.get("name") or "", f"{field}[{i}]"
+        if not name:
+            yield required(f"{at}.name")
+        elif name in seen:
+            yield duplicate(f"{at}.name", name)
+        else:
+            yield from (invalid(f"{at}.name", name, text) for text in dns_label(name))
+        seen.add(name)
+        given = [one for one in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(one) is not None]
+        if len(given) != 1:
+            detail = (
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+                if given
+                else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            )
+            yield invalid(at, inner_form(claim, "core.PodResourceClaim"), detail)
+        for one in given:
+            yield from (invalid(f"{at}.{one}", claim[one], text) for text in dns_subdomain(claim[one]))
+
+
+def wrong_overhead(overhead: Part, field: str) -> Iterator[FieldError]:
+    yield from wrong_resources({"limits": overhead}, field, ())

@@ -1,0 +1,135 @@
+"""What hollow pods use, as a metrics-server would have measured it: by annotations, or a share of what they ask for.
+
+    hollow.kcm.dev/cpu-usage: 250m                  of each of the pod's containers
+    hollow.kcm.dev/memory-usage: sine(64Mi, 256Mi, 10m)
+    NAME.hollow.kcm.dev/cpu-usage: 1                of the container of this name
+
+usage_notation.py has the values. Without an annotation, or with one that cannot be read, a container uses a tenth of
+what it requests, and where it requests nothing 1m of CPU and 4Mi of memory.
+
+Everything is measured every 15 s, by the clock. The times of samples follow metrics-server's: a container is known from
+the first sample on that is at least 10 s after its start, and a pod when all of its running containers are.
+
+Source: kubernetes-sigs/metrics-server v0.8 pkg/storage/{pod,types}.go, manifests/base/deployment.yaml (resolution).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from protocols.conditions import find_condition
+from protocols.objects import Object, annotations_of
+from protocols.quantities import parse_quantity, whole_value
+from protocols.times import parse_time
+from runtime.apiserver.kinds.pod_spec.usage_notation import read_usage
+from runtime.apiserver.rules.cells import items, part
+
+CPU, MEMORY = "cpu", "memory"
+ANNOTATIONS = {CPU: "hollow.kcm.dev/cpu-usage", MEMORY: "hollow.kcm.dev/memory-usage"}
+SHARE = Decimal("0.1")  # of what is requested, that is used
+UNASKED = {CPU: Decimal("0.001"), MEMORY: Decimal(4 * 1024 * 1024)}
+PAGE = 1024  # bytes, which shares of memory are rounded up to
+RESOLUTION = 15  # seconds between two samples
+FRESH = 10  # seconds that a container has run before it is measured
+
+Amounts = Mapping[str, Decimal]  # by resource
+
+
+class Sample(NamedTuple):
+    """at: Unix seconds. window: the seconds before, that it is of. containers: what each uses, by name."""
+
+    at: int
+    window: int
+    containers: Mapping[str, Amounts]
+
+    @property
+    def total(self) -> Amounts:
+        return {name: sum((one[name] for one in self.containers.values()), Decimal(0)) for name in ANNOTATIONS}
+
+
+def last_sample(now: float) -> int:
+    """When everything was measured last."""
+    return int(now // RESOLUTION) * RESOLUTION
+
+
+def sample_of(pod: Object, now: float) -> Sample | None:
+    """The newest of a pod; None for one that does not run, or has not been measured yet."""
+    status, spec = part(pod, "status"), part(pod, "spec")
+    if status.get("phase") != "Running":
+        return None
+    at = last_sample(now)
+    began = {
+        one["name"]: parse_time(one["state"]["running"]["startedAt"])
+        for one in (*items(status, "initContainerStatuses"), *items(status, "containerStatuses"))
+        if part(one, "state", "running").get("startedAt")
+    }
+    if not began or at - max(began.values()) < FRESH:
+        return None
+    start = parse_time(status["startTime"]) if status.get("startTime") else min(began.values())
+    used = {}
+    for name, container, is_main in _containers(spec):
+        if name in began:
+            amounts = _used(pod, container, is_main=is_main, seconds=at - start)
+            if amounts is None:
+                return None
+            used[name] = amounts
+    return Sample(at, int(min(RESOLUTION, at - max(began.values()))), used)
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    for field in ("initContainers", "containers"):
+        for container in items(spec, field):
+            yield container["name"], container, field == "containers"
+
+
+def _used(pod: Object, container: Mapping[str, Any], *, is_main: bool, seconds: float) -> Amounts | None:
+    """None where nobody can say."""
+    annotations, requests = annotations_of(pod), part(container, "resources", "requests")
+    amounts = {}
+    for name, annotation in ANNOTATIONS.items():
+        text = annotations.get(f"{container['name']}.{annotation}") if annotations else None
+        if text is None and is_main:
+            text = annotations.get(annotation)
+        try:
+            amount = _default(requests, name) if text is None else read_usage(text)(seconds)
+        except ValueError:
+            amount = _default(requests, name)
+        if amount is None:
+            return None
+        amounts[name] = _in_pages(amount) if name == MEMORY and amount % 1 else amount
+    return amounts
+
+
+def _default(requests: Mapping[str, Any], name: str) -> Decimal:
+    return _share(name, requests[name]) if name in requests else UNASKED[name]
+
+
+@lru_cache(maxsize=256)
+def _share(name: str, request: str) -> Decimal:
+    amount = parse_quantity(request) * SHARE
+    return amount if name == CPU else _in_pages(amount)
+
+
+def _in_pages(amount: Decimal) -> Decimal:
+    return Decimal(-(-whole_value(amount) // PAGE) * PAGE)
+
+
+def usage_problems(annotations: Mapping[str, str], field: str) -> Iterator[str]:
+    """What is to be said of annotations that cannot be read. field: where they are."""
+    for key, text in annotations.items():
+        if key.endswith(tuple(ANNOTATIONS.values())):
+            try:
+                read_usage(text)
+            except ValueError as err:
+                yield f"{field}[{key}]: {err}; what is used by default counts instead"
+
+
+def is_measured(node: Object | None) -> bool:
+    """A node that does not speak is not measured, nor is what runs on it."""
+    if node is None:
+        return False
+    ready = find_condition(items(part(node, "status"), "conditions"), "Ready")
+    return ready is not None and ready.get("status") != "Unknown"

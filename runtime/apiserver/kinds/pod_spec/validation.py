@@ -1,0 +1,390 @@
+"""Pods and pod templates: what is required, what must be unique, what may change.
+
+Source: kubernetes pkg/apis/core/validation/validation.go (v1.36). What belongs to one part of a pod lies beside:
+volume_sources, environment, handlers, security_contexts, scheduling_rules, pod_network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from runtime.apiserver.kinds.pod_spec.annotations import wrong_annotations
+from runtime.apiserver.kinds.pod_spec.containers import overlap, wrong_devices, wrong_restarts
+from runtime.apiserver.kinds.pod_spec.environment import wrong_sources, wrong_variables
+from runtime.apiserver.kinds.pod_spec.handlers import port_name_problems, wrong_hooks, wrong_probes
+from runtime.apiserver.kinds.pod_spec.network import wrong_aliases, wrong_hostname, wrong_resolver
+from runtime.apiserver.kinds.pod_spec.resources import (
+    wrong_overhead,
+    wrong_pod_resources,
+    wrong_resource_claims,
+    wrong_resources,
+)
+from runtime.apiserver.kinds.pod_spec.scheduling import wrong_affinity, wrong_gates, wrong_spread
+from runtime.apiserver.kinds.pod_spec.security import (
+    wrong_container_context,
+    wrong_host_users,
+    wrong_pod_context,
+)
+from runtime.apiserver.kinds.pod_spec.unremarkable_specs import UnremarkableSpecs, key_of
+from runtime.apiserver.kinds.pod_spec.volumes import wrong_path, wrong_source
+from runtime.apiserver.kinds.pod_spec.windows import wrong_host_processes, wrong_on_linux, wrong_on_windows
+from runtime.apiserver.rules.names import (
+    dns_label,
+    dns_subdomain,
+    label_key,
+    label_value,
+)
+from runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
+from runtime.cel.effort import pass_time
+
+OF_CONTAINER = 20  # units of cost, about microseconds, of the validation of a container
+MOST = 2**31 - 1
+
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+# The last two are behind a feature gate of kube-apiserver's that is off: the manager's can be tried all the same.
+_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+# What an ephemeral container cannot have, in the order of the Go type.
+_NOT_EPHEMERAL = (
+    *("ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules"),
+    *("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),
+)
+_OF_RUNNING = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_DEMANDS = ("resourceClaims", "resources", "overhead")
+_PLAIN_MOUNT = {"name", "mountPath", "readOnly"}
+_NO_EPHEMERAL = "cannot be set for an Ephemeral Container"
+_faultless = UnremarkableSpecs()
+
+
+def validate_pod_template(template: Object, field: str) -> list[FieldError]:
+    meta = template["metadata"]
+    errors = validate_labels(meta.get("labels") or {}, f"{field}.labels")
+    errors += validate_annotations(meta.get("annotations") or {}, f"{field}.annotations")
+    if meta.get("annotations"):
+        errors += wrong_annotations(meta["annotations"], template["spec"], f"{field}.annotations")
+    errors += validate_pod_spec(template["spec"], f"{field}.spec")
+    if template["spec"].get("ephemeralContainers"):
+        errors.append(
+            forbidden(f"{field}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
+        )
+    return errors
+
+
+def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
+    """spec: with its defaults."""
+    key = key_of(spec)
+    if key in _faultless:
+        return []
+    errors = _wrong_spec(spec, field)
+    if not errors:
+        _faultless.add(key)
+    return errors
+
+
+def _wrong_spec(spec: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    volumes = _validate_volumes(spec.get("volumes") or [], f"{field}.volumes", errors)
+    containers, init = spec.get("containers") or [], spec.get("initContainers") or []
+    if not containers:
+        errors.append(required(f"{field}.containers"))
+    names: set[str] = set()
+    secured = False
+    for part, listed in (("containers", containers), ("initContainers", init)):
+        for i, container in enumerate(listed):
+            at = f"{field}.{part}[{i}]"
+            secured = secured or "securityContext" in container
+            _validate_container(container, spec, volumes, names, at, errors)
+            image = container.get("image") or ""
+            if image != image.strip():
+                errors.append(invalid(f"{at}.image", image, "must not have leading or trailing whitespace"))
+            if part == "containers" or container.get("restartPolicy") == "Always":
+                grace = spec.get("terminationGracePeriodSeconds")
+                if "lifecycle" in container:
+                    errors += wrong_hooks(container["lifecycle"], f"{at}.lifecycle", grace=grace)
+                errors += wrong_probes(container, at, grace=grace)
+            else:
+                detail = "may not be set for init containers without restartPolicy=Always"
+                errors += [forbidden(f"{at}.{name}", detail) for name in _OF_RUNNING if name in container]
+    if spec.get("ephemeralContainers"):
+        _validate_ephemeral_containers(spec, volumes, names, field, errors)
+    if not spec.keys().isdisjoint(_DEMANDS):
+        errors += _wrong_demands(spec, field)
+    errors += _taken_host_ports(containers, f"{field}.containers")
+    if spec.get("hostNetwork"):
+        errors += _wrong_host_ports(containers, f"{field}.containers")
+    _one_of(spec, "restartPolicy", _RESTART_POLICIES, field, errors)
+    _one_of(spec, "dnsPolicy", _DNS_POLICIES, field, errors)
+    if spec.get("nodeSelector"):
+        errors += validate_labels(spec["nodeSelector"], f"{field}.nodeSelector")
+    errors += wrong_pod_context(spec, f"{field}.securityContext")
+    errors += _wrong_scheduling(spec, field)
+    errors += wrong_host_users(spec, field)
+    for name in ("serviceAccountName", "nodeName", "priorityClassName"):
+        if value := spec.get(name):
+            errors += [invalid(f"{field}.{name}", value, text) for text in dns_subdomain(value)]
+    for name in ("hostname", "subdomain"):
+        if value := spec.get(name):
+            errors += [invalid(f"{field}.{name}", value, text) for text in dns_label(value)]
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= MOST:
+        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {MOST}, inclusive"))
+    for i, toleration in enumerate(spec.get("tolerations") or ()):
+        validate_toleration(toleration, f"{field}.tolerations[{i}]", errors)
+    errors += wrong_aliases(spec.get("hostAliases") or (), f"{field}.hostAliases")
+    if (runtime := spec.get("runtimeClassName")) is not None:
+        errors += [invalid(f"{field}.runtimeClassName", runtime, text) for text in dns_subdomain(runtime)]
+    if "os" in spec and (system := spec["os"].get("name") or "") not in ("linux", "windows"):
+        unknown = not_supported(f"{field}.os", system, ("linux", "windows"))
+        errors.append(unknown if system else required(f"{field}.os.name"))
+    if "os" in spec:
+        errors += wrong_on_windows(spec, field) if spec["os"].get("name") == "windows" else wrong_on_linux(spec, field)
+    if "hostnameOverride" in spec:
+        errors += wrong_hostname(spec, f"{field}.hostnameOverride")
+    if secured or "windowsOptions" in spec["securityContext"]:
+        errors += wrong_host_processes(spec, field)
+    return errors
+
+
+def _wrong_demands(spec: Object, field: str) -> Iterator[FieldError]:
+    """Claims of devices, resources of the pod as a whole, overhead of its runtime."""
+    claims = spec.get("resourceClaims") or ()
+    yield from wrong_resource_claims(claims, f"{field}.resourceClaims")
+    if spec.get("resources") is not None:
+        yield from wrong_pod_resources(spec, f"{field}.resources", [one.get("name") or "" for one in claims])
+    if spec.get("overhead"):
+        yield from wrong_overhead(spec["overhead"], f"{field}.overhead")
+
+
+def _wrong_scheduling(spec: Object, field: str) -> Iterator[FieldError]:
+    """And the resolver and the readiness gates, which upstream looks at in between."""
+    if spec.get("affinity"):
+        yield from wrong_affinity(spec["affinity"], f"{field}.affinity")
+    yield from wrong_resolver(spec, f"{field}.dnsConfig")
+    for i, gate in enumerate(spec.get("readinessGates") or ()):
+        type_ = gate.get("conditionType") or ""
+        for text in label_key(type_):
+            yield invalid(f"{field}.readinessGates[{i}].conditionType", type_, text)
+    if spec.get("schedulingGates"):
+        yield from wrong_gates(spec["schedulingGates"], f"{field}.schedulingGates")
+    if spec.get("topologySpreadConstraints"):
+        yield from wrong_spread(spec["topologySpreadConstraints"], f"{field}.topologySpreadConstraints")
+
+
+def _taken_host_ports(containers: list[Object], field: str) -> Iterator[FieldError]:
+    taken: set[str] = set()
+    for i, container in enumerate(containers):
+        for j, port in enumerate(container.get("ports") or ()):
+            if port.get("hostPort"):
+                shown = f"{port.get('protocol') or ''}/{port.get('hostIP') or ''}/{port['hostPort']}"
+                if shown in taken:
+                    yield duplicate(f"{field}[{i}].ports[{j}].hostPort", shown)
+                taken.add(shown)
+
+
+def _wrong_host_ports(containers: list[Object], field: str) -> Iterator[FieldError]:
+    for i, container in enumerate(containers):
+        for j, port in enumerate(container.get("ports") or ()):
+            # A template may leave it out: it is set by default once a pod is created.
+            if port.get("hostPort") and port["hostPort"] != port.get("containerPort", 0):
+                detail = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid(f"{field}[{i}].ports[{j}].hostPort", port["hostPort"], detail)
+
+
+def _validate_volumes(volumes: list[Object], field: str, errors: list[FieldError]) -> set[str]:
+    """Returns the names of the valid volumes."""
+    names: set[str] = set()
+    for i, volume in enumerate(volumes):
+        name, before = volume.get("name") or "", len(errors)
+        if not name:
+            errors.append(required(f"{field}[{i}].name"))
+        else:
+            errors += [invalid(f"{field}[{i}].name", name, text) for text in dns_label(name)]
+        if name in names:
+            errors.append(duplicate(f"{field}[{i}].name", name))
+        errors += wrong_source(volume, f"{field}[{i}]")
+        if len(errors) == before:
+            names.add(name)
+    return names
+
+
+def _validate_container(
+    container: Object, spec: Object, volumes: set[str], names: set[str], field: str, errors: list[FieldError]
+) -> None:
+    pass_time(OF_CONTAINER)
+    name = container.get("name") or ""
+    if not name:
+        errors.append(required(f"{field}.name"))
+    else:
+        errors += [invalid(f"{field}.name", name, text) for text in dns_label(name)]
+    if name in names:
+        errors.append(duplicate(f"{field}.name", name))
+    names.add(name)
+    if not container.get("image"):
+        errors.append(required(f"{field}.image"))
+    _one_of(container, "terminationMessagePolicy", ("File", "FallbackToLogsOnError"), field, errors)
+    if "ports" in container:
+        _validate_ports(container["ports"], f"{field}.ports", errors)
+    if "env" in container:
+        errors += wrong_variables(container["env"], f"{field}.env", volumes)
+    if "envFrom" in container:
+        errors += wrong_sources(container["envFrom"], f"{field}.envFrom")
+    if "volumeMounts" in container:
+        _validate_mounts(container, volumes, f"{field}.volumeMounts", errors)
+    _one_of(container, "imagePullPolicy", _PULL_POLICIES, field, errors)
+    if container["resources"]:
+        claims = [one.get("name") or "" for one in spec["resourceClaims"]] if "resourceClaims" in spec else ()
+        errors += wrong_resources(container["resources"], f"{field}.resources", claims)
+    if "resizePolicy" in container:
+        errors += _wrong_resize_policies(container["resizePolicy"], f"{field}.resizePolicy", spec)
+    if "volumeDevices" in container:
+        errors += wrong_devices(container, spec, f"{field}.volumeDevices")
+    if not container.keys().isdisjoint(("restartPolicy", "restartPolicyRules")):
+        errors += wrong_restarts(container, field)
+    if "securityContext" in container:
+        host_users = spec.get("hostUsers") is not False
+        errors += wrong_container_context(
+            container["securityContext"], f"{field}.securityContext", host_users=host_users
+        )
+
+
+def _wrong_resize_policies(policies: list[Object], field: str, spec: Object) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for policy in policies:
+        name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
+        if name in seen:
+            yield duplicate(field, name)
+        seen.add(name)
+        if name not in ("cpu", "memory"):
+            yield not_supported(field, name, ("cpu", "memory")) if name else required(field)
+        if restart not in ("NotRequired", "RestartContainer"):
+            yield not_supported(field, restart, ("NotRequired", "RestartContainer")) if restart else required(field)
+        if restart != "NotRequired" and spec.get("restartPolicy") == "Never":
+            yield invalid(field, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+
+
+def _validate_ephemeral_containers(
+    spec: Object, volumes: set[str], names: set[str], field: str, errors: list[FieldError]
+) -> None:
+    """names: of the other containers, which one may target; those of these are added."""
+    others = frozenset(names)
+    for i, container in enumerate(spec["ephemeralContainers"]):
+        at = f"{field}.ephemeralContainers[{i}]"
+        _validate_container(container, spec, volumes, names, at, errors)
+        if (target := container.get("targetContainerName")) and target not in others:
+            errors.append(not_found(f"{at}.targetContainerName", target))
+        refused = (name for name in _NOT_EPHEMERAL if container.get(name))
+        errors += [forbidden(f"{at}.{name}", _NO_EPHEMERAL) for name in refused]
+        for j, mount in enumerate(container.get("volumeMounts") or ()):
+            paths = (name for name in ("subPath", "subPathExpr") if mount.get(name))
+            errors += [forbidden(f"{at}.volumeMounts[{j}].{name}", _NO_EPHEMERAL) for name in paths]
+
+
+def _validate_ports(ports: list[Object], field: str, errors: list[FieldError]) -> None:
+    names: set[str] = set()
+    for i, port in enumerate(ports):
+        name = port.get("name")
+        if name:
+            problems = port_name_problems(name)
+            errors += [invalid(f"{field}[{i}].name", name, text) for text in problems]
+            if name in names:
+                errors.append(duplicate(f"{field}[{i}].name", name))
+            names.add(name)
+        if not port.get("containerPort"):
+            errors.append(required(f"{field}[{i}].containerPort"))
+        for part in ("containerPort", "hostPort"):
+            number = port.get(part)
+            if number and not 1 <= number <= 65535:
+                errors.append(invalid(f"{field}[{i}].{part}", number, "must be between 1 and 65535, inclusive"))
+        _one_of(port, "protocol", _PROTOCOLS, f"{field}[{i}]", errors)
+
+
+def _validate_mounts(container: Object, volumes: set[str], field: str, errors: list[FieldError]) -> None:
+    paths: set[str] = set()
+    devices = container.get("volumeDevices") or ()
+    for i, mount in enumerate(container["volumeMounts"]):
+        name, path = mount.get("name") or "", mount.get("mountPath") or ""
+        if not name:
+            errors.append(required(f"{field}[{i}].name"))
+        if name not in volumes:
+            errors.append(not_found(f"{field}[{i}].name", name))
+        if not path:
+            errors.append(required(f"{field}[{i}].mountPath"))
+        if path in paths:
+            errors.append(invalid(f"{field}[{i}].mountPath", path, "must be unique"))
+        paths.add(path)
+        if devices:
+            errors += overlap(name, path, devices, f"{field}[{i}]")
+        if mount.keys() - _PLAIN_MOUNT:
+            errors += _wrong_mount(mount, container, field, f"{field}[{i}]")
+
+
+def _wrong_mount(mount: Object, container: Object, field: str, at: str) -> Iterator[FieldError]:
+    """Upstream names most of these without the mount's number."""
+    below, expression = mount.get("subPath") or "", mount.get("subPathExpr") or ""
+    yield from wrong_path(below, f"{field}.subPath")
+    if expression:
+        if below:
+            yield invalid(f"{at}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive")
+        yield from wrong_path(expression, f"{field}.subPathExpr")
+    propagation, recursively = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
+    if propagation is not None:
+        if propagation not in _PROPAGATIONS:
+            yield not_supported(f"{field}.mountPropagation", propagation, _PROPAGATIONS)
+        elif propagation == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            yield forbidden(f"{field}.mountPropagation", detail)
+    at = f"{field}.recursiveReadOnly"
+    if recursively in ("Enabled", "IfPossible"):
+        if not mount.get("readOnly"):
+            yield forbidden(at, "may only be specified when readOnly is true")
+        if propagation not in (None, "None"):
+            yield forbidden(at, "may only be specified when mountPropagation is None or not specified")
+    elif recursively not in (None, "Disabled"):
+        yield not_supported(at, recursively, ("Disabled", "Enabled", "IfPossible"))
+
+
+def validate_toleration(toleration: Object, field: str, errors: list[FieldError]) -> None:
+    key, operator, effect = (toleration.get(part) or "" for part in ("key", "operator", "effect"))
+    if key:
+        errors += [invalid(f"{field}.key", key, text) for text in label_key(key)]
+    elif operator != "Exists":
+        detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        errors.append(invalid(f"{field}.operator", operator, detail))
+    if "tolerationSeconds" in toleration and effect != "NoExecute":
+        detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        errors.append(invalid(f"{field}.effect", effect, detail))
+    value = toleration.get("value") or ""
+    if operator in ("", "Equal"):
+        problems = label_value(value)
+        if problems:
+            errors.append(invalid(f"{field}.operator", value, ";".join(problems)))
+    elif operator == "Exists":
+        if value:
+            errors.append(invalid(f"{field}.operator", value, "value must be empty when `operator` is 'Exists'"))
+    elif operator not in _OPERATORS:
+        errors.append(not_supported(f"{field}.operator", operator, _OPERATORS[:2]))
+    if effect and effect not in TAINT_EFFECTS:
+        errors.append(not_supported(f"{field}.effect", effect, TAINT_EFFECTS))
+
+
+def _one_of(obj: Object, name: str, supported: Iterable[str], field: str, errors: list[FieldError]) -> None:
+    value: Any = obj.get(name)
+    if not value:
+        errors.append(required(f"{field}.{name}"))
+    elif value not in supported:
+        errors.append(not_supported(f"{field}.{name}", value, supported))

@@ -1,0 +1,300 @@
+"""What kube-apiserver warns of in pods and templates: what does nothing any more, is there twice, or hides another.
+
+And of annotations of hollow pods that cannot be read.
+
+Source: kubernetes pkg/api/pod/warnings.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.kinds.pod_spec.preparation import APPARMOR
+from runtime.apiserver.kinds.pod_spec.scheduling import PREFERRED, REQUIRED
+from runtime.apiserver.kinds.pod_spec.unremarkable_specs import UnremarkableSpecs, key_of
+from runtime.apiserver.kinds.pod_spec.usage import usage_problems
+from runtime.apiserver.rules.warnings import (
+    FRACTIONS,
+    NODE_LABELS,
+    of_address,
+    of_bytes,
+    of_claim_spec,
+    of_node_term,
+)
+
+_ANNOTATIONS = {
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
+_VOLUMES = {
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "flocker": "deprecated in v1.22, non-functional in v1.25+",
+    "storageos": "deprecated in v1.22, non-functional in v1.25+",
+    "quobyte": "deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
+    "rbd": "deprecated in v1.28, non-functional in v1.31+",
+}
+_SHOWN = {"storageos": "storageOS"}
+_SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
+_SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+_OF_BYTES = ("memory", "ephemeral-storage")
+_NO_SELECTOR = "labelSelector: a null labelSelector results in matching no pod"
+# Fields of which there is nothing to say are passed over at once: a pod is written often.
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_PLACES = ("nodeSelector", "affinity", "topologySpreadConstraints")
+_LISTS = ("hostAliases", "imagePullSecrets", "overhead", "dnsConfig")
+
+Part = Mapping[str, Any]
+_unremarkable = UnremarkableSpecs()
+
+
+def warnings_of_template(template: Object, field: str) -> Iterable[str]:
+    return _warnings_once(template, f"{field}.")
+
+
+def warnings_of_pod(pod: Object) -> Iterable[str]:
+    return _warnings_once(pod, "")
+
+
+def _warnings_once(obj: Object, at: str) -> Iterable[str]:
+    """As _warnings, which say nothing of most specs but for what annotations say."""
+    if obj.get("metadata", {}).get("annotations"):
+        return _warnings(obj, at)
+    key = key_of(obj["spec"])
+    if key in _unremarkable:
+        return ()
+    found = [*_warnings(obj, at)]
+    if not found:
+        _unremarkable.add(key)
+    return found
+
+
+def _warnings(obj: Object, at: str) -> Iterator[str]:
+    """at: what stands before spec and metadata."""
+    spec, annotations = obj["spec"], obj.get("metadata", {}).get("annotations") or {}
+    if not spec.keys().isdisjoint(_PLACES):
+        yield from _of_places(spec, f"{at}spec")
+    if annotations:
+        yield from (
+            f"{at}metadata.annotations[{key}]: {text}" for key, text in _ANNOTATIONS.items() if key in annotations
+        )
+        yield from usage_problems(annotations, f"{at}metadata.annotations")
+    if spec.get("volumes"):
+        yield from _of_volumes(spec["volumes"], f"{at}spec.volumes")
+    if not spec.keys().isdisjoint(_LISTS):
+        yield from _of_lists(spec, f"{at}spec")
+    if _SECCOMP_POD in annotations and not (spec.get("securityContext") or {}).get("seccompProfile"):
+        yield f"{at}metadata.annotations[{_SECCOMP_POD}]: {_SECCOMP}"
+    yield from _of_containers(spec, annotations, at)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        detail = "must be >= 0; negative values are invalid and will be treated as 1"
+        yield f"{at}spec.terminationGracePeriodSeconds: {detail}"
+    if "affinity" in spec:
+        yield from _of_pod_terms(spec["affinity"], f"{at}spec.affinity")
+    if not spec.keys().isdisjoint(("dnsConfig", "hostAliases")):
+        yield from _of_addresses(spec, f"{at}spec")
+
+
+def _of_addresses(spec: Part, field: str) -> Iterator[str]:
+    for i, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
+        yield from of_address(server, f"{field}.dnsConfig.nameservers[{i}]")
+    for i, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from of_address(alias.get("ip") or "", f"{field}.hostAliases[{i}].ip")
+
+
+def _of_places(spec: Part, field: str) -> Iterator[str]:
+    for key in spec.get("nodeSelector") or ():
+        if key in NODE_LABELS:
+            yield f"{field}.nodeSelector[{key}]: {NODE_LABELS[key]}"
+    nodes = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    for i, term in enumerate((nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+        yield from of_node_term(term, f"{field}.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[{i}]")
+    for i, one in enumerate(nodes.get(PREFERRED) or ()):
+        at = f"{field}.affinity.nodeAffinity.{PREFERRED}[{i}].preference"
+        yield from of_node_term(one.get("preference") or {}, at, values=True)
+    for i, one in enumerate(spec.get("topologySpreadConstraints") or ()):
+        at, key = f"{field}.topologySpreadConstraints[{i}]", one.get("topologyKey") or ""
+        if key in NODE_LABELS:
+            yield f"{at}.topologyKey: {key} is {NODE_LABELS[key]}"
+        if one.get("labelSelector") is None:
+            yield f"{at}.{_NO_SELECTOR}"
+
+
+def _of_pod_terms(affinity: Part, field: str) -> Iterator[str]:
+    for part in ("podAffinity", "podAntiAffinity"):
+        found = affinity.get(part) or {}
+        for i, term in enumerate(found.get(REQUIRED) or ()):
+            if term.get("labelSelector") is None:
+                yield f"{field}.{part}.{REQUIRED}[{i}].{_NO_SELECTOR}"
+        for i, one in enumerate(found.get(PREFERRED) or ()):
+            if (one.get("podAffinityTerm") or {}).get("labelSelector") is None:
+                yield f"{field}.{part}.{PREFERRED}[{i}].podAffinityTerm.{_NO_SELECTOR}"
+
+
+def _of_lists(spec: Part, field: str) -> Iterator[str]:
+    for name, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
+        seen: set[str] = set()
+        for i, one in enumerate(spec.get(name) or ()):
+            value = one.get(key) or ""
+            if value in seen:
+                yield f"{field}.{name}[{i}].{key}: duplicate {key} {quoted(value)}"
+            seen.add(value)
+    for i, one in enumerate(spec.get("imagePullSecrets") or ()):
+        if not one.get("name"):
+            yield f'{field}.imagePullSecrets[{i}].name: invalid empty name ""'
+    yield from of_bytes(spec.get("overhead"), _OF_BYTES, f"{field}.overhead")
+
+
+class _Port(NamedTuple):
+    field: str
+    host: tuple[str, int]
+
+
+def _of_containers(spec: Part, annotations: Part, at: str) -> Iterator[str]:
+    """Ports last, those of all containers together."""
+    ports: dict[tuple[int, str], list[_Port]] = {}
+    names: dict[str, str] = {}
+    of_ports: list[str] = []
+    of_names: list[str] = []
+    of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")
+    for part in _CONTAINER_LISTS:
+        if part not in spec:
+            continue
+        for i, container in enumerate(spec[part] or ()):
+            if annotations:
+                yield from _of_profiles(container, annotations, of_pod, at)
+            if container["resources"]:
+                for kind in ("limits", "requests"):
+                    amounts = container["resources"].get(kind)
+                    if amounts and any(amounts.get(name, "")[-1:] in FRACTIONS for name in _OF_BYTES):
+                        yield from of_bytes(amounts, _OF_BYTES, f"{at}spec.{part}[{i}].resources.{kind}")
+            if "env" in container and len(container["env"]) > 1:
+                yield from _of_variables(container["env"], f"{at}spec.{part}[{i}].env")
+            if "ports" in container:
+                for j, port in enumerate(container["ports"]):
+                    field = f"{at}spec.{part}[{i}].ports[{j}]"
+                    of_ports += _of_port(port, field, ports)
+                    of_names += _of_port_name(port.get("name"), field, names)
+    yield from of_ports
+    yield from of_names
+
+
+def _of_profiles(container: Part, annotations: Part, of_pod: Part | None, at: str) -> Iterator[str]:
+    name, context = container.get("name") or "", container.get("securityContext") or {}
+    if f"{_SECCOMP_CONTAINER}{name}" in annotations and not context.get("seccompProfile"):
+        yield f"{at}metadata.annotations[{_SECCOMP_CONTAINER}{name}]: {_SECCOMP}"
+    key = f"{APPARMOR}{name}"
+    if at and key in annotations and not context.get("appArmorProfile") and not of_pod:
+        yield f'{at}metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
+
+
+def _of_variables(variables: Iterable[Part], field: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for i, one in enumerate(variables):
+        name, value = one.get("name") or "", one.get("value") or ""
+        reference = f"$({name})"
+        hides = one.get("valueFrom") is not None or value == reference or reference not in value
+        if name in seen and hides:
+            yield f"{field}[{i}]: hides previous definition of {quoted(name)}, which may be dropped when using apply"
+        seen.add(name)
+
+
+def _of_port(port: Part, field: str, known: dict[tuple[int, str], list[_Port]]) -> Iterator[str]:
+    """known: the ports until now; gets this one."""
+    address, number = host = (port.get("hostIP") or "", port.get("hostPort") or 0)
+    others = known.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), [])
+    for other in others:
+        if host == other.host:
+            yield f"{field}: duplicate port definition with {other.field}"
+        elif not number or not other.host[1]:
+            yield f"{field}: overlapping port definition with {other.field}"
+        elif number == other.host[1] and bool(address) != bool(other.host[0]):
+            yield f"{field}: dangerously ambiguous port definition with {other.field}"
+    others.append(_Port(field, host))
+
+
+def _of_port_name(name: str | None, field: str, known: dict[str, str]) -> Iterator[str]:
+    if name and name in known:
+        yield (
+            f"{field}: duplicate port name {quoted(name)} with {known[name]}, services and probes that select ports by "
+            f"name will use {known[name]}"
+        )
+    elif name:
+        known[name] = field
+
+
+def _of_volumes(volumes: Iterable[Part], field: str) -> Iterator[str]:
+    paths: list[str] = []
+    for i, volume in enumerate(volumes):
+        for name, text in _VOLUMES.items():
+            if volume.get(name) is not None:
+                yield f"{field}[{i}].{_SHOWN.get(name, name)}: {text}"
+        claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+        if claim is not None:
+            yield from of_claim_spec(claim.get("spec") or {}, f"{field}[{i}].ephemeral.volumeClaimTemplate.spec")
+        paths += _of_paths(volume)
+    yield from paths
+
+
+class _Path(NamedTuple):
+    path: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{quoted(self.path)} ({self.source})" if self.source else quoted(self.path)
+
+
+def _of_paths(volume: Part) -> Iterator[str]:
+    """Of files that would lie over or in one another."""
+    name = quoted(volume.get("name") or "")
+    for kind, called, key in (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")):
+        if (source := volume.get(kind)) is not None:
+            yield from _overlaps(name, f"{called} {quoted(source.get(key) or '')}", [_items(source, "")])
+    if volume.get("downwardAPI") is not None:
+        yield from _overlaps(name, "DownwardAPI", [_items(volume["downwardAPI"], "")])
+    if volume.get("projected") is not None:
+        groups = []
+        for source in volume["projected"].get("sources") or ():
+            if not source:
+                yield f"volume {name} (Projected) has no sources provided"
+            groups.append(_projected(source))
+        yield from _overlaps(name, "Projected", groups)
+
+
+def _items(source: Part, called: str) -> list[_Path]:
+    return [_Path((one.get("path") or "").rstrip("/"), called) for one in source.get("items") or ()]
+
+
+def _projected(source: Part) -> list[_Path]:
+    for kind, called in (("configMap", "ConfigMap"), ("secret", "Secret")):
+        if (part := source.get(kind)) is not None and part.get("items") is not None:
+            return _items(part, f"{called} {quoted(part.get('name') or '')}")
+    if (part := source.get("downwardAPI")) is not None and part.get("items") is not None:
+        return _items(part, "DownwardAPI")
+    if (part := source.get("serviceAccountToken")) is not None:
+        return [_Path((part.get("path") or "").rstrip("/"), "ServiceAccountToken")]
+    return []
+
+
+def _overlaps(volume: str, source: str, groups: Iterable[list[_Path]]) -> Iterator[str]:
+    known: list[_Path] = []
+    for group in groups:
+        for one in group:
+            for other in known:
+                if one.path and other.path and _overlap(one.path, other.path):
+                    yield f"volume {volume} ({source}): overlapping paths: {one} with {other}"
+            known.append(one)
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")

@@ -1,0 +1,121 @@
+"""Who may have devices: administrators' access is for marked namespaces, and a claim's status is written in parts by
+different rights: what is allocated by who binds, what a driver says by who may say it for that driver and node.
+
+Source: kubernetes pkg/registry/resource/utils.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from protocols.objects import Object, labels_of, name_of, namespace_of
+from runtime.apiserver.errors.field_errors import FieldError, forbidden
+from runtime.apiserver.registry import attributes
+from runtime.apiserver.registry.strategy import Granting
+from runtime.apiserver.registry.users import ACCOUNTS, Access, User
+from runtime.apiserver.rules.names import dns_subdomain
+
+ADMIN_LABEL = "resource.kubernetes.io/admin-access"
+NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"
+_ADMIN = f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+_GROUP = "resource.k8s.io"
+
+
+def permit_requests(among: Granting, spec: Mapping[str, Any], namespace: str) -> list[FieldError]:
+    """Of a new claim, or of a template's."""
+    requests = (spec.get("devices") or {}).get("requests") or ()
+    place = _first([(one.get("exactly") or {}).get("adminAccess") for one in requests])
+    if place is None or _is_for_admins(among, namespace):
+        return []
+    return [forbidden(f"spec.devices.requests[{place}].adminAccess", _ADMIN)]
+
+
+def permit_status(among: Granting, new: Object, old: Object, user: User, verb: str) -> list[FieldError]:
+    """verb: of the request."""
+    now, before = new.get("status") or {}, old.get("status") or {}
+    errors = list(_admin_errors(among, new, now, before))
+    if any((now.get(part) or None) != (before.get(part) or None) for part in ("allocation", "reservedFor")):
+        why = _refusal(among, user, {"verb": verb, "subresource": "binding"})
+        if why:
+            text = 'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding"'
+            errors.append(forbidden("status.allocation", f'{text}, verb="{verb}" permission: {why}'))
+    if now.get("allocation") is not None:
+        errors += _driver_errors(among, new, _drivers(now, before), user, verb)
+    return errors
+
+
+def _admin_errors(
+    among: Granting, claim: Object, now: Mapping[str, Any], before: Mapping[str, Any]
+) -> Iterable[FieldError]:
+    if _first(_granted(before)) is None:
+        place = _first(_granted(now))
+        if place is not None and not _is_for_admins(among, namespace_of(claim)):
+            yield forbidden(f"status.allocation.devices.results[{place}].adminAccess", _ADMIN)
+
+
+def _driver_errors(
+    among: Granting, claim: Object, drivers: Iterable[str], user: User, verb: str
+) -> Iterable[FieldError]:
+    verbs = [f"arbitrary-node:{verb}"]
+    if _is_on(user, _node_of(claim["status"]["allocation"])):
+        verbs.insert(0, f"associated-node:{verb}")
+    for driver in drivers:
+        asked = {"subresource": "driver", "namespace": namespace_of(claim), "name": driver}
+        refusals = [_refusal(among, user, {**asked, "verb": one}) for one in verbs]
+        if all(refusals):
+            text = f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]"'
+            yield forbidden("status.devices", f"{text} permission: {refusals[0]}")
+
+
+def _refusal(among: Granting, user: User, asked: Mapping[str, str]) -> str:
+    """Why a user may not do this with claims; "" where that is allowed."""
+    wanted = {"group": _GROUP, "version": "v1", "resource": "resourceclaims", **asked}
+    decision = among.access().authorize(Access(user, wanted))
+    if decision.allowed:
+        return ""
+    return attributes.forbidden(user.name, attributes.attributes_in(wanted), decision.reason).message
+
+
+def _drivers(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """Of which something in the status of devices has changed."""
+    new, old = _devices(now), _devices(before)
+    return sorted({key[0] for key in {*new, *old} if new.get(key) != old.get(key)})
+
+
+def _devices(status: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    return {
+        tuple(one.get(field) or "" for field in ("driver", "pool", "device", "shareID")): one
+        for one in status.get("devices") or ()
+    }
+
+
+def _node_of(allocation: Mapping[str, Any]) -> str:
+    """The one node that devices are allocated on; "" where that is not what it says."""
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
+    if len(terms) != 1 or terms[0].get("matchExpressions") or len(terms[0].get("matchFields") or ()) != 1:
+        return ""
+    field = terms[0]["matchFields"][0]
+    values = field.get("values") or []
+    is_name = (field.get("key"), field.get("operator"), len(values)) == ("metadata.name", "In", 1)
+    return values[0] if is_name else ""
+
+
+def _is_on(user: User, node: str) -> bool:
+    return bool(
+        node and user.name.startswith(ACCOUNTS) and user.extra.get(NODE_OF_TOKEN) == (node,) and not dns_subdomain(node)
+    )
+
+
+def _granted(status: Mapping[str, Any]) -> list[Any]:
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return [one.get("adminAccess") for one in results]
+
+
+def _first(wanted: Sequence[Any]) -> int | None:
+    return next((place for place, one in enumerate(wanted) if one), None)
+
+
+def _is_for_admins(among: Granting, namespace: str) -> bool:
+    found = next((one for one in among.objects("namespaces") if name_of(one) == namespace), None)
+    return found is not None and labels_of(found).get(ADMIN_LABEL) == "true"

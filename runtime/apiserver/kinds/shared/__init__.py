@@ -1,1 +1,0 @@
-"""What several kinds have in common: defaults and validation of pods and metadata, names, selectors, cells."""

@@ -1,0 +1,24 @@
+"""Volumes of FlexVolume drivers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runtime.apiserver.kinds.pod_spec.volumes import wrong_source
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ({"driver": "example.com/lvm", "options": {"size": "1G"}}, []),
+        ({}, ["v.flexVolume.driver"]),
+        ({"driver": "d", "options": {"Kubernetes.io/a": "b", "my.k8s.io": "c"}}, ["[Kubernetes.io/a]", "[my.k8s.io]"]),
+    ],
+)
+def test_a_driver_is_named_and_options_leave_names_of_kubernetes_alone(
+    source: dict[str, Any], wrong: list[str]
+) -> None:
+    found = list(wrong_source({"name": "v", "flexVolume": source}, "v"))
+    assert [one.field.removeprefix("v.flexVolume.options") for one in found] == wrong

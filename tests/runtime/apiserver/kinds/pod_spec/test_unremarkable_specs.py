@@ -1,0 +1,80 @@
+"""Specs that are known are those in which the same would be found again."""
+
+import pytest
+
+from runtime.apiserver.kinds.pod_spec.defaults import default_pod_spec
+from runtime.apiserver.kinds.pod_spec.unremarkable_specs import LONGEST_KEPT, MOST_KEPT, UnremarkableSpecs, key_of
+from runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
+from runtime.apiserver.kinds.pod_spec.warnings import warnings_of_pod
+
+DRAWN, OTHER = "kube-api-access-bcdfg", "kube-api-access-24568"
+
+
+def spec(*volumes: str, mounted: str = DRAWN, image: str = "i", **fields: object) -> dict[str, object]:
+    """With these volumes, of which one is mounted."""
+    mounts = [{"name": mounted, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]
+    made: dict[str, object] = {
+        "containers": [{"name": "c", "image": image, "volumeMounts": mounts}],
+        "volumes": [{"name": name, "emptyDir": {}} for name in volumes],
+        **fields,
+    }
+    default_pod_spec(made)
+    return made
+
+
+def test_specs_that_differ_in_the_name_that_was_drawn_are_alike():
+    assert key_of(spec(DRAWN, mounted=DRAWN)) == key_of(spec(OTHER, mounted=OTHER))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        spec(DRAWN, mounted=OTHER),
+        spec(DRAWN, DRAWN),
+        spec(DRAWN, OTHER),
+        spec("kube-api-access-aeiou", mounted="kube-api-access-aeiou"),
+        spec("kube-api-access-*", mounted="kube-api-access-*"),
+        spec("kube-api-access-\x00", mounted="kube-api-access-\x00"),
+        spec("\x00", mounted="\x00"),
+        spec(DRAWN, image="j"),
+        spec(DRAWN, hostname="h"),
+    ],
+)
+def test_specs_that_differ_in_anything_else_are_not(other):
+    assert key_of(other) != key_of(spec(DRAWN))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        (spec(DRAWN, DRAWN), "spec.volumes[1].name"),
+        (spec(DRAWN, mounted=OTHER), "spec.containers[0].volumeMounts[0].name"),
+        (spec("kube-api-access-*", mounted="kube-api-access-*"), "spec.volumes[0].name"),
+        (spec(DRAWN, hostname="*"), "spec.hostname"),
+    ],
+)
+def test_what_is_wrong_is_found_beside_specs_that_are_known_and_found_again(wrong, field):
+    assert validate_pod_spec(spec(DRAWN), "spec") == []
+    assert validate_pod_spec(spec(OTHER, mounted=OTHER), "spec") == []
+    for _ in range(2):
+        assert field in [one.field for one in validate_pod_spec(wrong, "spec")]
+
+
+def test_what_there_is_to_warn_of_is_said_each_time_and_annotations_are_looked_at():
+    remarkable = spec(DRAWN, nodeSelector={"beta.kubernetes.io/os": "linux"})
+    for _ in range(2):
+        assert [*warnings_of_pod({"metadata": {}, "spec": spec(DRAWN)})] == []
+        assert len([*warnings_of_pod({"metadata": {}, "spec": remarkable})]) == 1
+        annotated = {"annotations": {"scheduler.alpha.kubernetes.io/critical-pod": ""}}
+        assert len([*warnings_of_pod({"metadata": annotated, "spec": spec(DRAWN)})]) == 1
+
+
+def test_only_so_many_are_kept_and_no_long_ones():
+    kept = UnremarkableSpecs()
+    kept.add(b"x" * (LONGEST_KEPT + 1))
+    assert b"x" * (LONGEST_KEPT + 1) not in kept
+    keys = [str(number).encode() for number in range(MOST_KEPT + 1)]
+    for key in keys:
+        kept.add(key)
+    assert keys[-1] in kept
+    assert sum(key in kept for key in keys) <= MOST_KEPT

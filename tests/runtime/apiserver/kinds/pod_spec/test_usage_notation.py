@@ -1,0 +1,65 @@
+"""How usage is written: what a text means at which moment, and what is said of one that means nothing."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from runtime.apiserver.kinds.pod_spec.usage_notation import read_usage
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "amount"),
+    [
+        ("250m", 0, "0.25"),
+        (" 1 ", 1e9, "1"),
+        ("100Mi", 60, "104857600"),
+        ("steps(100m)", 5, "0.1"),
+        ("steps(100m, 60s: 800m, 5m: 0)", 0, "0.1"),
+        ("steps(100m, 60s: 800m, 5m: 0)", 59.9, "0.1"),
+        ("steps(100m, 60s: 800m, 5m: 0)", 60, "0.8"),
+        ("steps(100m,1m:800m,5m:0)", 300, "0"),
+        ("steps(100m, 60s: 800m)", -3, "0.1"),
+        ("ramp(100m, 800m, 70s)", -3, "0.1"),
+        ("ramp(100m, 800m, 70s)", 10, "0.2"),
+        ("ramp(100m, 800m, 70s)", 1000, "0.8"),
+        ("ramp(2, 1, 1m)", 30, "1.5"),
+        ("sine(100m, 900m, 1m)", 0, "0.1"),
+        ("sine(100m, 900m, 1m)", 15, "0.5"),
+        ("sine(100m, 900m, 1m)", 30, "0.9"),
+        ("sine(100m, 900m, 1m)", 60, "0.1"),
+        ("sine(100m, 900m, 1m)", 70, "0.3"),
+        ("ramp(0, 1, 3s)", 1, "0.333"),
+        ("none", 5, None),
+    ],
+)
+def test_a_text_says_how_much_is_used_at_a_moment(text: str, seconds: float, amount: str | None) -> None:
+    assert read_usage(text)(seconds) == (None if amount is None else Decimal(amount))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", '"" is no quantity: expected an amount (250m), steps('),
+        ("much", '"much" is no quantity'),
+        ("-1", 'amount "-1" is negative'),
+        ("100E", 'amount "100E" is too large'),
+        ("sine(100m, 800m", '"sine(100m, 800m" is not an amount (250m), steps('),
+        ("wave(1, 2, 3m)", '"wave(1, 2, 3m)" is not an amount'),
+        ("steps()", '"" is no quantity'),
+        ("steps(1, 2)", 'step "2" is not like 60s: 800m'),
+        ("steps(1, 60: 2)", '"60" is no duration such as 90s, 5m or 1h30m'),
+        ("steps(1, 60s: 2, 1m: 3)", 'step "1m: 3" is not later than the one before'),
+        ("steps(1, 0s: 2)", 'step "0s: 2" is not later than the one before'),
+        ("ramp(1, 2)", "ramp takes three arguments (from, to, how long), not 2"),
+        ("sine(1, 2, 3m, 4)", "sine takes three arguments (lowest, highest, period), not 4"),
+        ("sine(1, 2, 0s)", 'duration "0s" is not positive'),
+        ("ramp(1, 2, -1m)", 'duration "-1m" is not positive'),
+        ("ramp(1, x, 1m)", '"x" is no quantity'),
+    ],
+)
+def test_what_is_wrong_with_a_text_is_said(text: str, problem: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        read_usage(text)
+    assert str(raised.value).startswith(problem)
