@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     )
     from protocols.resources import Resource
     from runtime.apiserver.process.launch import LaunchError
-    from runtime.calls.listening import Waker
+    from runtime.calls.listeners import Waker
     from runtime.client.api import Request, Response, Transport
     from runtime.client.config import ConfigError
     from runtime.flags.declaration import FlagError, flag
@@ -235,7 +235,7 @@ else:
             "Unknown": "protocols.messages.outcomes:Unknown",
             "UnreadableError": "runtime.tables.overlay:UnreadableError",
             "update": "actors.reconciliation:update",
-            "Waker": "runtime.calls.listening:Waker",
+            "Waker": "runtime.calls.listeners:Waker",
             "Watch": "actors.reconciliation:Watch",
         },
     )

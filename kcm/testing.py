@@ -10,12 +10,12 @@ from kcm._lazy import lazily
 if TYPE_CHECKING:
     from actors.simulation import SimulatedCluster
     from actors.simulation.campaign.coverage import Coverage
-    from actors.simulation.campaign.explaining import must_hold
+    from actors.simulation.campaign.failure_reports import must_hold
     from actors.simulation.campaign.many import Campaign, Tried, run_campaign
     from actors.simulation.campaign.setting import Setting, Surroundings
     from actors.simulation.campaign.strategies import Plan, plans, wishes
     from actors.simulation.campaign.wishes import Wishes
-    from actors.simulation.driving import (
+    from actors.simulation.driver import (
         Bench,
         Driven,
         StillClock,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         failing,
         returned,
     )
-    from actors.simulation.invariants.observing import (
+    from actors.simulation.invariants.observer import (
         Admitted,
         Called,
         Committed,
@@ -68,39 +68,39 @@ if TYPE_CHECKING:
     from actors.simulation.trials.actions import unless_gone
     from actors.simulation.trials.scenario import Action, Fleet, Scenario
     from actors.simulation.trials.trial import Trial
-    from runtime.calls.calling import raised
+    from runtime.calls.prepared_calls import raised
     from runtime.faults.vocabulary import Fault, FaultKind, parse_faults
     from runtime.simulation.plan import draw_plan
 else:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "OutcomeReceived": "actors.simulation.invariants.observing:OutcomeReceived",
+            "OutcomeReceived": "actors.simulation.invariants.observer:OutcomeReceived",
             "Campaign": "actors.simulation.campaign.many:Campaign",
             "run_campaign": "actors.simulation.campaign.many:run_campaign",
             "Tried": "actors.simulation.campaign.many:Tried",
-            "Called": "actors.simulation.invariants.observing:Called",
-            "Entitled": "actors.simulation.invariants.observing:Entitled",
-            "Recorded": "actors.simulation.invariants.observing:Recorded",
-            "Handled": "actors.simulation.invariants.observing:Handled",
-            "Bench": "actors.simulation.driving:Bench",
-            "Driven": "actors.simulation.driving:Driven",
-            "StillClock": "actors.simulation.driving:StillClock",
-            "bodies": "actors.simulation.driving:bodies",
-            "created_keys": "actors.simulation.driving:created_keys",
-            "created_names": "actors.simulation.driving:created_names",
-            "deleted_keys": "actors.simulation.driving:deleted_keys",
-            "drive": "actors.simulation.driving:drive",
-            "drive_steps": "actors.simulation.driving:drive_steps",
-            "failing": "actors.simulation.driving:failing",
-            "raised": "runtime.calls.calling:raised",
-            "returned": "actors.simulation.driving:returned",
+            "Called": "actors.simulation.invariants.observer:Called",
+            "Entitled": "actors.simulation.invariants.observer:Entitled",
+            "Recorded": "actors.simulation.invariants.observer:Recorded",
+            "Handled": "actors.simulation.invariants.observer:Handled",
+            "Bench": "actors.simulation.driver:Bench",
+            "Driven": "actors.simulation.driver:Driven",
+            "StillClock": "actors.simulation.driver:StillClock",
+            "bodies": "actors.simulation.driver:bodies",
+            "created_keys": "actors.simulation.driver:created_keys",
+            "created_names": "actors.simulation.driver:created_names",
+            "deleted_keys": "actors.simulation.driver:deleted_keys",
+            "drive": "actors.simulation.driver:drive",
+            "drive_steps": "actors.simulation.driver:drive_steps",
+            "failing": "actors.simulation.driver:failing",
+            "raised": "runtime.calls.prepared_calls:raised",
+            "returned": "actors.simulation.driver:returned",
             "Coverage": "actors.simulation.campaign.coverage:Coverage",
             "Plan": "actors.simulation.campaign.strategies:Plan",
             "plans": "actors.simulation.campaign.strategies:plans",
             "wishes": "actors.simulation.campaign.strategies:wishes",
             "Wishes": "actors.simulation.campaign.wishes:Wishes",
-            "Committed": "actors.simulation.invariants.observing:Committed",
+            "Committed": "actors.simulation.invariants.observer:Committed",
             "draw_plan": "runtime.simulation.plan:draw_plan",
             "Fault": "runtime.faults.vocabulary:Fault",
             "FaultKind": "runtime.faults.vocabulary:FaultKind",
@@ -109,18 +109,18 @@ else:
             "Owns": "actors.simulation.invariants.ownership:Owns",
             "Scenario": "actors.simulation.trials.scenario:Scenario",
             "Trial": "actors.simulation.trials.trial:Trial",
-            "Observation": "actors.simulation.invariants.observing:Observation",
-            "Invariant": "actors.simulation.invariants.observing:Invariant",
-            "Admitted": "actors.simulation.invariants.observing:Admitted",
-            "must_hold": "actors.simulation.campaign.explaining:must_hold",
-            "Fail": "actors.simulation.invariants.observing:Fail",
+            "Observation": "actors.simulation.invariants.observer:Observation",
+            "Invariant": "actors.simulation.invariants.observer:Invariant",
+            "Admitted": "actors.simulation.invariants.observer:Admitted",
+            "must_hold": "actors.simulation.campaign.failure_reports:must_hold",
+            "Fail": "actors.simulation.invariants.observer:Fail",
             "parse_faults": "runtime.faults.vocabulary:parse_faults",
-            "ProcessStarted": "actors.simulation.invariants.observing:ProcessStarted",
-            "Sent": "actors.simulation.invariants.observing:Sent",
+            "ProcessStarted": "actors.simulation.invariants.observer:ProcessStarted",
+            "Sent": "actors.simulation.invariants.observer:Sent",
             "Setting": "actors.simulation.campaign.setting:Setting",
             "SimulatedCluster": "actors.simulation:SimulatedCluster",
             "Surroundings": "actors.simulation.campaign.setting:Surroundings",
-            "Submitted": "actors.simulation.invariants.observing:Submitted",
+            "Submitted": "actors.simulation.invariants.observer:Submitted",
             "custom_object": "actors.simulation.objects:custom_object",
             "deployment": "actors.simulation.objects:deployment",
             "lease": "actors.simulation.objects:lease",

@@ -15,19 +15,10 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 
 from protocols.blanks import blank_of
-from protocols.messages import (
-    calls,
-    cloud,
-    commands,
-    debugging,
-    discovery,
-    eviction,
-    journal,
-    lifecycle,
-    outcomes,
-    recording,
-    watching,
-)
+from protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes
+from protocols.messages import debug_pages as debugging
+from protocols.messages import events as recording
+from protocols.messages import watches as watching
 from protocols.objects import OwnerRef
 
 TAGS: tuple[tuple[int, type], ...] = (

@@ -144,7 +144,7 @@ def importers_of(module: str) -> set[str]:
     ("controller", "shared_with"),
     [
         ("nodes.ttl", set()),
-        ("nodes.node_ipam", {"actors.command.starting"}),  # the embedded server takes cluster IPs from its range
+        ("nodes.node_ipam", {"actors.command.run_setup"}),  # the embedded server takes cluster IPs from its range
         ("workloads.replicaset", {"actors.controllers.workloads.replicationcontroller"}),
     ],
 )

@@ -116,12 +116,12 @@ def test_the_version_is_told_before_anything_is_imported(asked: str) -> None:
 def test_help_needs_the_specs_of_controllers_and_no_more() -> None:
     imported = imported_by_command("--help")
     assert [name for name in (*HEAVY, "structlog", "asyncio", "ssl") if name in imported] == []
-    assert "actors.command.running" not in imported
+    assert "actors.command.run" not in imported
     assert len(besides_controllers(imported)) < 90  # 81 when it was measured
 
 
 def test_a_run_that_serves_nothing_begins_without_what_serves() -> None:
-    imported = imported_with("actors.command.running")
+    imported = imported_with("actors.command.run")
     late = ("aiohttp.web", "cryptography", "prometheus_client", "actors.app.serving", "actors.faults", "difflib")
     assert [name for name in late if name in imported] == []
     assert not {name for name in imported if name.startswith("actors.command.journal.")}
@@ -129,7 +129,7 @@ def test_a_run_that_serves_nothing_begins_without_what_serves() -> None:
 
 
 def test_a_start_brings_along_nothing_that_it_does_not_need() -> None:
-    imported = imported_with("actors.command.run_kcm", "actors.controllers.built_in", "actors.command.running")
+    imported = imported_with("actors.command.run_kcm", "actors.controllers.built_in", "actors.command.run")
     idle = {
         "importlib.metadata",
         "email",
@@ -154,7 +154,7 @@ def count(*of):
     written += 1
     builtins.exec(*of)
 dataclasses.exec = protocols.late_methods.exec = count
-import actors.command.run_kcm, actors.controllers.built_in, actors.command.running
+import actors.command.run_kcm, actors.controllers.built_in, actors.command.run
 print(written)
 """
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -45,8 +45,8 @@ from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerS
 from protocols.late_methods import dataclass
 from protocols.messages.discovery import ServedResource
 from protocols.objects import Key
-from runtime.calls.calling import Calls
-from runtime.calls.listening import Listener
+from runtime.calls.listeners import Listener
+from runtime.calls.prepared_calls import Calls
 from runtime.client.api import Transport
 from runtime.cloud.provider import CloudProvider
 from runtime.metrics.families import (

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from runtime.client.api import Request
 from runtime.client.config import ClientConfig, CredentialSource
+from runtime.client.connection_settings import load_config
 from runtime.client.http_session import OWN_CLIENT
-from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
 from runtime.client.user_agent import UserAgents, program_or_error
 from runtime.logs.standard_log import standard_log
 from runtime.metrics.registry import Metrics
-from runtime.process.ending import Ending
+from runtime.process.termination import Ending
 from runtime.process.version import this_version
 from runtime.scheduling.clock import Clock, SystemClock
 

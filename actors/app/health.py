@@ -19,8 +19,8 @@ from actors.engine.vitals import (
     Misread,
 )
 from actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
-from runtime.calls.calling import Calls
-from runtime.calls.listening import Listener
+from runtime.calls.listeners import Listener
+from runtime.calls.prepared_calls import Calls
 from runtime.scheduling.clock import Clock
 from runtime.serving.health import Notice
 from runtime.system.vitals import Vitals

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from runtime.process.children import Child
-from runtime.process.ending import ended_by
+from runtime.process.termination import ended_by
 from runtime.scheduling.backoff import Backoff
 
 if TYPE_CHECKING:

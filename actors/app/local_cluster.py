@@ -17,7 +17,7 @@ from runtime.apiserver.process.access_settings import BY_ROLES, RBAC, AccessSett
 from runtime.apiserver.process.launch import CONTEXT, FULL, HOLLOW_NODES, SCHEDULER, EmbeddedServer, launch
 from runtime.logs.standard_log import standard_log
 from runtime.process.children import start_module
-from runtime.process.ending import ended_by
+from runtime.process.termination import ended_by
 from runtime.scheduling.clock import SystemClock
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from runtime.process.version import Version, this_version
 from runtime.scheduling.clock import Clock
 from runtime.serving.authentication import ByCertificate, ProxyHeaders
 from runtime.serving.authorization import EverythingAllowed, PathsAllowed
-from runtime.serving.debugging import DebugPages
+from runtime.serving.debug_pages import DebugPages
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import Listener, ServerThread, connections_of
 from runtime.serving.site import Site, build_application

@@ -41,7 +41,7 @@ from actors.reconciliation.derived import MakeTable, frozen_table, new_table
 from actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
 from protocols.arguments import check_type
 from protocols.codec import pack
-from protocols.messages.debugging import ShowPage
+from protocols.messages.debug_pages import ShowPage
 from protocols.messages.lifecycle import (
     ActorFailed,
     Describe,
@@ -54,15 +54,15 @@ from protocols.messages.lifecycle import (
     Restart,
     Resume,
 )
-from runtime.calls.calling import Calls
+from runtime.calls.prepared_calls import Calls
 from runtime.calls.threads import ThreadedCalls
 from runtime.client.api import Transport
 from runtime.cloud.provider import CloudProvider
 from runtime.logs.standard_log import standard_log
 from runtime.metrics.families import CARRIERS, HUNG_THREADS
 from runtime.metrics.registry import Metrics, Reading
-from runtime.process.ending import Ending
 from runtime.process.from_async import in_thread
+from runtime.process.termination import Ending
 from runtime.scheduling.clock import Clock, SystemClock
 from runtime.system.actor_system import ActorSystem, Journal, Spawner, ThreadSpawner
 from runtime.system.supervision import restart_delay

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from actors.command.starting import StartError
+from actors.command.run_setup import StartError
 from protocols.late_methods import dataclass
 from protocols.objects import Object, encode_object, name_of, namespace_of
 from protocols.resources import resource_path

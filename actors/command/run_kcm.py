@@ -65,6 +65,6 @@ def with_flags(arguments: Sequence[str]) -> int:
     if options.process.version in ("true", "raw"):
         print(this_version().describe(options.process.version))
         return 0
-    from actors.command.running import carry_out
+    from actors.command.run import carry_out
 
     return carry_out(arguments, options, installed)

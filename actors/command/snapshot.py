@@ -18,8 +18,8 @@ from actors.options.general import EmbeddedServer
 from runtime.apiserver.process.launch import CONTEXT
 from runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
 from runtime.client.config import ConfigError
+from runtime.client.connection_settings import load_config
 from runtime.client.http_session import OWN_CLIENT
-from runtime.client.loading import load_config
 from runtime.logs.standard_log import standard_log
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import SystemClock

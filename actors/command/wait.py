@@ -13,8 +13,8 @@ from pathlib import Path
 
 from actors.options.general import EmbeddedServer
 from runtime.flags.values import parse_duration
-from runtime.process.ending import Ending
 from runtime.process.start_state import ObservedStart, observe
+from runtime.process.termination import Ending
 from runtime.scheduling.clock import Clock, SystemClock
 
 GLANCE = 0.1  # seconds between two looks

@@ -14,6 +14,7 @@ Reading flags imports all of this: so no controller may import the HTTP client, 
 
 from __future__ import annotations
 
+from actors.controllers.apimachinery import garbage_collector, namespace, resourcequota
 from actors.controllers.bootstrap import signer, token_cleaner
 from actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
 from actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
@@ -27,7 +28,6 @@ from actors.controllers.identity import (
 )
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.controllers.objects import garbage_collector, namespace, resourcequota
 from actors.controllers.storage import (
     attributes_class_protection,
     claim_protection,

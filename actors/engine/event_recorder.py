@@ -21,9 +21,9 @@ from uuid import NAMESPACE_OID, uuid5
 from actors.reconciliation import actor_names
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, Create, Patch, PatchType, Submit
+from protocols.messages.events import Record
 from protocols.messages.lifecycle import Restarted, Wake
 from protocols.messages.outcomes import Done, NotFound, Refused, Settled, Unknown
-from protocols.messages.recording import Record
 from protocols.names import dns_subdomain
 from protocols.objects import Object, encode_object, make_key
 from protocols.resources import EVENTS

@@ -9,13 +9,13 @@ from actors.faults.writes import SHORTEST_FLAP, TIMEOUT, concerns, silence, thef
 from actors.hollow.behaviour import SILENT
 from protocols.objects import annotations_of, decode_object, name_of
 from protocols.resources import NODES, resource_path
-from runtime.calls.calling import Calls
+from runtime.calls.prepared_calls import Calls
 from runtime.client.api import Request, Response, Transport
 from runtime.faults.actors import FaultyBeginning, FaultyClock, FaultyGate, FaultySpawner
 from runtime.faults.calls import FaultyCalls
 from runtime.faults.plan_file import FaultPlan
-from runtime.faults.striking import Strikes
 from runtime.faults.transport import FaultyTransport
+from runtime.faults.triggers import Strikes
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
 

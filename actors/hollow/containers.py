@@ -19,7 +19,7 @@ from actors.hollow.images import Pull, Said, hindrance
 from actors.hollow.probes import first_verdict, probe_of, readiness
 from actors.hollow.scripts import FOR_EVER, Script, Scripts
 from protocols.bounded_cache import bounded_cache
-from protocols.messages.recording import RecordType
+from protocols.messages.events import RecordType
 from protocols.objects import Object, metadata, uid_of
 from protocols.times import format_time, parse_time
 from runtime.scheduling.backoff import Backoff

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from protocols.bounded_cache import bounded_cache, total_size
-from protocols.messages.recording import RecordType
+from protocols.messages.events import RecordType
 from protocols.objects import Object
 from runtime.scheduling.backoff import Backoff
 

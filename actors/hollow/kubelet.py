@@ -18,11 +18,11 @@ from typing import NamedTuple
 from actors.hollow import behaviour, pod_status
 from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from actors.hollow.demand import Port, host_ports
-from actors.hollow.fitting import is_taken
 from actors.hollow.fleet import HollowNode
 from actors.hollow.images import Said
+from actors.hollow.intervals import MANY, look_again
+from actors.hollow.node_fit import is_taken
 from actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
-from actors.hollow.timing import MANY, look_again
 from actors.reconciliation import (
     Change,
     Interest,
@@ -39,7 +39,7 @@ from actors.reconciliation.commands import in_name_of
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.messages.outcomes import Conflict, NotFound
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, Object, metadata, name_of
 from protocols.pods import is_terminal
 from protocols.quantities import milli_value

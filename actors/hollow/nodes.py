@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from actors.hollow.behaviour import Silence, heartbeat_interval, says_ready, silence
 from actors.hollow.fleet import HollowNode
+from actors.hollow.intervals import MANY, look_again
 from actors.hollow.node_objects import (
     LEASE_NAMESPACE,
     default_labels,
@@ -27,7 +28,6 @@ from actors.hollow.node_objects import (
     new_node,
     status_changes,
 )
-from actors.hollow.timing import MANY, look_again
 from actors.reconciliation import (
     Change,
     Enqueue,
@@ -49,7 +49,7 @@ from protocols.hollow_nodes import is_hollow
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, PatchType
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, Object, labels_of, make_key, uid_of
 from protocols.resources import LEASES, NODES
 from runtime.scheduling.clock import Clock

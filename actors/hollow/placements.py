@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from actors.hollow.demand import Demand
-from actors.hollow.fitting import Usage
+from actors.hollow.node_fit import Usage
 from protocols.objects import Key
 
 _NOBODY: Mapping[str, int] = {}

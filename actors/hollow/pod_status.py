@@ -22,8 +22,8 @@ from actors.hollow.containers import (
     stopped,
     surroundings,
 )
-from actors.hollow.fitting import NO_PORTS
 from actors.hollow.images import Said
+from actors.hollow.node_fit import NO_PORTS
 from actors.hollow.scripts import scripts_of
 from protocols.conditions import find_condition
 from protocols.objects import Object, metadata

@@ -23,12 +23,12 @@ from actors.hollow.scheduler import CLIENT
 from actors.hollow.specs import specs_of
 from actors.options import Options
 from runtime.client.config import ConfigError, Credential, CredentialSource
+from runtime.client.connection_settings import load_config
 from runtime.client.credentials import FixedCredential, bearer
-from runtime.client.loading import load_config
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.logs.settings import LogSettings
 from runtime.metrics.registry import Metrics
-from runtime.process.ending import with_parent
+from runtime.process.termination import with_parent
 from runtime.scheduling.clock import SystemClock
 from runtime.signing.node_tokens import node_token
 

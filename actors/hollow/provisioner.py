@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.hollow.fitting import ZONE_LABEL
-from actors.hollow.timing import MANY
+from actors.hollow.intervals import MANY
+from actors.hollow.node_fit import ZONE_LABEL
 from actors.reconciliation import (
     Change,
     Interest,
@@ -32,7 +32,7 @@ from actors.reconciliation import (
 )
 from actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from protocols.messages.outcomes import AlreadyExists, Done, NotFound
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import (
     Key,
     Object,

@@ -22,7 +22,8 @@ from actors.controllers.storage.persistentvolume_binder.matching import (
 from actors.controllers.storage.persistentvolume_binder.spec import CLAIM_FACTS
 from actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
 from actors.hollow.demand import Demand, demand_of
-from actors.hollow.fitting import (
+from actors.hollow.intervals import MANY, look_again
+from actors.hollow.node_fit import (
     UNUSED,
     NodeView,
     best,
@@ -33,7 +34,6 @@ from actors.hollow.fitting import (
     nodes_to_find,
 )
 from actors.hollow.placements import Placement, Placements
-from actors.hollow.timing import MANY, look_again
 from actors.hollow.volumes import NOTHING, Claimed, PodVolumes, UnusableError
 from actors.reconciliation import (
     Change,
@@ -52,7 +52,7 @@ from protocols.conditions import changed_condition
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Create
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, Object, encode_object, split_key
 from protocols.pods import is_terminal
 from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES

@@ -20,7 +20,7 @@ from actors.controllers.storage.persistentvolume_binder.matching import (
     labels_in,
     wish_of,
 )
-from actors.hollow.fitting import NodeView
+from actors.hollow.node_fit import NodeView
 from actors.reconciliation import Step, must, must_object, step, update
 from protocols.late_methods import dataclass
 from protocols.messages.outcomes import NotFound

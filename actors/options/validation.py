@@ -13,7 +13,7 @@ from actors.options.general import EmbeddedServer, Logging
 from actors.options.table import Options
 from protocols.addresses import is_address
 from protocols.admission_plugins import enabled_plugins
-from runtime.cloud.loading import is_known
+from runtime.cloud.providers import is_known
 from runtime.flags.values import quote
 
 TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")

@@ -31,7 +31,7 @@ from actors.reconciliation.commands import (
     record,
     update,
 )
-from actors.reconciliation.ensuring import ensure
+from actors.reconciliation.ensured_objects import ensure
 from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
 from actors.reconciliation.outside import answer_of, call, outside
@@ -54,7 +54,7 @@ from actors.reconciliation.reconciler import (
 from actors.reconciliation.statuses import patch_status
 from actors.reconciliation.steps import batches, in_batches, must, must_all, must_object, perform, slow_start, together
 from actors.reconciliation.watches import Change, Read, Watch, its_controller, itself
-from protocols.messages.watching import EVERYTHING, ORPHANS, Interest
+from protocols.messages.watches import EVERYTHING, ORPHANS, Interest
 
 __all__ = [
     "EVERYTHING",

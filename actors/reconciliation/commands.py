@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from actors.reconciliation.element_order import in_element_order
 from protocols.arguments import check_mapping, check_number, check_sequence, check_text, check_type, one_of
 from protocols.messages.commands import Create, Delete, DeleteCollection, Get, List, Patch, PatchType, Update
-from protocols.messages.recording import RECORD_TYPES, Record, RecordType
+from protocols.messages.events import RECORD_TYPES, Record, RecordType
 from protocols.models import as_object
 from protocols.objects import (
     Key,

@@ -10,7 +10,7 @@ from actors.reconciliation.watches import Change, K_co, Watch
 from protocols.arguments import check_function, check_text, check_type
 from protocols.late_methods import dataclass
 from protocols.messages.discovery import ServedResource
-from protocols.messages.watching import EVERYTHING, Interest
+from protocols.messages.watches import EVERYTHING, Interest
 from protocols.resources import Resource
 from runtime.tables.overlay import Tables
 

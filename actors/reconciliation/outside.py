@@ -22,7 +22,7 @@ from protocols.codec import pack, unpack
 from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
 from protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome, Raised, Refused, Unknown
-from runtime.calls.calling import PreparedCall, carry_out, carry_out_async
+from runtime.calls.prepared_calls import PreparedCall, carry_out, carry_out_async
 
 T = TypeVar("T")
 Unmade = TypeVar("Unmade", Unknown, Refused)

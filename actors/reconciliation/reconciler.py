@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable,
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
 
 from protocols.late_methods import dataclass
-from protocols.messages.awaiting import Awaited
+from protocols.messages.awaitables import Awaited
 from protocols.messages.commands import Command
-from protocols.messages.recording import Record
+from protocols.messages.events import Record
 from protocols.objects import Key
 
 

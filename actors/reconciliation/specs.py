@@ -23,7 +23,7 @@ from protocols.late_methods import dataclass
 from protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from protocols.objects import Object
 from protocols.resources import Resource
-from runtime.calls.listening import Listen
+from runtime.calls.listeners import Listen
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.clock import Clock

@@ -8,8 +8,8 @@ from typing import TypeVar
 from actors.reconciliation.reconciler import Step, step
 from protocols.arguments import check_number
 from protocols.messages.commands import Command
+from protocols.messages.events import Record
 from protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome
-from protocols.messages.recording import Record
 from protocols.objects import Object, decode_object
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 from actors.options import Options
 from protocols.arguments import check_type
 from protocols.late_methods import dataclass
-from protocols.messages.watching import EVERYTHING, EventType, Interest, WatchEvent
+from protocols.messages.watches import EVERYTHING, EventType, Interest, WatchEvent
 from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from protocols.resources import Resource
 from runtime.tables.overlay import Tables

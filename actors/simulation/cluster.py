@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from actors.app.system import ControllerSystem
+from actors.controllers.apimachinery import garbage_collector, namespace
 from actors.controllers.built_in import BUILT_IN
-from actors.controllers.objects import garbage_collector, namespace
 from actors.engine.dispatcher.requests import outcome_of, request_for
 from actors.engine.elector import Election
 from actors.hollow.nodes import LEASE_INTERVAL

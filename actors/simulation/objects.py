@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.objects import Object, name_of
 from protocols.times import format_time
 

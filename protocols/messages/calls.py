@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from protocols.late_methods import dataclass
-from protocols.messages.awaiting import Awaited
+from protocols.messages.awaitables import Awaited
 
 if TYPE_CHECKING:
     from protocols.messages.outcomes import Outcome  # noqa: F401 (named in a base, which ruff does not see)

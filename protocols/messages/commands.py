@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from protocols.late_methods import dataclass
-from protocols.messages.awaiting import Awaited
+from protocols.messages.awaitables import Awaited
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CLOUD_CALLS, CloudCall
 from protocols.objects import Key, decode_object, make_key, metadata

@@ -45,9 +45,9 @@ from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
 from runtime.apiserver.core.legacy_tokens import LAST_USED, LegacyTokens, Use
 from runtime.apiserver.core.long_work import AT_ONCE, Allowance
-from runtime.apiserver.core.outside import Asking, AskLater, Suspended, in_background
 from runtime.apiserver.core.questions import Answer, Ask, Outside, Question, Unanswered, Work, nobody_there, unanswered
 from runtime.apiserver.core.remote_api_services import RemoteApiServices
+from runtime.apiserver.core.suspended_requests import Asking, AskLater, Suspended, in_background
 from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
@@ -90,9 +90,9 @@ from runtime.apiserver.verbs.component_statuses import (
 from runtime.apiserver.verbs.create import create
 from runtime.apiserver.verbs.delete import delete, delete_collection
 from runtime.apiserver.verbs.derived import get_derived, list_derived
-from runtime.apiserver.verbs.evicting import evict
+from runtime.apiserver.verbs.eviction import evict
 from runtime.apiserver.verbs.patch import patch
-from runtime.apiserver.verbs.placing import bind, of_the_pod
+from runtime.apiserver.verbs.pod_binding import bind, of_the_pod
 from runtime.apiserver.verbs.read import get, list_
 from runtime.apiserver.verbs.scale import get_scale, patch_scale, update_scale
 from runtime.apiserver.verbs.token import create_token

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from protocols.messages.outcomes import Outcome, Unknown
-from runtime.calls.calling import HungCall, OnOutcome, PreparedCall, raised
-from runtime.calls.listening import Ended
+from runtime.calls.listeners import Ended
 from runtime.calls.pool import Line, PoolLimits
+from runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall, raised
 from runtime.process.event_loop import new_event_loop
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import ALWAYS, Permit

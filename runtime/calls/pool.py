@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from protocols.late_methods import dataclass
 from protocols.messages.outcomes import Outcome, Refused, Unknown
-from runtime.calls.calling import HungCall, OnOutcome, PreparedCall
+from runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import Permit
 

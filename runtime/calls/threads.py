@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from runtime.calls.calling import HungCall, OnOutcome, PreparedCall
-from runtime.calls.listening import Ended
+from runtime.calls.listeners import Ended
 from runtime.calls.loop import LoopCalls
 from runtime.calls.pool import CallPool, PoolLimits
+from runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import ALWAYS, Permit
 
@@ -18,7 +18,7 @@ END = -1  # in line: a worker that takes it ends
 
 
 class ThreadedCalls:
-    """Implements runtime.calls.calling.Calls: calls begin in the order in which they came."""
+    """Implements runtime.calls.prepared_calls.Calls: calls begin in the order in which they came."""
 
     def __init__(self, *, clock: Clock, limits: PoolLimits | None = None) -> None:
         self._lock = threading.Lock()  # around the number of workers that were started

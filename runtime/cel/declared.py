@@ -15,7 +15,7 @@ from typing import Any
 from protocols.late_methods import dataclass
 from runtime.cel import types
 from runtime.cel.costs import Range
-from runtime.cel.escaping import RESERVED, escaped
+from runtime.cel.identifiers import RESERVED, escaped
 from runtime.cel.libraries import times
 from runtime.cel.types import Type
 from runtime.cel.values import MapList, SetList, Value

@@ -24,8 +24,8 @@ from runtime.cel.syntax import (
     StructLiteral,
     Tree,
 )
+from runtime.cel.traversal import written
 from runtime.cel.values import LARGEST, LARGEST_UINT, SMALLEST, Uint, Value
-from runtime.cel.walking import written
 
 LONGEST_EXPRESSION = 100_000  # code points
 RESERVED = frozenset(

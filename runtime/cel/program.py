@@ -32,8 +32,8 @@ from runtime.cel.syntax import (
     StructLiteral,
     Tree,
 )
+from runtime.cel.traversal import nodes
 from runtime.cel.values import Optional, TypeValue, Value
-from runtime.cel.walking import nodes
 
 SHALLOW = 30  # levels that are evaluated without more room on the stack
 CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})

@@ -12,11 +12,11 @@ from protocols.patterns import PatternError, compiled
 from runtime.cel.declarations import RUNTIME_NAMES
 from runtime.cel.errors import EvaluationError, Issue
 from runtime.cel.libraries import times
-from runtime.cel.libraries.formatting import CLAUSES, DURING, misfit, written
+from runtime.cel.libraries.format import CLAUSES, DURING, misfit, written
 from runtime.cel.syntax import Call, ListLiteral, Literal, MapLiteral, Node, Tree
+from runtime.cel.traversal import children, nodes
 from runtime.cel.types import Type, unwrapped
 from runtime.cel.values import Value
-from runtime.cel.walking import children, nodes
 
 
 def _literals(tree: Tree) -> Iterator[Issue]:

@@ -1,6 +1,6 @@
 """A CloudCall, prepared: what it asks of the provider, and what each error of the provider's is as an outcome.
 
-A provider's code may be slow: like every call it is run apart from the actors, see runtime/calls/calling.py.
+A provider's code may be slow: like every call it is run apart from the actors, see runtime/calls/prepared_calls.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import decode_object, key_of
 from protocols.routes import decode_route, encode_routes
-from runtime.calls.calling import PreparedCall
+from runtime.calls.prepared_calls import PreparedCall
 from runtime.cloud.provider import (
     CloudConflictError,
     CloudProvider,

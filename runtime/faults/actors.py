@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 
-from runtime.faults.striking import PROCESS, Strikes
+from runtime.faults.triggers import PROCESS, Strikes
 from runtime.faults.vocabulary import FaultKind, InjectedError
 from runtime.scheduling.clock import Clock
 from runtime.system.actor import Actor

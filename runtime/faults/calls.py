@@ -1,6 +1,6 @@
 """Calls on which things go wrong: it stands between the Dispatcher and what is outside, here and in simulations.
 
-Implements runtime.calls.calling.Calls. Which fault strikes is asked for each call; what each one does is in
+Implements runtime.calls.prepared_calls.Calls. Which fault strikes is asked for each call; what each one does is in
 runtime/faults/vocabulary.py.
 """
 
@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from protocols.messages.calls import Call
 from protocols.messages.outcomes import Conflict, Outcome, ServerFailure, Throttled, Unknown
-from runtime.calls.calling import Calls, HungCall, OnOutcome, PreparedCall, raised
-from runtime.calls.listening import Ended
+from runtime.calls.listeners import Ended
+from runtime.calls.prepared_calls import Calls, HungCall, OnOutcome, PreparedCall, raised
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import ALWAYS, Permit

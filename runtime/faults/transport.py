@@ -12,7 +12,7 @@ from protocols.versions import parse_version
 from protocols.watch_lines import INITIAL_EVENTS_END
 from runtime.client.api import Breakable, Request, Response, Stream, Transport
 from runtime.faults.answers import no_answer, refusal
-from runtime.faults.striking import Strikes
+from runtime.faults.triggers import Strikes
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
 

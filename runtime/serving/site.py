@@ -21,7 +21,7 @@ from runtime.scheduling.clock import Clock
 from runtime.serving import profiling
 from runtime.serving.authentication import Authenticator, NobodyKnown, UnauthorizedError
 from runtime.serving.authorization import Attributes, Authorizer, forbidden_status, unauthorized_status
-from runtime.serving.debugging import DebugPages
+from runtime.serving.debug_pages import DebugPages
 from runtime.serving.health import HealthChecks
 from runtime.serving.local_hosts import names_this_host
 from runtime.serving.metrics_page import MetricsPage

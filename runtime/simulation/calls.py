@@ -9,15 +9,15 @@ from typing import Any, Protocol
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
 from protocols.messages.outcomes import Outcome, Raised, qualified_name
-from runtime.calls.calling import Calls, HungCall, OnOutcome, PreparedCall
-from runtime.calls.listening import Ended
+from runtime.calls.listeners import Ended
 from runtime.calls.loop import CANCELLED, LIMITS
 from runtime.calls.pool import Line, PoolLimits
+from runtime.calls.prepared_calls import Calls, HungCall, OnOutcome, PreparedCall
 from runtime.faults.calls import FaultyCalls
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import FaultKind
 from runtime.scheduling.permits import ALWAYS, Permit
-from runtime.simulation.blocking import BlockingCallError, guarded
+from runtime.simulation.blocking_calls import BlockingCallError, guarded
 from runtime.simulation.clock import VirtualClock
 from runtime.simulation.coroutines import VirtualLoop
 from runtime.simulation.side_threads import SideThread
@@ -39,7 +39,7 @@ class SimulatedCalls:
     process, and goes with it: else it would undo, minutes later, what another process has done.
 
     made: (when, call) of all calls as they begin. injector: the faults that `way` puts in between. Implements
-    runtime.calls.calling.Calls itself, for a test with one process.
+    runtime.calls.prepared_calls.Calls itself, for a test with one process.
     """
 
     def __init__(self, *, clock: VirtualClock, latency: float = 0.05) -> None:
@@ -89,7 +89,7 @@ class SimulatedCalls:
 
 
 class _Way:
-    """Implements runtime.calls.calling.Calls for one process."""
+    """Implements runtime.calls.prepared_calls.Calls for one process."""
 
     def __init__(self, outside: SimulatedCalls, process: str, thread: SideThread) -> None:
         """thread: stands for all threads that calls are made in; held up, all of them are."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from runtime.simulation.blocking import BlockingCallError, guarded
+from runtime.simulation.blocking_calls import BlockingCallError, guarded
 from runtime.simulation.clock import VirtualClock
 from runtime.simulation.side_threads import SideThread
 

@@ -14,8 +14,8 @@ import orjson
 from protocols.late_methods import dataclass
 from protocols.objects import make_key
 from protocols.versions import parse_version
-from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.core.questions import Answer, Ask, Pause, Question, nobody_there
+from runtime.apiserver.core.suspended_requests import Suspended
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.http.stray_fields import StrayFields

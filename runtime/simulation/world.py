@@ -21,7 +21,7 @@ from protocols.codec import decode, encode
 from protocols.messages.lifecycle import ActorFailed
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import FaultKind, InjectedError
-from runtime.simulation.blocking import guard
+from runtime.simulation.blocking_calls import guard
 from runtime.simulation.clock import ProcessClock, VirtualClock
 from runtime.simulation.lanes import Abandoned, Lane, Lanes
 from runtime.simulation.side_threads import SideThread

@@ -12,10 +12,10 @@ from protocols.codec import DecodeError, decode, unpack
 from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
 from protocols.messages.commands import Create, Submit
+from protocols.messages.events import Record
 from protocols.messages.journal import MessageSent, Opened, TurnLost
 from protocols.messages.outcomes import Done, Settled
-from protocols.messages.recording import Record
-from protocols.messages.watching import Listed, Streamed, StreamEnded, WatchEvent, WatchEvents
+from protocols.messages.watches import Listed, Streamed, StreamEnded, WatchEvent, WatchEvents
 from protocols.objects import decode_object, key_of, make_key, namespace_of
 from protocols.times import format_micro_time
 from runtime.system.journal import Record as Written

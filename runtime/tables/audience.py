@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from protocols.messages.watching import EventType, Interest
+from protocols.messages.watches import EventType, Interest
 from protocols.objects import Key
 from runtime.tables.entry import Entry
 from runtime.tables.interests import InterestIndex

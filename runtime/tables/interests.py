@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from protocols.messages.watching import ORPHANS, EventType, Interest
+from protocols.messages.watches import ORPHANS, EventType, Interest
 from runtime.tables.entry import OWNERSHIP, Entry
 
 _ABSENT = object()

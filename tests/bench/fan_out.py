@@ -16,7 +16,7 @@ from actors.engine.informer import Informer, InformerLimits, Outage
 from actors.reconciliation.derived import new_table
 from protocols.codec import encode
 from protocols.messages.commands import PatchType
-from protocols.messages.watching import EVERYTHING, Interest, Streamed, Subscribe
+from protocols.messages.watches import EVERYTHING, Interest, Streamed, Subscribe
 from protocols.resources import PODS
 from protocols.watch_lines import INITIAL_EVENTS_END
 from runtime.client.api import Request, Response

@@ -23,7 +23,7 @@ from actors.app.connection import connect
 from protocols.admission_plugins import NEED_CONTROLLERS, SERVICE_ACCOUNT
 from runtime.apiserver.process.launch import launch
 from runtime.client.api import JSON, Request, Response
-from runtime.client.loading import load_config
+from runtime.client.connection_settings import load_config
 from runtime.client.transport import HttpTransport
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import SystemClock

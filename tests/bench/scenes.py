@@ -22,7 +22,7 @@ from actors.reconciliation.derived import new_table
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.workloads.actions import workload
 from protocols.codec import encode
-from protocols.messages.watching import EVERYTHING, Streamed, Subscribe
+from protocols.messages.watches import EVERYTHING, Streamed, Subscribe
 from protocols.resources import DEPLOYMENTS, PODS
 from protocols.watch_lines import INITIAL_EVENTS_END
 from runtime.apiserver.server import ApiServer

@@ -15,8 +15,8 @@ from protocols.codec import pack
 from protocols.messages.cloud import CreateRoute, InstanceExists, ListRoutes
 from protocols.messages.outcomes import Done, Invalid, Outcome, Raised, Refused, ServerFailure
 from protocols.routes import Route, encode_route
-from runtime.calls.calling import Calls, PreparedCall
 from runtime.calls.pool import NOT_HELD
+from runtime.calls.prepared_calls import Calls, PreparedCall
 from runtime.calls.threads import ThreadedCalls
 from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.fake import FakeCloud, FakeRoutes

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.faults.actors import FaultyClock
 from runtime.faults.plan_file import FaultPlan
-from runtime.faults.striking import Strikes
+from runtime.faults.triggers import Strikes
 from runtime.faults.vocabulary import parse_faults
 from runtime.scheduling.clock import Clock, SystemClock
 from runtime.simulation.clock import ProcessClock, VirtualClock

@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 from protocols.messages.lifecycle import ActorFailed, Describe, Pause
 from runtime.faults.actors import FaultySpawner
 from runtime.faults.plan_file import FaultPlan
-from runtime.faults.striking import Strikes
+from runtime.faults.triggers import Strikes
 from runtime.faults.vocabulary import parse_faults
 from runtime.scheduling.clock import SystemClock
 from runtime.simulation.world import World

@@ -14,7 +14,7 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from actors.app.connection import user_agents
-from runtime.apiserver.core.outside import Suspended
+from runtime.apiserver.core.suspended_requests import Suspended
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import MemoryStore
 from runtime.client.api import Request, Response, Transport
@@ -22,8 +22,8 @@ from runtime.client.config import ClientConfig, Credential
 from runtime.client.credentials import FixedCredential
 from runtime.client.transport import HttpTransport
 from runtime.faults.plan_file import FaultPlan
-from runtime.faults.striking import Strikes
 from runtime.faults.transport import FaultyTransport
+from runtime.faults.triggers import Strikes
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import Clock, SystemClock
 from runtime.scheduling.permits import Permit, Tenure

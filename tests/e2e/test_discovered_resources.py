@@ -16,7 +16,7 @@ from actors.options import Options
 from protocols.resources import PODS
 from runtime.apiserver.process.launch import launch
 from runtime.client.api import Request, Response, Stream, Transport
-from runtime.client.loading import load_config
+from runtime.client.connection_settings import load_config
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import SystemClock
 from tests.e2e.kubectl import Api

@@ -12,7 +12,7 @@ import pytest
 from actors.reconciliation import Reconciliation, Watch, call, itself, must, patch
 from actors.reconciliation.specs import ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.explaining import must_hold
+from actors.simulation.campaign.failure_reports import must_hold
 from actors.simulation.campaign.runs import run
 from actors.simulation.campaign.setting import Setting, Surroundings
 from actors.simulation.trials.actions import create as user_creates

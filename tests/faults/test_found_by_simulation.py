@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.checks import check
 from actors.simulation.campaign.job_setting import JOBS_TOO
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.checks import check
 from actors.simulation.campaign.runs import Run
 from actors.simulation.campaign.setting import Setting
 from runtime.faults.vocabulary import Fault

@@ -18,10 +18,10 @@ import pytest
 from actors.reconciliation import Change, Enqueue, Reconciliation, Watch, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Pass, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.checking import check
-from actors.simulation.campaign.explaining import explained, must_hold, report
+from actors.simulation.campaign.checks import check
+from actors.simulation.campaign.failure_reports import explained, must_hold, report
 from actors.simulation.campaign.setting import Setting
-from actors.simulation.invariants.mishaps import Mishaps
+from actors.simulation.invariants.raised_exceptions import Mishaps
 from actors.simulation.trials.actions import create
 from actors.simulation.trials.trial import Trial
 from protocols.objects import Key, Object

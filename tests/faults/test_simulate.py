@@ -15,9 +15,9 @@ from actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself
 from actors.reconciliation import create as create_pod
 from actors.reconciliation.specs import ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.checking import check, differences
+from actors.simulation.campaign.checks import check, differences
 from actors.simulation.campaign.command import main
-from actors.simulation.campaign.explaining import explained, must_hold, report, small
+from actors.simulation.campaign.failure_reports import explained, must_hold, report, small
 from actors.simulation.campaign.named import SETTINGS, setting_named
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run

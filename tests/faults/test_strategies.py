@@ -10,8 +10,8 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.checking import check
-from actors.simulation.campaign.explaining import must_hold
+from actors.simulation.campaign.checks import check
+from actors.simulation.campaign.failure_reports import must_hold
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 from actors.simulation.campaign.strategies import Plan, plans, wishes

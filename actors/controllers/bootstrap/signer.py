@@ -27,7 +27,7 @@ from actors.controllers.bootstrap.token_secrets import (
 from actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.messages.outcomes import Done, NotFound
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, make_key, name_of, split_key
 from protocols.resources import CONFIGMAPS, SECRETS
 from runtime.scheduling.clock import Clock

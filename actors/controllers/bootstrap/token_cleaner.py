@@ -15,7 +15,7 @@ from actors.controllers.bootstrap.token_secrets import NAMESPACE, OF_TYPE, TYPE,
 from actors.reconciliation import Interest, Reconciliation, Watch, delete, itself, must
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.messages.outcomes import Done, NotFound
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key
 from protocols.resources import SECRETS
 from runtime.scheduling.clock import Clock

@@ -24,7 +24,7 @@ from protocols.nodes import NO_SCHEDULE
 from protocols.objects import Key, Object, resource_version_of
 from protocols.resources import NODES
 from protocols.times import format_time
-from runtime.cloud.loading import has_provider
+from runtime.cloud.providers import has_provider
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry

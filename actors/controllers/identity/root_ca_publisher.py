@@ -20,7 +20,7 @@ from actors.controllers.shared.pod_control import is_namespace_terminating
 from actors.reconciliation import Change, Interest, Reconciliation, Step, Watch, create, must, update
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, annotations_of, make_key, metadata
 from protocols.resources import CONFIGMAPS, NAMESPACES
 from runtime.tables.overlay import Tables

@@ -15,7 +15,7 @@ from actors.controllers.shared.pod_control import is_namespace_terminating
 from actors.reconciliation import Change, Interest, Reconciliation, Watch, create, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, make_key
 from protocols.resources import NAMESPACES, SERVICE_ACCOUNTS
 from runtime.tables.overlay import Tables

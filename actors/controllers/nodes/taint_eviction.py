@@ -40,9 +40,9 @@ from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.conditions import find_condition
 from protocols.late_methods import dataclass
+from protocols.messages.events import Record
 from protocols.messages.outcomes import Done, NotFound
-from protocols.messages.recording import Record
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, Object, decode_object, split_key, uid_of
 from protocols.resources import NODES, PODS
 from protocols.tolerations import find_toleration

@@ -19,6 +19,7 @@ from actors.controllers.shared.generated_names import as_if_generated, generate_
 from actors.reconciliation import Step, delete, get_live, own, record, slow_start, together
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, Create
+from protocols.messages.events import Record
 from protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
@@ -31,7 +32,6 @@ from protocols.messages.outcomes import (
     Refused,
     Unknown,
 )
-from protocols.messages.recording import Record
 from protocols.objects import (
     Key,
     Object,

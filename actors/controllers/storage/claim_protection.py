@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
-from actors.controllers.storage.shared.protecting import may_go, protected, unprotected
+from actors.controllers.storage.shared.protection_finalizers import may_go, protected, unprotected
 from actors.options import Options
 from actors.reconciliation import (
     Change,
@@ -39,7 +39,7 @@ from actors.reconciliation import (
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.conditions import find_condition
 from protocols.messages.outcomes import NotFound
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, Object, controller_of, is_deleting, key_of, metadata, split_key, uid_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from protocols.times import format_time

@@ -8,11 +8,11 @@ Source: kubernetes v1.36 pkg/controller/volume/pvprotection/pv_protection_contro
 
 from __future__ import annotations
 
-from actors.controllers.storage.shared.protecting import protected, unprotected
+from actors.controllers.storage.shared.protection_finalizers import protected, unprotected
 from actors.reconciliation import Interest, Reconciliation, Watch, itself, must, update
 from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.messages.outcomes import NotFound
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key
 from protocols.resources import PERSISTENT_VOLUMES
 from protocols.volumes import VOLUME_PROTECTION, phase_of

@@ -32,7 +32,7 @@ from actors.reconciliation import Change, Debuggable, Enqueue, Receiver
 from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of, table_of
 from actors.reconciliation.outside import Functions
 from protocols.codec import encode
-from protocols.messages.debugging import PageShown, ShowPage
+from protocols.messages.debug_pages import PageShown, ShowPage
 from protocols.messages.discovery import RequestTables, TablesChanged
 from protocols.messages.lifecycle import (
     Attach,
@@ -48,8 +48,8 @@ from protocols.messages.lifecycle import (
     Wake,
 )
 from protocols.messages.outcomes import Settled
-from protocols.messages.watching import Subscribe, Synced, WatchEvents
-from runtime.calls.calling import Calls
+from protocols.messages.watches import Subscribe, Synced, WatchEvents
+from runtime.calls.prepared_calls import Calls
 from runtime.scheduling.events_first import EventsFirst
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.system.actor import WAKE_FRAME, Actor, Context

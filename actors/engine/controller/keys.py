@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from actors.reconciliation import Change, Interest, Watch
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.tables.audience import Audience, Concern

@@ -11,7 +11,7 @@ from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.specs import call_reconcile
 from protocols.late_methods import dataclass
 from protocols.messages.outcomes import Outcome
-from runtime.calls.listening import Listener
+from runtime.calls.listeners import Listener
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import PER_KEY, QueueMeter
 

@@ -21,8 +21,8 @@ from actors.reconciliation.outside import Outside
 from protocols.codec import encode, encode_fields
 from protocols.late_methods import dataclass
 from protocols.messages.commands import COMMANDS, Command, Submit
+from protocols.messages.events import Record
 from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
-from protocols.messages.recording import Record
 from runtime.system.actor import Context
 from runtime.tables.overlay import Lister, Tables
 

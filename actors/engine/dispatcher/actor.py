@@ -41,7 +41,7 @@ from protocols.messages.outcomes import (
     Settled,
 )
 from protocols.versions import own_version
-from runtime.calls.calling import Calls
+from runtime.calls.prepared_calls import Calls
 from runtime.client.api import Response, Transport
 from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.provider import CloudProvider

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from actors.engine.elector.election import Election
 from protocols.messages.commands import Command, Create, Get, Update
+from protocols.messages.events import Record
 from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.messages.recording import Record
 from protocols.objects import Object, decode_object, encode_object, make_key, metadata
 from protocols.resources import LEASES
 from protocols.times import format_micro_time

@@ -24,7 +24,7 @@ from actors.engine.informer.retries import QUIET, Retries, Turn
 from actors.engine.server_warnings import ServerWarnings
 from protocols.list_bodies import ListReader, is_list
 from protocols.messages.lifecycle import Wake
-from protocols.messages.watching import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
+from protocols.messages.watches import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
 from protocols.objects import Key, Object, decode_object
 from protocols.versions import parse_version
 from protocols.watch_lines import (

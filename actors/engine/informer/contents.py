@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, metadata, partial_metadata
 from protocols.watch_lines import MalformedError, WatchLine, state_in_line, strip, version_of
 from runtime.tables.entry import Unreadable, unreadable

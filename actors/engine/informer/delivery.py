@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from actors.engine.informer.contents import Difference
 from protocols.codec import bundle, encode, encode_fields
-from protocols.messages.watching import EventType, Interest, Synced, WatchEvent
+from protocols.messages.watches import EventType, Interest, Synced, WatchEvent
 from protocols.objects import Key
 from runtime.tables.table import Entry, Table, TableWriter
 

@@ -9,7 +9,7 @@ from functools import partial
 from actors.engine.server_warnings import ServerWarnings
 from actors.reconciliation.actor_names import INFORMERS
 from protocols.late_methods import dataclass
-from protocols.messages.watching import Listed, Streamed, StreamEnded
+from protocols.messages.watches import Listed, Streamed, StreamEnded
 from protocols.resources import Resource, resource_path
 from runtime.client.api import JSON, METADATA, METADATA_LIST, ReadsAsItComes, Request, Response, Stream, Transport
 from runtime.scheduling.clock import Clock

@@ -43,7 +43,7 @@ from protocols.messages.lifecycle import (
     StopChild,
     Wake,
 )
-from protocols.messages.watching import Unsubscribe
+from protocols.messages.watches import Unsubscribe
 from runtime.system.actor import Actor, Context
 from runtime.system.vitals import Vitals
 

@@ -7,7 +7,7 @@ from actors.engine.manager.plan import DiscoveryPlan, ManagerPlan, Steering
 from actors.reconciliation.actor_names import controller_name, informer_name
 from actors.reconciliation.discovered import Discovered, wanted_tables
 from protocols.messages.discovery import Discover, ResourcesDiscovered, ServedResource, TablesChanged
-from protocols.messages.watching import Unsubscribe
+from protocols.messages.watches import Unsubscribe
 from runtime.system.actor import Actor
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.controllers.bootstrap import signer, token_cleaner
-from actors.simulation.campaign.combining import switched_on_by_name
+from actors.simulation.campaign.combined_settings import switched_on_by_name
 from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import Setting
 

@@ -7,8 +7,8 @@ from actors.options import Options
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.certificates.asking import authorize
 from actors.simulation.trials.certificates.keys import authority_files, reset
+from actors.simulation.trials.certificates.requesters import authorize
 
 OF_CERTIFICATES = (signing.SPEC, approving.SPEC, request_cleaner.SPEC)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from actors.reconciliation.actor_names import controller_of
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import InvariantChecker, Observation, ProcessStarted, Submitted
+from actors.simulation.invariants.observer import InvariantChecker, Observation, ProcessStarted, Submitted
 from protocols.codec import DecodeError, decode
 from protocols.late_methods import dataclass
 from protocols.messages.commands import (
@@ -30,7 +30,7 @@ from protocols.messages.commands import (
     Update,
 )
 from protocols.messages.outcomes import Settled
-from runtime.calls.calling import PreparedCall
+from runtime.calls.prepared_calls import PreparedCall
 from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from runtime.simulation.network import Scope
 from runtime.simulation.world import next_frame

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from actors.controllers.built_in import BUILT_IN
-from actors.simulation.campaign.combining import combined, switched_on_by_name
+from actors.simulation.campaign.combined_settings import combined, switched_on_by_name
 from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.node_setting import draw_node_plan
 from actors.simulation.campaign.setting import Setting

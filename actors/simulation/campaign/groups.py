@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from actors.simulation.campaign.runs import CONVERGES, DOABLE
-from actors.simulation.invariants.observing import Violation
+from actors.simulation.invariants.observer import Violation
 
 if TYPE_CHECKING:
     from actors.simulation.campaign.many import Tried

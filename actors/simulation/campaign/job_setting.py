@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.objects import garbage_collector
+from actors.controllers.apimachinery import garbage_collector
 from actors.controllers.workloads import job
 from actors.options import Options
 from actors.simulation.campaign.flags import given

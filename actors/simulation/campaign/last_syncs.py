@@ -17,7 +17,7 @@ from actors.reconciliation import RequeueAfter, itself
 from actors.reconciliation.actor_names import controller_name, controller_of
 from actors.reconciliation.specs import ControllerSpec
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import shown
+from actors.simulation.invariants.observer import shown
 from actors.simulation.processes import Running
 from protocols.messages.commands import in_words
 from protocols.objects import Key, Object, key_of, resource_version_of, split_key

@@ -14,19 +14,19 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.checks import check
 from actors.simulation.campaign.coverage import Coverage
-from actors.simulation.campaign.explaining import explained, replay_of, report, small
+from actors.simulation.campaign.failure_reports import explained, replay_of, report, small
 from actors.simulation.campaign.groups import Groups
 from actors.simulation.campaign.kept_seeds import KeptSeeds
 from actors.simulation.campaign.named import name_for_others, setting_named
 from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.invariants.observing import Violation
+from actors.simulation.invariants.observer import Violation
 from protocols.arguments import check_number, check_type
 from protocols.late_methods import dataclass
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.process.pool import BrokenExecutor, Executor, Future, processes
-from runtime.simulation.blocking import alone
+from runtime.simulation.blocking_calls import alone
 
 REFERENCES = 4
 AHEAD = 4096  # attempts that an executor has at a time: it may stand for a cluster of machines

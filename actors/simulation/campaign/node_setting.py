@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from actors.controllers.apimachinery import garbage_collector
 from actors.controllers.cloud import cloud_node_lifecycle, node_route
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.controllers.objects import garbage_collector
 from actors.options import Options
 from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import WORKLOADS, Setting

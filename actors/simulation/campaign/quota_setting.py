@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.objects import garbage_collector, resourcequota
+from actors.controllers.apimachinery import garbage_collector, resourcequota
 from actors.options import Options
 from actors.simulation.campaign.flags import given
 from actors.simulation.campaign.setting import WORKLOADS, Setting

@@ -16,10 +16,10 @@ from actors.reconciliation.actor_names import MANAGER
 from actors.simulation import SimulatedCluster
 from actors.simulation.calendar import LEASE
 from actors.simulation.campaign.coverage import Coverage, StepsOfRun
-from actors.simulation.campaign.recording import Recording
+from actors.simulation.campaign.recorder import Recording
 from actors.simulation.campaign.setting import USUAL, Composition, Setting, surroundings
-from actors.simulation.invariants.mishaps import Mishaps
-from actors.simulation.invariants.observing import InvariantChecker, Violation
+from actors.simulation.invariants.observer import InvariantChecker, Violation
+from actors.simulation.invariants.raised_exceptions import Mishaps
 from actors.simulation.invariants.usual import usual_invariants
 from actors.simulation.invariants.writes import Quiet
 from actors.simulation.trials.scenario import Action, do_in_order

@@ -16,7 +16,7 @@ from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, cont
 from actors.reconciliation.derived import new_table
 from actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Invariant
+from actors.simulation.invariants.observer import Invariant
 from actors.simulation.invariants.ownership import Ownership, keeper
 from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.objects import garbage_collector
+from actors.controllers.apimachinery import garbage_collector
 from actors.controllers.workloads import statefulset
 from actors.simulation.campaign.setting import Setting
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from actors.app.system import ControllerSystem
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.observer import (
     Admitted,
     Fail,
     Observation,

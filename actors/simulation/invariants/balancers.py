@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.controllers.cloud.service_lb.wishes import has_finalizer
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Observation, decoded
+from actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
 from actors.simulation.invariants.ownership import storage_of
 from protocols.objects import uid_of
 from protocols.resources import SERVICES

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from actors.engine.elector.lease import CLIENT as ELECTIONS
 from actors.reconciliation.actor_names import INFORMERS
-from actors.simulation.invariants.observing import Fail, Observation, Sent
+from actors.simulation.invariants.observer import Fail, Observation, Sent
 from protocols.objects import Object, name_of
 from runtime.apiserver.bootstrap.policy import bootstrap_policy
 from runtime.apiserver.bootstrap.workloads import with_workloads

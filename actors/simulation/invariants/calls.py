@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,

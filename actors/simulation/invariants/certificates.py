@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted, decoded, shown
+from actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded, shown
 from protocols.messages.commands import Delete
 from protocols.objects import Object, decode_object, metadata, name_of, uid_of
 from protocols.times import parse_time

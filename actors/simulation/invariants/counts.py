@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.knowledge import Streaks
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.known_state import Streaks
+from actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,

@@ -7,8 +7,8 @@ from collections import Counter
 from actors.app.system import ControllerSystem
 from actors.controllers.workloads.daemonset.fields import HASH_LABEL
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.knowledge import Streaks
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.known_state import Streaks
+from actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,

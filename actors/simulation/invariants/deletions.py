@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.app.system import ControllerSystem
-from actors.simulation.invariants.observing import Fail, Handled, Observation, Submitted, shown
+from actors.simulation.invariants.observer import Fail, Handled, Observation, Submitted, shown
 from actors.simulation.invariants.ownership import Keeper, Ownership
 from protocols.messages.commands import Create, Delete
 from protocols.objects import controller_of, decode_object, split_key, uid_of

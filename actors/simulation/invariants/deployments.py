@@ -15,8 +15,8 @@ from typing import NamedTuple
 from actors.app.system import ControllerSystem
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.knowledge import History, Streaks
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.known_state import History, Streaks
+from actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,

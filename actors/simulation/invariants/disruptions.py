@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.knowledge import History, Streaks
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.known_state import History, Streaks
+from actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,

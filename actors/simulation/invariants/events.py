@@ -7,7 +7,7 @@ from collections import deque
 
 from actors.engine.event_recorder import SPAM_BURST
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -16,7 +16,7 @@ from actors.simulation.invariants.observing import (
     Recorded,
 )
 from protocols.late_methods import dataclass
-from protocols.messages.recording import Record
+from protocols.messages.events import Record
 from protocols.objects import make_key, split_key
 from runtime.apiserver.storage.store import MODIFIED, Change
 

@@ -12,9 +12,9 @@ from typing import Any
 from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.knowledge import handling_delay
+from actors.simulation.invariants.known_state import handling_delay
 from actors.simulation.invariants.node_views import LIFECYCLE, Views, no_execute
-from actors.simulation.invariants.observing import Committed, Fail, Observation, ProcessStarted, Submitted, decoded
+from actors.simulation.invariants.observer import Committed, Fail, Observation, ProcessStarted, Submitted, decoded
 from protocols.messages.commands import Delete, Patch, Submit
 from protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
 from protocols.objects import Key, decode_object

@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Fail, Observation, Submitted, shown
+from actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
 from protocols.messages.commands import Delete
 from protocols.objects import (
     Key,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.knowledge import History, Streaks
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.known_state import History, Streaks
+from actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,

@@ -9,8 +9,8 @@ from actors.app.system import ControllerSystem
 from actors.controllers.workloads.job.fields import FINALIZER, INDEX, is_finished
 from actors.controllers.workloads.job.intervals import Indexes
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.knowledge import History, Streaks
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.known_state import History, Streaks
+from actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,

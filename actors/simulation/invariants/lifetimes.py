@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Fail, Handled, Observation, decoded
+from actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
 from protocols.objects import Object, is_deleting, key_of
 from runtime.apiserver.storage.store import DELETED
 from runtime.faults.vocabulary import FaultKind

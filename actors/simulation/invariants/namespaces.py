@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Fail, Handled, Observation, decoded
+from actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
 from protocols.objects import Object, finalizers_of, is_deleting
 from protocols.resources import NAMESPACES, PODS, Resource
 from runtime.client.api import Request

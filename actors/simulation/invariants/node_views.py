@@ -14,7 +14,7 @@ from actors.app.system import ControllerSystem
 from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Observation, OutcomeReceived, ProcessStarted
+from actors.simulation.invariants.observer import Committed, Observation, OutcomeReceived, ProcessStarted
 from actors.simulation.invariants.zone_rates import eviction_rates
 from protocols.messages.commands import Get, Patch, Update
 from protocols.messages.outcomes import Conflict, Done, NotFound, Outcome

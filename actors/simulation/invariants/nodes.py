@@ -8,8 +8,8 @@ from actors.app.system import ControllerSystem
 from actors.controllers.nodes.pod_garbage_collector import QUARANTINE, is_out_of_service
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.knowledge import handling_delay
-from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted, decoded
+from actors.simulation.invariants.known_state import handling_delay
+from actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded
 from protocols.messages.cloud import DeleteRoute
 from protocols.messages.commands import Delete
 from protocols.objects import Object, name_of, uid_of

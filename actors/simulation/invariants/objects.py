@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.garbage import COLLECTOR
-from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted, decoded
+from actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded
 from protocols.messages.commands import Delete
 from protocols.objects import Object, OwnerRef, controller_of, decode_object, metadata
 from protocols.resources import REPLICASETS, resource_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Observation, decoded
+from actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
 from protocols.objects import (
     Key,
     Object,

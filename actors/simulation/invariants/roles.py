@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.simulation.invariants.observing import Fail, Handled, Observation, decoded
+from actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
 from protocols.objects import Object, labels_of, metadata, name_of
 from runtime.apiserver.storage.store import DELETED
 

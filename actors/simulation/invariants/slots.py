@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from actors.controllers.workloads.cronjob.jobs import end_of, slot_of
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation, decoded
+from actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
 from actors.simulation.invariants.ownership import storage_of
 from protocols.objects import Key, Object, controller_of, is_deleting, key_of, uid_of
 from protocols.resources import CRONJOBS, JOBS

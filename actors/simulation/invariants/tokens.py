@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation, decoded
+from actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
 from protocols.objects import Object, key_of, metadata, name_of
 from protocols.times import parse_time
 from runtime.apiserver.storage.store import DELETED

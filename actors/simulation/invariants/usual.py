@@ -9,7 +9,7 @@ from actors.simulation.invariants.counts import NoPodTooMany
 from actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
 from actors.simulation.invariants.events import NoEventStorm
 from actors.simulation.invariants.objects import SingleOwner, StatusGoesForward
-from actors.simulation.invariants.observing import Invariant
+from actors.simulation.invariants.observer import Invariant
 from actors.simulation.invariants.ownership import Ownership
 from actors.simulation.invariants.presence import NeverMorePodsThanWanted
 from actors.simulation.invariants.writes import NoHotLoop, NoWriteByTheDeposed, NoWriteByTheReplaced

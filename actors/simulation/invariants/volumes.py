@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation, decoded
+from actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
 from protocols.objects import Key, Object, finalizers_of, is_deleting, key_of, name_of, uid_of
 from protocols.volumes import (
     CLAIM_PROTECTION,

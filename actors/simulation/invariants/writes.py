@@ -13,7 +13,7 @@ from actors.hollow.behaviour import silence
 from actors.reconciliation.actor_names import ELECTOR
 from actors.simulation import SimulatedCluster
 from actors.simulation.calendar import LEASE
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.observer import (
     Admitted,
     Called,
     Committed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from actors.simulation.trials.apimachinery import garbage_collector, namespace, resourcequota
 from actors.simulation.trials.bootstrap import signer, token_cleaner
 from actors.simulation.trials.certificates import approving, pod_request_cleaner, request_cleaner, signing
 from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
@@ -19,7 +20,6 @@ from actors.simulation.trials.identity import (
 )
 from actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.simulation.trials.objects import garbage_collector, namespace, resourcequota
 from actors.simulation.trials.storage import (
     attributes_class_protection,
     claim_protection,

@@ -17,7 +17,7 @@ from typing import Any
 
 from actors.options import Options
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Invariant
+from actors.simulation.invariants.observer import Invariant
 from actors.simulation.invariants.ownership import Owns
 from actors.simulation.trials.scenario import NOTHING, Action, Scenario
 from protocols.arguments import check_each, check_function, check_text, check_type

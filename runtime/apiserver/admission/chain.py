@@ -56,13 +56,13 @@ from runtime.apiserver.admission import (
     taint_nodes_by_condition,
 )
 from runtime.apiserver.admission.attributes import CREATE, DELETE, UPDATE, Attributes, attributes_of
-from runtime.apiserver.admission.node_restriction import admitting as node_restriction
-from runtime.apiserver.admission.pod_security import admitting as pod_security
+from runtime.apiserver.admission.node_restriction import admission as node_restriction
+from runtime.apiserver.admission.pod_security import admission as pod_security
 from runtime.apiserver.admission.policies import configured as policies
 from runtime.apiserver.admission.policies import mutating, validating
 from runtime.apiserver.admission.resource_quota import Charge, charge
 from runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, are_configured
-from runtime.apiserver.admission.webhooks.dispatching import have_changed, have_judged
+from runtime.apiserver.admission.webhooks.dispatcher import have_changed, have_judged
 from runtime.apiserver.core.cluster import Call, Cluster, Remarks, stored_form
 from runtime.apiserver.core.long_work import carried_out, key_of
 from runtime.apiserver.core.metadata import settle_namespace

@@ -20,9 +20,9 @@ from protocols.objects import Object
 from runtime.apiserver.apiextensions.columns import printer_for
 from runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError, as_text
 from runtime.apiserver.apiextensions.objects import ObjectSchema
+from runtime.apiserver.apiextensions.pruning_and_defaults import MOST_MADE
 from runtime.apiserver.apiextensions.scale import validate_scale
 from runtime.apiserver.apiextensions.schemas import PRESERVE
-from runtime.apiserver.apiextensions.settling import MOST_MADE
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.registry.definitions import ResourceDefinition

@@ -19,8 +19,8 @@ from runtime.apiserver.apiextensions.custom_kinds import Convert
 from runtime.apiserver.apiextensions.go_text import go_type
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.go_structs import STATUS, anything, list_of, struct_of, text
-from runtime.apiserver.core.outside import Asking
 from runtime.apiserver.core.questions import Answer, Post
+from runtime.apiserver.core.suspended_requests import Asking
 from runtime.apiserver.core.webhook_addresses import NoAddressError, address
 from runtime.apiserver.core.webhook_answers import UnansweredError, review_in
 from runtime.apiserver.errors import status_errors

@@ -13,8 +13,8 @@ from protocols.objects import Object, decode_object
 from runtime.apiserver.apiextensions.custom_kinds import definitions_in
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.conversion import converter_of
-from runtime.apiserver.core.outside import Asking
 from runtime.apiserver.core.removal import DeleteOptions, delete_object
+from runtime.apiserver.core.suspended_requests import Asking
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.kinds.apiextensions.custom_resource_definition import CLEANUP
 from runtime.apiserver.registry.definitions import ResourceDefinition

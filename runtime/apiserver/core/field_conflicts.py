@@ -14,7 +14,7 @@ from protocols.objects import annotations_of
 from runtime.apiserver.core.field_managers import UPDATE, Manager
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.schema.comparing import compare
+from runtime.apiserver.schema.field_differences import compare
 from runtime.apiserver.schema.field_sets import Tree, field_set, minus, paths
 from runtime.apiserver.schema.merge_types import MergeType
 

@@ -22,7 +22,7 @@ from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.core.merge_types import merge_type_of
 from runtime.apiserver.errors.status_errors import StatusError, unexplained
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.comparing import Comparison, compare, set_in, whole
+from runtime.apiserver.schema.field_differences import Comparison, compare, set_in, whole
 from runtime.apiserver.schema.field_sets import Tree, has_path, minus, united, without
 from runtime.apiserver.schema.merge_types import MergeType
 from runtime.apiserver.schema.typed_errors import typed_errors

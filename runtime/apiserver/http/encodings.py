@@ -10,7 +10,7 @@ from typing import NamedTuple
 import orjson
 
 from protocols.objects import metadata
-from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder, envelope
+from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder, envelope
 
 MOST = 32 * 1024 * 1024  # bytes kept
 

@@ -22,7 +22,7 @@ from runtime.apiserver.access.impersonation import PREFIX as IMPERSONATE
 from runtime.apiserver.access.impersonation import Impersonation, wanted_user
 from runtime.apiserver.core.cluster import Now
 from runtime.apiserver.core.field_managers import agent_prefix
-from runtime.apiserver.core.outside import Suspended
+from runtime.apiserver.core.suspended_requests import Suspended
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.audit import AuditLog
@@ -31,18 +31,18 @@ from runtime.apiserver.http.buffered_bytes import BufferedBytes
 from runtime.apiserver.http.connection import NO_SNIFFING, HttpConnection, HttpRequest, HttpServer
 from runtime.apiserver.http.encodings import Encodings
 from runtime.apiserver.http.forms import Forms
-from runtime.apiserver.http.gradually import Gradually
 from runtime.apiserver.http.json_bodies import escaped
 from runtime.apiserver.http.metrics import RequestMetrics
 from runtime.apiserver.http.negotiation import AS_IT_IS, JSON, Form
 from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
-from runtime.apiserver.http.outside_calls import OutsideCalls
 from runtime.apiserver.http.pages import Pages, json_response
+from runtime.apiserver.http.priority import Turns, level_of
 from runtime.apiserver.http.request_bodies import InvalidYamlError, is_yaml, json_body
+from runtime.apiserver.http.slices import Gradually
 from runtime.apiserver.http.stray_fields import StrayFields
 from runtime.apiserver.http.streams import WatchStream
+from runtime.apiserver.http.suspended_calls import OutsideCalls
 from runtime.apiserver.http.targets import Target, asked_for, target_of
-from runtime.apiserver.http.turns import Turns, level_of
 from runtime.apiserver.http.yaml_bodies import JsonBody
 from runtime.apiserver.registry.attributes import Attributes, NotAuthorizedError, forbidden
 from runtime.apiserver.registry.subresources import subresource_of
@@ -51,7 +51,7 @@ from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.descriptions import installed_descriptions
 from runtime.apiserver.schema.openapi import OpenApi
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
-from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
+from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.snapshots import SNAPSHOT_PATH
 from runtime.apiserver.storage.watches import Watch

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from runtime.apiserver.core.outside import LONGEST
 from runtime.apiserver.core.questions import Answer, Outside, Result, Work
-from runtime.apiserver.http.gradually import Gradually
+from runtime.apiserver.core.suspended_requests import LONGEST
+from runtime.apiserver.http.slices import Gradually
 from runtime.cel import effort
 
 MOST_THREADS = 8  # computations that have begun; others wait

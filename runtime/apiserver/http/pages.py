@@ -22,7 +22,7 @@ from runtime.apiserver.http.metrics import CONTENT_TYPE as METRICS_TYPE
 from runtime.apiserver.http.metrics import RequestMetrics
 from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, PROTOBUF, negotiate
 from runtime.apiserver.schema.openapi import OpenApi
-from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
+from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from runtime.apiserver.server import ApiServer
 from runtime.client.api import Response
 from runtime.process.version import Version

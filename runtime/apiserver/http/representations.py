@@ -17,7 +17,7 @@ from runtime.apiserver.http.json_bodies import escaped
 from runtime.apiserver.http.negotiation import PROTOBUF, Form
 from runtime.apiserver.http.tables import partial_metadata, table, table_row
 from runtime.apiserver.registry.printers import Printer
-from runtime.apiserver.schema.protobuf_encoding import envelope, list_item, watch_event
+from runtime.apiserver.schema.protobuf_encoder import envelope, list_item, watch_event
 from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED
 from runtime.apiserver.storage.watches import parts_of_line
 from runtime.apiserver.verbs.read import ListResponse

@@ -34,17 +34,17 @@ from runtime.apiserver.kinds.core.service.allocation import read_service_ranges
 from runtime.apiserver.kinds.runtime_config import served_kinds
 from runtime.apiserver.process.access_settings import RBAC
 from runtime.apiserver.process.arguments import Arguments, parse_arguments
-from runtime.apiserver.process.auditing import audit_log
+from runtime.apiserver.process.audit_sink import audit_log
 from runtime.apiserver.process.certificates import (
     ADMIN,
     ADMIN_GROUP,
     ensure_account_key,
     ensure_certificates,
 )
+from runtime.apiserver.process.disk_store import Room, end, open_store, settle, snapshot
 from runtime.apiserver.process.failures import CannotGoOnError, CannotServeError
 from runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, admin_token, last_port, update_kubeconfig
-from runtime.apiserver.process.listening import LOOPBACK, bounds_of, listen, renew, tls_context
-from runtime.apiserver.process.storing import Room, end, open_store, settle, snapshot
+from runtime.apiserver.process.listener import LOOPBACK, bounds_of, listen, renew, tls_context
 from runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
 from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from runtime.apiserver.registry.users import User

@@ -16,7 +16,7 @@ import orjson
 
 from protocols.objects import Key, decode_object, labels_of
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.storage.selecting import Selection
+from runtime.apiserver.storage.selection import Selection
 from runtime.apiserver.storage.state import Collection
 from runtime.apiserver.storage.store import Change
 

@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from runtime.apiserver.storage.calling import call_all
+from runtime.apiserver.storage.callbacks import call_all
 from runtime.apiserver.storage.snapshots import copy_store
 from runtime.apiserver.storage.store import ADDED, DELETED, Change, Stored, StoreLostError, StoreUnusableError
 from runtime.process.files import identity

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from protocols.bounded_cache import bounded_cache
 from protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
-from runtime.apiserver.storage.calling import call_all
+from runtime.apiserver.storage.callbacks import call_all
 from runtime.apiserver.storage.sizes import MOST_STORED, TooLargeError, check_size
 from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store, Stored, StoreUnusableError
 

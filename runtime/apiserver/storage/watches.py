@@ -20,8 +20,8 @@ from protocols.objects import Key, Object, decode_object, encode_object
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.storage.calling import call_all
-from runtime.apiserver.storage.selecting import Selection
+from runtime.apiserver.storage.callbacks import call_all
+from runtime.apiserver.storage.selection import Selection
 from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
 from runtime.client.api import Response
 

@@ -16,7 +16,7 @@ from protocols.objects import Object, decode_object, encode_object
 from protocols.times import parse_time
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.storage.selecting import parse_selection
+from runtime.apiserver.storage.selection import parse_selection
 from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Response
 

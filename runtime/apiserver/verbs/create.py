@@ -11,8 +11,8 @@ from functools import partial
 from protocols.objects import Object, encode_object, make_key
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
+from runtime.apiserver.core.body_decoder import decode_body
 from runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, served, stored_form
-from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.core.field_managers import SERVER as SELF
 from runtime.apiserver.core.field_managers import record_new, updater
 from runtime.apiserver.core.long_work import carried_out, key_of

@@ -12,8 +12,8 @@ import orjson
 from protocols.integers import INT64
 from protocols.objects import Object, decode_object, encode_object, key_of
 from runtime.apiserver.admission import chain
+from runtime.apiserver.core.body_decoder import parse_json
 from runtime.apiserver.core.cluster import Call, Cluster, all_served, served
-from runtime.apiserver.core.decoding import parse_json
 from runtime.apiserver.core.questions import Question, Unanswered
 from runtime.apiserver.core.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
 from runtime.apiserver.errors import status_errors

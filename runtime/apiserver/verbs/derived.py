@@ -13,7 +13,7 @@ from protocols.objects import Key, Object, decode_object, encode_object
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.derived import Derived, Reading
-from runtime.apiserver.storage.selecting import parse_selection
+from runtime.apiserver.storage.selection import parse_selection
 from runtime.apiserver.storage.state import to_read
 from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Response

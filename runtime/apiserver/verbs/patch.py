@@ -12,10 +12,10 @@ import orjson
 from protocols.messages.commands import PatchType
 from protocols.objects import Object
 from runtime.apiserver.core import metadata
-from runtime.apiserver.core.applying import apply as server_side_apply
+from runtime.apiserver.core.body_decoder import UnfitError, parse_json, settle_types
 from runtime.apiserver.core.cluster import Call, Cluster, read_stored, stored_form
-from runtime.apiserver.core.decoding import UnfitError, parse_json, settle_types
 from runtime.apiserver.core.field_managers import MANAGED_FIELDS
+from runtime.apiserver.core.server_side_apply import apply as server_side_apply
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
 from runtime.apiserver.registry.definitions import ResourceDefinition

@@ -25,7 +25,7 @@ from runtime.apiserver.storage.listing import (
     encode_position,
     read_page,
 )
-from runtime.apiserver.storage.selecting import Selection, parse_selection
+from runtime.apiserver.storage.selection import Selection, parse_selection
 from runtime.apiserver.storage.store import Change
 from runtime.apiserver.storage.watches import WatchCache
 from runtime.apiserver.verbs.integers import parse_int, parse_uint

@@ -9,9 +9,9 @@ from protocols.messages.commands import PatchType
 from protocols.objects import Object, decode_object, encode_object
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
-from runtime.apiserver.core.applying import apply as server_side_apply
+from runtime.apiserver.core.body_decoder import decode_body
 from runtime.apiserver.core.cluster import Call, Cluster, read_stored
-from runtime.apiserver.core.decoding import decode_body
+from runtime.apiserver.core.server_side_apply import apply as server_side_apply
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid, quoted
 from runtime.apiserver.kinds.autoscaling import scale as scale_kind

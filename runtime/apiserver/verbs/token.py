@@ -11,8 +11,8 @@ from protocols.objects import Object, decode_object, encode_object, make_key, na
 from protocols.times import format_time
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core.account_tokens import BOUND, ISSUER, Bound
+from runtime.apiserver.core.body_decoder import decode_body
 from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
 from runtime.apiserver.kinds.authentication import token_request

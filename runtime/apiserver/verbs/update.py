@@ -11,8 +11,8 @@ from functools import partial
 from protocols.objects import Object, decode_object, encode_object
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
+from runtime.apiserver.core.body_decoder import decode_body
 from runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, read_stored, served, stored_form
-from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.core.field_managers import keep_times, record_update
 from runtime.apiserver.core.long_work import carried_out, key_of
 from runtime.apiserver.core.removal import nothing_keeps

@@ -16,7 +16,7 @@ from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_sup
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.registry.attributes import is_set
 from runtime.apiserver.storage.listing import read_page
-from runtime.apiserver.storage.selecting import parse_selection
+from runtime.apiserver.storage.selection import parse_selection
 from runtime.apiserver.storage.store import ADDED
 from runtime.apiserver.storage.watches import ConvertLater, Watch, WatchCache, event_line
 from runtime.apiserver.verbs.integers import parse_uint

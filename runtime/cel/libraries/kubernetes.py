@@ -19,7 +19,7 @@ from protocols.quantities import BINARY_EXPONENTS, DECIMAL_EXPONENTS, parse_quan
 from runtime.cel.declarations import Function, function, library
 from runtime.cel.errors import EvaluationError
 from runtime.cel.libraries import times
-from runtime.cel.libraries.formatting import quoted
+from runtime.cel.libraries.format import quoted
 from runtime.cel.libraries.networks import request_uri_problem
 from runtime.cel.values import LARGEST, LARGEST_UINT, NOTHING, SMALLEST, Opaque, Optional, Value
 

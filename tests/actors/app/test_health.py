@@ -21,7 +21,7 @@ from actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, I
 from actors.reconciliation.actor_names import ELECTOR, MANAGER
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS
-from runtime.calls.calling import HungCall
+from runtime.calls.prepared_calls import HungCall
 from runtime.metrics.families import HUNG_CALLS
 from runtime.serving.health import Notice
 from runtime.simulation.calls import SimulatedCalls

@@ -26,7 +26,7 @@ from runtime.logs.configuration import LogControl, LogSettings, Sink
 from runtime.metrics.registry import Family, Metrics
 from runtime.process.version import Version
 from runtime.scheduling.clock import SystemClock
-from runtime.serving.debugging import DebugPages
+from runtime.serving.debug_pages import DebugPages
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import ServerThread, ServingError
 from runtime.serving.tls_names import TlsError

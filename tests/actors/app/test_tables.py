@@ -13,7 +13,7 @@ from actors.options import Options
 from actors.reconciliation import Interest, Read, Watch, ensure, itself
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.specs import ControllerSpec, Facts, Index, Queue
-from actors.simulation.driving import Bench, drive_steps
+from actors.simulation.driver import Bench, drive_steps
 from protocols.messages.outcomes import Done
 from protocols.objects import Object, encode_object
 from protocols.resources import PODS, Resource

@@ -11,8 +11,8 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.engine.event_recorder import COMBINED, Correlator, EventRecorder
 from protocols.messages.commands import Create, Patch, Submit
+from protocols.messages.events import Record
 from protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Settled, Unknown
-from protocols.messages.recording import Record
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from tests.support.scripted import Probe

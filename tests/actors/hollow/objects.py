@@ -8,7 +8,7 @@ from typing import Any
 from actors.hollow.fleet import HollowNode, make_fleet
 from actors.hollow.node_objects import new_node
 from actors.reconciliation.derived import PODS_BY_NODE
-from actors.simulation.driving import NOW, Bench
+from actors.simulation.driver import NOW, Bench
 from protocols.objects import Object
 from protocols.resources import NODES, PODS
 from tests.support.objects import owned_by, pod

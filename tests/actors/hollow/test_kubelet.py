@@ -8,7 +8,7 @@ import pytest
 from actors.hollow import behaviour
 from actors.hollow.kubelet import TIME_TO_STOP, HollowKubelet, kubelet_watches
 from actors.reconciliation import Change
-from actors.simulation.driving import Driven, bodies, drive, failing
+from actors.simulation.driver import Driven, bodies, drive, failing
 from protocols.messages.commands import Delete, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, Unknown
 from protocols.objects import Object, encode_object, name_of

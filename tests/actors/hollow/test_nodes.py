@@ -10,7 +10,7 @@ from actors.hollow import behaviour
 from actors.hollow.fleet import make_fleet
 from actors.hollow.nodes import HollowNodes, node_watches, spread
 from actors.reconciliation import Change
-from actors.simulation.driving import Bench, Driven, bodies, drive, failing
+from actors.simulation.driver import Bench, Driven, bodies, drive, failing
 from protocols.messages.commands import Command, Create, Delete, Patch
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome, Unknown
 from protocols.objects import Object, encode_object

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.hollow.demand import Demand, Port
-from actors.hollow.fitting import Usage
+from actors.hollow.node_fit import Usage
 from actors.hollow.placements import Placement, Placements
 
 SMALL = Demand(requests=(("cpu", 100),), cpu=100, memory=1, owner="rs")

@@ -8,7 +8,7 @@ import pytest
 from actors.hollow.fleet import make_fleet
 from actors.hollow.scheduler import HollowScheduler, scheduler_watches
 from actors.reconciliation import Change
-from actors.simulation.driving import Driven, bodies, drive
+from actors.simulation.driver import Driven, bodies, drive
 from protocols.messages.commands import Create, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
 from protocols.objects import Object, decode_object, encode_object, key_of

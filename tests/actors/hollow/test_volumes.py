@@ -10,7 +10,7 @@ from actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS, HollowProvisio
 from actors.hollow.scheduler import HollowScheduler, scheduler_spec
 from actors.hollow.volumes import PodVolumes
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench, bodies, created_names, deleted_keys, drive, drive_steps
+from actors.simulation.driver import Bench, bodies, created_names, deleted_keys, drive, drive_steps
 from protocols.messages.commands import Create, Update
 from protocols.objects import Object, annotations_of, finalizers_of
 from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES

@@ -35,7 +35,7 @@ from actors.reconciliation import (
 from actors.reconciliation.forgotten_steps import forgotten_steps
 from actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench, Driven, created_names, drive
+from actors.simulation.driver import Bench, Driven, created_names, drive
 from protocols.messages.outcomes import CommandFailed, Conflict, Done
 from protocols.objects import Key, Object
 from protocols.resources import Resource

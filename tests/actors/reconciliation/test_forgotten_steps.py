@@ -27,7 +27,7 @@ from actors.reconciliation import (
 from actors.reconciliation.forgotten_steps import ATTEMPTS, _definitions, forgotten_steps, warn_of_forgotten_steps
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench, StillClock, drive
+from actors.simulation.driver import Bench, StillClock, drive
 from actors.simulation.trials.identity.key import key_file
 from protocols.resources import PODS
 from runtime.logs.standard_log import quiet_log

@@ -29,7 +29,7 @@ from actors.reconciliation import (
 )
 from actors.reconciliation.specs import ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench, bodies, drive, drive_steps
+from actors.simulation.driver import Bench, bodies, drive, drive_steps
 from protocols.messages.commands import Create, Delete, Patch
 from protocols.models import ObjectMeta, as_object, codec_of
 from protocols.objects import Key, decode_object

@@ -13,7 +13,7 @@ from protocols.codec import decode, encode, pack, unpack
 from protocols.messages.calls import Call
 from protocols.messages.commands import in_words
 from protocols.messages.outcomes import CommandFailed, Done, Outcome, Raised, Refused, Unknown
-from runtime.calls.calling import carry_out, raised
+from runtime.calls.prepared_calls import carry_out, raised
 
 
 class Directory:

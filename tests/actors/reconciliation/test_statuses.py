@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.reconciliation import patch_status
-from actors.simulation.driving import Bench, drive_steps
+from actors.simulation.driver import Bench, drive_steps
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import Done, Outcome
 from protocols.objects import Object, encode_object

@@ -7,7 +7,7 @@ import pytest
 from actors.reconciliation import Change, Reconciliation, Watch, ensure, its_controller, itself, own
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench
+from actors.simulation.driver import Bench
 from protocols.messages.outcomes import AlreadyExists, Invalid
 from protocols.objects import Key, OwnerRef, uid_of
 from protocols.resources import REPLICASETS, Resource

@@ -27,7 +27,7 @@ from actors.reconciliation import (
 )
 from actors.reconciliation.specs import ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench, Driven, bodies, drive_steps
+from actors.simulation.driver import Bench, Driven, bodies, drive_steps
 from protocols.conditions import set_condition
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from actors.reconciliation import Reconciliation, call
-from actors.simulation.driving import Bench, drive, returned
+from actors.simulation.driver import Bench, drive, returned
 from protocols.messages.outcomes import CommandFailed, Unknown
 from protocols.objects import Key
 from protocols.resources import PODS
-from runtime.calls.calling import raised
+from runtime.calls.prepared_calls import raised
 
 
 class Asking:

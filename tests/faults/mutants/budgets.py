@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from actors.controllers.shared.status import write_status
 from actors.controllers.workloads import daemonset, disruption
-from actors.controllers.workloads.disruption.counting import Disrupted
+from actors.controllers.workloads.disruption.pod_counts import Disrupted
 from actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
 from actors.reconciliation import Step
 from actors.simulation.campaign.budget_setting import BUDGETS_TOO

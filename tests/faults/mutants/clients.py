@@ -12,7 +12,7 @@ import actors.controllers.workloads.replicaset.reconciler as replicaset
 from actors.engine.informer import Informer
 from actors.engine.informer.contents import Contents, Difference
 from actors.simulation.campaign.setting import Setting
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import name_of
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue

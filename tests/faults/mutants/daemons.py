@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 from actors.controllers.shared.generated_names import generated_name
 from actors.controllers.workloads.daemonset import reconciler
-from actors.controllers.workloads.daemonset.managing import by_node
 from actors.controllers.workloads.daemonset.names import PodNames
+from actors.controllers.workloads.daemonset.pod_plan import by_node
 from actors.simulation.campaign.daemon_setting import DAEMONS_TOO
 from protocols.objects import Key, Object
 from runtime.faults.vocabulary import Fault, FaultKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.objects.garbage_collector.items as items
-from actors.controllers.objects.garbage_collector.items import Item
-from actors.controllers.objects.garbage_collector.reconciler import GarbageCollector
+import actors.controllers.apimachinery.garbage_collector.items as items
+from actors.controllers.apimachinery.garbage_collector.items import Item
+from actors.controllers.apimachinery.garbage_collector.reconciler import GarbageCollector
 from actors.reconciliation import Reconciliation
 from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
 from tests.faults.mutants.mutant import Mutant

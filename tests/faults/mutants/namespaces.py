@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.objects.namespace.content as content
-import actors.controllers.objects.namespace.reconciler as reconciler
-from actors.controllers.objects.namespace.content import Content
-from actors.controllers.objects.namespace.reconciler import NamespaceController
+import actors.controllers.apimachinery.namespace.content as content
+import actors.controllers.apimachinery.namespace.reconciler as reconciler
+from actors.controllers.apimachinery.namespace.content import Content
+from actors.controllers.apimachinery.namespace.reconciler import NamespaceController
 from actors.reconciliation import Step
 from actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
 from protocols.messages.outcomes import Done, Outcome

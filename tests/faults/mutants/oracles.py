@@ -6,8 +6,8 @@ from collections import deque
 
 from actors.reconciliation.actor_names import INFORMERS
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.knowledge import Streaks
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.known_state import Streaks
+from actors.simulation.invariants.observer import (
     Admitted,
     Fail,
     Handled,

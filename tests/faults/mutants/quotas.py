@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.objects.resourcequota.changes as changes
-import actors.controllers.objects.resourcequota.reconciler as reconciler
-from actors.controllers.objects.resourcequota.counting import status_of
-from actors.controllers.objects.resourcequota.reconciler import ResourceQuotaReconciler
+import actors.controllers.apimachinery.resourcequota.changes as changes
+import actors.controllers.apimachinery.resourcequota.reconciler as reconciler
+from actors.controllers.apimachinery.resourcequota.evaluators import status_of
+from actors.controllers.apimachinery.resourcequota.reconciler import ResourceQuotaReconciler
 from actors.reconciliation import update
 from actors.simulation.campaign.quota_setting import QUOTAS_TOO
 from protocols.objects import Object

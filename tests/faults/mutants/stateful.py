@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from actors.controllers.workloads.statefulset import reconciler
-from actors.controllers.workloads.statefulset.ordering import PodStep, revision_of
+from actors.controllers.workloads.statefulset.pod_steps import PodStep, revision_of
 from actors.simulation.campaign.stateful_setting import STATEFUL_TOO
 from protocols.pods import PodFacts, is_terminal
 from tests.faults.mutants.mutant import Mutant

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from actors.controllers.storage.claim_protection import ClaimProtection
 from actors.controllers.storage.persistentvolume_binder.binding import bound_claim, bound_volume
 from actors.controllers.storage.persistentvolume_binder.writes import Writes
-from actors.controllers.storage.shared.protecting import unprotected
+from actors.controllers.storage.shared.protection_finalizers import unprotected
 from actors.reconciliation import Step, must, must_object, update
 from actors.simulation.campaign.volume_setting import VOLUMES_TOO
 from protocols.messages.outcomes import NotFound

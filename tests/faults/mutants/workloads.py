@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import actors.controllers.workloads.deployment.arithmetic as arithmetic
-import actors.controllers.workloads.deployment.rolling as rolling
+import actors.controllers.workloads.deployment.rolling_update as rolling
 import actors.controllers.workloads.deployment.scaling as scaling
 from actors.controllers.shared.replacements import Patience
 from actors.controllers.workloads.deployment.fields import replicas, total_replicas

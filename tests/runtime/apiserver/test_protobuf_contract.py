@@ -11,7 +11,7 @@ import pytest
 from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
-from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder, watch_event
+from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder, watch_event
 from tests.runtime.apiserver import protobuf_contract
 from tests.runtime.apiserver.kind_contract import play
 from tests.runtime.apiserver.kind_contract.tables import TABLES

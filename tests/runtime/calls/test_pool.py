@@ -14,8 +14,8 @@ from protocols.messages.cloud import (
 )
 from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
 from protocols.routes import Route, encode_route
-from runtime.calls.calling import HungCall
 from runtime.calls.pool import NOT_HELD, CallPool, PoolLimits
+from runtime.calls.prepared_calls import HungCall
 from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.fake import FakeCloud
 from runtime.scheduling.permits import ALWAYS, Permit, Tenure

@@ -11,7 +11,7 @@ import pytest
 from protocols.messages.lifecycle import ActorFailed, Pause
 from runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
 from runtime.faults.plan_file import FaultPlan
-from runtime.faults.striking import Strikes
+from runtime.faults.triggers import Strikes
 from runtime.faults.vocabulary import FaultKind, parse_faults
 from runtime.scheduling.clock import SystemClock
 from runtime.simulation.clock import START, VirtualClock

@@ -9,8 +9,8 @@ import pytest
 
 from runtime.client.api import Request, Response
 from runtime.faults.plan_file import FaultPlan
-from runtime.faults.striking import Strikes
 from runtime.faults.transport import FaultyTransport, scope_of
+from runtime.faults.triggers import Strikes
 from runtime.faults.vocabulary import parse_faults
 from runtime.simulation.clock import VirtualClock
 

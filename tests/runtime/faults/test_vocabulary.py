@@ -19,7 +19,7 @@ from runtime.simulation.plan import (
     draw_stale_state,
     draw_unobserved_state,
 )
-from runtime.simulation.shrinking import shrunk
+from runtime.simulation.shrinker import shrunk
 
 ACTORS = ("dispatcher", "controller:replicaset-controller")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.messages.watching import EVERYTHING, ORPHANS, EventType, Interest
+from protocols.messages.watches import EVERYTHING, ORPHANS, EventType, Interest
 from protocols.objects import OwnerRef
 from runtime.tables.entry import Entry
 from runtime.tables.interests import InterestIndex, Transition, meets

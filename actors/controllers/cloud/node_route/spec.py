@@ -16,7 +16,7 @@ from actors.reconciliation import Change, Watch
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from protocols.objects import Object, uid_of
 from protocols.resources import NODES
-from runtime.cloud.loading import has_provider
+from runtime.cloud.providers import has_provider
 from runtime.metrics.registry import Family
 from runtime.tables.overlay import Tables
 

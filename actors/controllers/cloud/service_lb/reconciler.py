@@ -47,8 +47,8 @@ from protocols.messages.cloud import (
     UpdateLoadBalancer,
 )
 from protocols.messages.commands import PatchType
+from protocols.messages.events import Record, RecordType
 from protocols.messages.outcomes import CommandFailed, Done, Failure, Invalid, NotFound, Outcome, Refused, Throttled
-from protocols.messages.recording import Record, RecordType
 from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, key_of, metadata, uid_of
 from protocols.resources import NODES, SERVICES
 from runtime.scheduling.clock import Clock

@@ -16,7 +16,7 @@ from actors.controllers.cloud.service_lb.reconciler import (
 from actors.reconciliation import Interest, Watch
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.resources import NODES, SERVICES
-from runtime.cloud.loading import has_provider
+from runtime.cloud.providers import has_provider
 from runtime.metrics.registry import Family
 from runtime.scheduling.backoff import Backoff
 

@@ -11,7 +11,7 @@ from actors.controllers.identity.tokens.reconciler import Tokens, gone_account, 
 from actors.options import Options
 from actors.reconciliation import Interest, Watch
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.resources import SECRETS, SERVICE_ACCOUNTS
 from runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
 

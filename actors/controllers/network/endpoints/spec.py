@@ -10,7 +10,7 @@ from actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVIC
 from actors.options import Options
 from actors.reconciliation import Interest, Watch, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.resources import ENDPOINTS, SERVICES
 
 RETRIES = 15

@@ -20,7 +20,7 @@ from actors.controllers.network.endpointslice.traffic_distribution import (
     remove_hints,
 )
 from actors.controllers.network.shared.slices import Endpoint
-from protocols.messages.recording import RecordType
+from protocols.messages.events import RecordType
 from protocols.objects import Key, Object
 from protocols.quantities import parse_quantity
 from runtime.tables.lister import Lister

@@ -29,8 +29,8 @@ from actors.reconciliation import (
     patch,
     record,
 )
+from protocols.messages.events import Record
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.messages.recording import Record
 from protocols.objects import Key, Object, is_deleting, name_of
 from protocols.resources import NODES
 from runtime.metrics.registry import Metrics

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from protocols.messages.events import Record
 from protocols.messages.outcomes import Outcome
-from protocols.messages.recording import Record
 from protocols.resources import NODES
 
 

@@ -25,8 +25,8 @@ from actors.controllers.nodes.node_lifecycle.zone_queues import Waiting, ZoneQue
 from actors.controllers.nodes.node_lifecycle.zone_states import ZoneStates
 from actors.controllers.nodes.node_lifecycle.zones import Mode
 from actors.reconciliation import Step, in_batches, patch
+from protocols.messages.events import Record
 from protocols.messages.outcomes import Done
-from protocols.messages.recording import Record
 from protocols.nodes import NodeFacts
 from protocols.resources import NODES
 from runtime.scheduling.clock import Clock

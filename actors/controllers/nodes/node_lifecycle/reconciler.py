@@ -33,7 +33,7 @@ from actors.reconciliation.actor_names import MANAGER
 from actors.reconciliation.derived import NODE
 from protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, ZoneQueueReady
 from protocols.messages.lifecycle import Restarted
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.nodes import NodeFacts
 from protocols.objects import Key, Object, is_deleting
 from protocols.resources import NODES, PODS

@@ -21,8 +21,8 @@ from actors.controllers.storage.persistentvolume_binder.plugins import NoPluginE
 from actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
 from actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from actors.reconciliation import Enqueue, Step, must, must_object, record, step, update
+from protocols.messages.events import Record, RecordType
 from protocols.messages.outcomes import CommandFailed
-from protocols.messages.recording import Record, RecordType
 from protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from protocols.volumes import (

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from actors.controllers.storage.persistentvolume_binder.claims import Claims
 from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
 from actors.controllers.storage.persistentvolume_binder.provisioning import Provisioning
+from actors.controllers.storage.persistentvolume_binder.recycler import Recycling
 from actors.controllers.storage.persistentvolume_binder.recycler_pod import Recycler
-from actors.controllers.storage.persistentvolume_binder.recycling import Recycling
 from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
 from actors.controllers.storage.persistentvolume_binder.writes import Writes
 from actors.reconciliation import Reconciliation

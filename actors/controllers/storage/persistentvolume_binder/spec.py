@@ -13,13 +13,13 @@ from actors.controllers.storage.persistentvolume_binder.matching import (
 from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
 from actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
 from actors.controllers.storage.persistentvolume_binder.reconciler import PersistentVolumeBinder
+from actors.controllers.storage.persistentvolume_binder.recycler import volume_of_recycler
 from actors.controllers.storage.persistentvolume_binder.recycler_pod import check_templates, recyclers
-from actors.controllers.storage.persistentvolume_binder.recycling import volume_of_recycler
 from actors.controllers.storage.persistentvolume_binder.volumes import CLAIM_QUEUE, DELETIONS, RECYCLINGS
 from actors.controllers.storage.shared.pods_by_claim import PODS_BY_CLAIM
 from actors.reconciliation import Change, Interest, Read, Watch, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Pass, Queue
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key
 from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from protocols.volumes import claim_facts, key_of_reference, volume_name_of

@@ -52,8 +52,8 @@ from actors.reconciliation import (
     record,
     update,
 )
+from protocols.messages.events import Record
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Refused
-from protocols.messages.recording import Record
 from protocols.objects import (
     Key,
     Object,

@@ -23,11 +23,11 @@ from actors.controllers.shared.status import write_status
 from actors.controllers.workloads.daemonset.failed_pods import Attempt, FailedPods
 from actors.controllers.workloads.daemonset.fields import DaemonSpec, daemon_spec, selector_of
 from actors.controllers.workloads.daemonset.history import History, clean_up, ensure_history, surplus_revisions
-from actors.controllers.workloads.daemonset.managing import NodePods, Plan, by_node, plan_pods
 from actors.controllers.workloads.daemonset.names import PodNames
 from actors.controllers.workloads.daemonset.placement import Placement, Verdict, placement_of
+from actors.controllers.workloads.daemonset.pod_plan import NodePods, Plan, by_node, plan_pods
 from actors.controllers.workloads.daemonset.pods import DaemonPodForm
-from actors.controllers.workloads.daemonset.rolling import plan_update
+from actors.controllers.workloads.daemonset.rolling_update import plan_update
 from actors.controllers.workloads.daemonset.status import count_nodes, next_status
 from actors.controllers.workloads.daemonset.watches import NodeChange
 from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, record

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from actors.controllers.shared.status import without_zeros
 from actors.controllers.workloads.daemonset.fields import DaemonSpec
-from actors.controllers.workloads.daemonset.managing import NodePods
 from actors.controllers.workloads.daemonset.placement import Verdict
+from actors.controllers.workloads.daemonset.pod_plan import NodePods
 from protocols.objects import Object
 from protocols.pods import is_available
 

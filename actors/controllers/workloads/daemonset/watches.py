@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from actors.controllers.workloads.daemonset.fields import selector_of
 from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.nodes import node_facts
 from protocols.objects import Key, is_deleting, labels_of, uid_of
 from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS

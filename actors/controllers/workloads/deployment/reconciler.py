@@ -25,7 +25,7 @@ from actors.controllers.workloads.deployment.recreate import old_pods_running, s
 from actors.controllers.workloads.deployment.recreations import Recreations
 from actors.controllers.workloads.deployment.revisions import Templates
 from actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
-from actors.controllers.workloads.deployment.rolling import growth_plan, shrink_plan
+from actors.controllers.workloads.deployment.rolling_update import growth_plan, shrink_plan
 from actors.controllers.workloads.deployment.rollout import Rollout
 from actors.controllers.workloads.deployment.scaling import is_scaling_event, scale_plan
 from actors.controllers.workloads.deployment.status import with_status
@@ -44,7 +44,7 @@ from actors.reconciliation import (
     update,
 )
 from protocols.messages.outcomes import CommandFailed
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import (
     Key,
     Object,

@@ -12,7 +12,7 @@ from actors.controllers.workloads.deployment.annotations import NEVER_COPIED, RO
 from actors.controllers.workloads.deployment.fields import section, template
 from actors.controllers.workloads.deployment.revisions import last_revision, revision_of, same_template
 from protocols.integers import parse_int
-from protocols.messages.recording import RecordType
+from protocols.messages.events import RecordType
 from protocols.objects import Object, annotations_of, name_of
 from protocols.semantic import without_hash_label
 

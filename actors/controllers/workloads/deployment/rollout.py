@@ -55,8 +55,8 @@ from actors.reconciliation import (
 )
 from protocols.conditions import with_condition
 from protocols.messages.commands import Create
+from protocols.messages.events import Record
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Failure, NotFound, Refused
-from protocols.messages.recording import Record
 from protocols.objects import Object, annotations_of, decode_object, key_of, name_of, uid_of
 from protocols.resources import DEPLOYMENTS, REPLICASETS
 from runtime.scheduling.clock import Clock

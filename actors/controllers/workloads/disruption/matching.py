@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from actors.controllers.workloads.disruption.counting import needs_scale
+from actors.controllers.workloads.disruption.pod_counts import needs_scale
 from actors.reconciliation import Change
 from actors.reconciliation.specs import Facts
 from protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED

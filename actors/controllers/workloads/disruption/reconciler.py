@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from actors.controllers.shared.selected_pods import selected_pods
 from actors.controllers.shared.served_kinds import ServedKinds
 from actors.controllers.workloads.disruption import events
-from actors.controllers.workloads.disruption.counting import (
+from actors.controllers.workloads.disruption.matching import selecting_budgets, selector_of
+from actors.controllers.workloads.disruption.pod_counts import (
     CannotCountError,
     Need,
     disrupted_pods,
@@ -37,7 +38,6 @@ from actors.controllers.workloads.disruption.counting import (
     needs_scale,
     next_status,
 )
-from actors.controllers.workloads.disruption.matching import selecting_budgets, selector_of
 from actors.controllers.workloads.disruption.scales import Scales
 from actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, unmarked_status
 from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update

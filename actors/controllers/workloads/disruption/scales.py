@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.workloads.disruption.counting import CannotCountError
+from actors.controllers.workloads.disruption.pod_counts import CannotCountError
 from actors.reconciliation import Step, perform
 from protocols.messages.commands import Get
 from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused

@@ -14,7 +14,7 @@ from actors.controllers.workloads.disruption.reconciler import QUEUE, RECHECK_QU
 from actors.controllers.workloads.disruption.stale_targets import MARKED_PODS, PODS_MARKED
 from actors.reconciliation import Interest, Watch, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.controllers.shared.selected_pods import selected_pods
-from actors.controllers.workloads.horizontal_pod_autoscaler.looks import AutoscalingError, Look, Memory, Settings, event
+from actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import (
+    AutoscalingError,
+    Look,
+    Memory,
+    Settings,
+    event,
+)
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Action, Fault, Monitor, action_of
 from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
 from actors.controllers.workloads.horizontal_pod_autoscaler.scales import Scale

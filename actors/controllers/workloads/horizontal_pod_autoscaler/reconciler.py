@@ -29,9 +29,7 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     stabilized,
     stabilized_by,
 )
-from actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_autoscaler
-from actors.controllers.workloads.horizontal_pod_autoscaler.findings import Findings
-from actors.controllers.workloads.horizontal_pod_autoscaler.looks import (
+from actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import (
     AutoscalingError,
     Look,
     Lost,
@@ -39,6 +37,8 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.looks import (
     Settings,
     event,
 )
+from actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_autoscaler
+from actors.controllers.workloads.horizontal_pod_autoscaler.findings import Findings
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Fault, Monitor, action_of
 from actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
 from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Finding, Sources

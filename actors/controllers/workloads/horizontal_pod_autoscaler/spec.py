@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.controllers.shared.option_checks import at_least_one
 from actors.controllers.shared.served_kinds import KINDS_ALONE, ServedKinds
-from actors.controllers.workloads.horizontal_pod_autoscaler.looks import Settings
+from actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import Settings
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
 from actors.controllers.workloads.horizontal_pod_autoscaler.options import HorizontalPodAutoscalerOptions

@@ -24,8 +24,8 @@ from actors.controllers.workloads.job.writing import (
     written_status,
 )
 from actors.reconciliation import Step, must, record, together, update
+from protocols.messages.events import RecordType
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.messages.recording import RecordType
 from protocols.objects import Object, decode_object
 from protocols.resources import JOBS
 from runtime.scheduling.clock import Clock

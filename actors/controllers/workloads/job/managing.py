@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
-from actors.controllers.shared.ranking import deletion_order
+from actors.controllers.shared.deletion_order import deletion_order
 from actors.controllers.workloads.job.backoff import Failures, index_wait
 from actors.controllers.workloads.job.intervals import Indexes
 from actors.controllers.workloads.job.observing import Observed

@@ -70,7 +70,7 @@ from actors.reconciliation import (
     Step,
     record,
 )
-from protocols.messages.recording import RecordType
+from protocols.messages.events import RecordType
 from protocols.objects import Key, Object, is_deleting, split_key
 from protocols.pods import is_terminal
 from protocols.resources import JOBS, PODS

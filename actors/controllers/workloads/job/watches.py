@@ -11,7 +11,7 @@ from typing import NamedTuple
 from actors.controllers.workloads.job.fields import is_finished
 from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
 from actors.reconciliation.specs import Facts
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, Object, is_deleting, key_of, labels_of, metadata, uid_of
 from protocols.resources import JOBS, PODS
 from protocols.selectors import label_selector_of

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from actors.controllers.shared.deletion_order import deletion_age_ratios, ranked_deletion_order, related_on_nodes
 from actors.controllers.shared.generated_names import generated_names
 from actors.controllers.shared.ownership import claim
 from actors.controllers.shared.pod_control import (
@@ -30,7 +31,6 @@ from actors.controllers.shared.pod_control import (
     delete_pods,
     fetch_existing,
 )
-from actors.controllers.shared.ranking import deletion_age_ratios, ranked_deletion_order, related_on_nodes
 from actors.controllers.shared.replacements import Replacements, next_patience
 from actors.controllers.shared.replica_status import count_pods, next_status, seconds_to_next_availability
 from actors.controllers.shared.status import write_status

@@ -38,8 +38,8 @@ from actors.reconciliation import (
 )
 from protocols.errors import aggregate
 from protocols.messages.commands import Command
+from protocols.messages.events import Record
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, Failure, NotFound, Refused
-from protocols.messages.recording import Record
 from protocols.objects import Object, decode_object, is_deleting, key_of, make_key, name_of, split_key, uid_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from runtime.tables.overlay import Lister

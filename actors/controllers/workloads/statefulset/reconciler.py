@@ -21,11 +21,12 @@ from actors.controllers.shared.ownership import claim
 from actors.controllers.shared.replica_status import seconds_to_next_availability
 from actors.controllers.shared.revision_history import claim_revisions
 from actors.controllers.shared.status import write_status
-from actors.controllers.workloads.statefulset.abreast import FAILURES, abreast, slow_start_abreast
+from actors.controllers.workloads.statefulset.concurrent_steps import FAILURES, abreast, slow_start_abreast
 from actors.controllers.workloads.statefulset.fields import StatefulSet, stateful_set
 from actors.controllers.workloads.statefulset.identity import ordinal_of_key
 from actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
-from actors.controllers.workloads.statefulset.ordering import (
+from actors.controllers.workloads.statefulset.pod_control import PodControl
+from actors.controllers.workloads.statefulset.pod_steps import (
     Members,
     PodStep,
     first_unavailable,
@@ -37,8 +38,7 @@ from actors.controllers.workloads.statefulset.ordering import (
     step_for_replica,
     unavailable_replicas,
 )
-from actors.controllers.workloads.statefulset.patience import Patience
-from actors.controllers.workloads.statefulset.pod_control import PodControl
+from actors.controllers.workloads.statefulset.replacement_backoff import Patience
 from actors.controllers.workloads.statefulset.revisions import (
     Revisions,
     revision_for,

@@ -12,7 +12,7 @@ from actors.controllers.workloads.statefulset.reconciler import StatefulSetRecon
 from actors.options import Options
 from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Key, make_key, split_key
 from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from runtime.tables.overlay import Tables

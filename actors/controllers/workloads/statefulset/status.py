@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from actors.controllers.shared.status import without_zeros
 from actors.controllers.workloads.statefulset.fields import StatefulSet
-from actors.controllers.workloads.statefulset.ordering import is_running_and_ready, revision_of
+from actors.controllers.workloads.statefulset.pod_steps import is_running_and_ready, revision_of
 from protocols.objects import Object, metadata
 from protocols.pods import is_available
 from runtime.tables.table import Entry

@@ -9,7 +9,7 @@ from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.certificates import ApprovedByWhoMay
 from actors.simulation.trials.actions import delete
-from actors.simulation.trials.certificates.asking import FIRST, FORGED, GREEDY, OWN, asks, kind_of
+from actors.simulation.trials.certificates.requesters import FIRST, FORGED, GREEDY, OWN, asks, kind_of
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.trial import Trial
 from protocols.objects import name_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.certificates import CleanedByTheRules, is_overdue
-from actors.simulation.trials.certificates.asking import FOREIGN, asks, decides
+from actors.simulation.trials.certificates.requesters import FOREIGN, asks, decides
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.trial import Trial
 from protocols.objects import name_of

@@ -8,7 +8,8 @@ from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_
 from actors.controllers.certificates.signing.reconciler import SigningError
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.certificates import SignedAsApproved
-from actors.simulation.trials.certificates.asking import (
+from actors.simulation.trials.certificates.keys import authority_files, first_pair, second_pair
+from actors.simulation.trials.certificates.requesters import (
     CLIENT,
     FOREIGN,
     NAMELESS,
@@ -18,7 +19,6 @@ from actors.simulation.trials.certificates.asking import (
     decides,
     kind_of,
 )
-from actors.simulation.trials.certificates.keys import authority_files, first_pair, second_pair
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.trial import Trial
 from protocols.objects import name_of

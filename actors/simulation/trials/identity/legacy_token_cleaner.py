@@ -19,7 +19,7 @@ from actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE
 from actors.options import Options
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Fail, Observation, Submitted, shown
+from actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
 from actors.simulation.trials.identity.actions import in_default, managers_restart
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.settings import options_of

@@ -10,7 +10,7 @@ from actors.controllers.shared.secret_data import data_of
 from actors.options import Options
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Fail, Observation, Submitted, shown
+from actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
 from actors.simulation.processes import AUTHORITY
 from actors.simulation.trials.identity.actions import if_there, in_default
 from actors.simulation.trials.identity.key import signing_key

@@ -11,7 +11,7 @@ from actors.controllers.network.endpointslice.reconciler import MANAGER, Missing
 from actors.controllers.network.shared.slices import identity_of
 from actors.options import Options
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Fail, Observation
+from actors.simulation.invariants.observer import Committed, Fail, Observation
 from actors.simulation.invariants.ownership import Owns, storage_of
 from actors.simulation.trials.network.actions import TOPOLOGY_MODE, services
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.controllers.workloads.disruption.counting import CannotCountError
+from actors.controllers.workloads.disruption.pod_counts import CannotCountError
 from actors.controllers.workloads.disruption.stale_targets import marked_since
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.disruptions import CountsNoEvictedPod

@@ -14,9 +14,9 @@ from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.expressions import shown
 from runtime.apiserver.admission.policies.configured import MUTATING, Binding, Mutation, Policy, configured
 from runtime.apiserver.admission.policies.matching import Matched, is_judged, shown_back
-from runtime.apiserver.admission.policies.running import Invocation, Misconfigured, applies, invocations, run_of
+from runtime.apiserver.admission.policies.policy_matcher import Invocation, Misconfigured, applies, invocations, run_of
+from runtime.apiserver.core.body_decoder import UnfitError, settle_types
 from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.decoding import UnfitError, settle_types
 from runtime.apiserver.core.merge_types import merge_type_of
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import quoted

@@ -13,7 +13,7 @@ import orjson
 from runtime.apiserver.admission.attributes import Attributes
 from runtime.apiserver.admission.policies.configured import VALIDATING, Binding, Policy, Validation
 from runtime.apiserver.admission.policies.matching import is_judged
-from runtime.apiserver.admission.policies.running import Invocation, Misconfigured, applies, invocations, run_of
+from runtime.apiserver.admission.policies.policy_matcher import Invocation, Misconfigured, applies, invocations, run_of
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError

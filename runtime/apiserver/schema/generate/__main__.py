@@ -26,9 +26,9 @@ from runtime.apiserver.schema.generate.documents import (
     read_directory,
     read_server,
 )
+from runtime.apiserver.schema.generate.layout import written
 from runtime.apiserver.schema.generate.semantic import Ambiguous, semantic_facts
 from runtime.apiserver.schema.generate.sources import Mismatch, Sources
-from runtime.apiserver.schema.generate.writing import written
 
 _OF_THE_WIRE = ("pointer", "number")
 

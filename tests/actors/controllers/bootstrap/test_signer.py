@@ -12,7 +12,7 @@ from actors.controllers.bootstrap.signer import CLUSTER_INFO, SPEC, BootstrapSig
 from actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
 from actors.reconciliation import RequeueAfter
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import NOW, Answer, Bench, Driven, drive
+from actors.simulation.driver import NOW, Answer, Bench, Driven, drive
 from protocols.messages.commands import Command, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
 from protocols.objects import Object, decode_object

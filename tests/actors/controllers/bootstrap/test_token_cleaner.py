@@ -12,7 +12,7 @@ from actors.controllers.bootstrap.token_cleaner import SPEC, TokenCleaner
 from actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
 from actors.reconciliation import RequeueAfter
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import NOW, Bench, drive
+from actors.simulation.driver import NOW, Bench, drive
 from protocols.messages.commands import Command, Delete
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
 from protocols.objects import Object

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterable
 from typing import Any
 
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.objects import Object
 from protocols.times import format_time
 from runtime.simulation.keys import request_pem

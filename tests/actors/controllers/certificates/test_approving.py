@@ -26,7 +26,7 @@ from actors.controllers.certificates.shared.requests import (
 )
 from actors.reconciliation import RetryQuietly
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench, Driven, drive
+from actors.simulation.driver import Bench, Driven, drive
 from protocols.messages.commands import Command, Create, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Outcome
 from protocols.objects import Object, decode_object, encode_object

@@ -11,7 +11,7 @@ import pytest
 
 from actors.controllers.certificates.pod_request_cleaner import POD_CERTIFICATE_REQUESTS, SPEC, PodRequestCleaner
 from actors.options import Options
-from actors.simulation.driving import NOW, Bench, Driven, drive_steps
+from actors.simulation.driver import NOW, Bench, Driven, drive_steps
 from actors.simulation.trials.certificates.pod_request_cleaner import request
 from protocols.messages.commands import Command, Delete
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure

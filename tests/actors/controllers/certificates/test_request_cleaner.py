@@ -12,7 +12,7 @@ import pytest
 from actors.controllers.certificates.request_cleaner import SPEC, RequestCleaner, reason_to_clean
 from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import NOW, Bench, Driven, drive_steps
+from actors.simulation.driver import NOW, Bench, Driven, drive_steps
 from protocols.messages.commands import Command, Delete
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure
 from protocols.objects import Object

@@ -20,7 +20,7 @@ from actors.controllers.certificates.signing.options import Files, files_of_sign
 from actors.controllers.certificates.signing.reconciler import Signer, SigningError
 from actors.controllers.certificates.signing.rules import RULES, lifetime
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import NOW, Bench, Driven, drive
+from actors.simulation.driver import NOW, Bench, Driven, drive
 from protocols.messages.commands import Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Outcome
 from protocols.objects import Object, decode_object

@@ -12,7 +12,7 @@ import pytest
 
 from actors.controllers.identity.clusterrole_aggregation import SPEC, ClusterRoleAggregation
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench, Driven, drive
+from actors.simulation.driver import Bench, Driven, drive
 from protocols.messages.commands import Patch, PatchType
 from protocols.messages.outcomes import CommandFailed, Conflict
 from protocols.objects import Object

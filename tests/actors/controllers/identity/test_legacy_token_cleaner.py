@@ -22,7 +22,7 @@ from actors.controllers.identity.legacy_token_cleaner import (
     date_of,
     read_date,
 )
-from actors.simulation.driving import NOW, Bench, Driven, drive_steps
+from actors.simulation.driver import NOW, Bench, Driven, drive_steps
 from protocols.messages.commands import Command, Delete, Get, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome, ServerFailure
 from protocols.objects import Object, encode_object

@@ -21,7 +21,7 @@ from actors.controllers.identity.root_ca_publisher import (
 from actors.controllers.identity.sync_metrics import SyncMetrics, code_of
 from actors.reconciliation import Change
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench, bodies, drive
+from actors.simulation.driver import Bench, bodies, drive
 from protocols.messages.commands import Command, Create, Update
 from protocols.messages.outcomes import (
     AlreadyExists,
@@ -36,7 +36,7 @@ from protocols.messages.outcomes import (
     Throttled,
     Unknown,
 )
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Object, encode_object
 from protocols.resources import CONFIGMAPS, NAMESPACES
 from runtime.logs.standard_log import quiet_log

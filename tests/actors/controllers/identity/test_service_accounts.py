@@ -9,7 +9,7 @@ import pytest
 
 from actors.controllers.identity.service_accounts import SPEC, ServiceAccounts
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Bench, created_keys, drive
+from actors.simulation.driver import Bench, created_keys, drive
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Forbidden, NotFound, Outcome, ServerFailure
 from protocols.objects import Object, encode_object

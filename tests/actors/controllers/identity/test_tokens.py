@@ -24,11 +24,11 @@ from actors.controllers.identity.tokens.spec import SPEC
 from actors.options import Options
 from actors.reconciliation import Change
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Answer, Bench, Driven, drive_steps, failing
+from actors.simulation.driver import Answer, Bench, Driven, drive_steps, failing
 from actors.simulation.trials.identity.key import key_file
 from protocols.messages.commands import Command, Delete, Get, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome, ServerFailure
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
 from protocols.resources import SECRETS, SERVICE_ACCOUNTS
 from runtime.faults.vocabulary import Fault, FaultKind

@@ -6,7 +6,7 @@ import pytest
 
 from actors.controllers.network.shared.selected_pods import SERVICE_FACTS, SERVICES_BY_SELECTOR, services_of_pod
 from actors.reconciliation import Change
-from actors.simulation.driving import Bench
+from actors.simulation.driver import Bench
 from protocols.objects import Object, encode_object
 from protocols.resources import PODS, SERVICES
 from tests.actors.controllers.network.behind import pod, service

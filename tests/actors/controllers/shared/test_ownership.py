@@ -7,7 +7,7 @@ import pytest
 
 from actors.controllers.shared.ownership import Seen, claim, look_into, plan_claim
 from actors.reconciliation import Reconciliation
-from actors.simulation.driving import Bench, bodies, drive
+from actors.simulation.driver import Bench, bodies, drive
 from protocols.messages.commands import Command, Get, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Invalid, NotFound, Outcome, Unknown
 from protocols.objects import Object, decode_object, encode_object, owner_reference

@@ -16,7 +16,7 @@ from actors.controllers.shared.pod_control import (
     is_namespace_terminating,
 )
 from actors.reconciliation import slow_start
-from actors.simulation.driving import Bench, Driven, created_names, drive, failing
+from actors.simulation.driver import Bench, Driven, created_names, drive, failing
 from protocols.messages.commands import Create
 from protocols.messages.outcomes import (
     AlreadyExists,

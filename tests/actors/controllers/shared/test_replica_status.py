@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from actors.controllers.shared.replica_status import Counts, count_pods, next_status, seconds_to_next_availability
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.objects import Object
 from protocols.pods import PodFacts, is_available, pod_facts
 from protocols.times import format_time

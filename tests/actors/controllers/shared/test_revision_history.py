@@ -8,7 +8,7 @@ import pytest
 
 from actors.controllers.shared.controller_revisions import data_hash, new_revision, template_data
 from actors.controllers.shared.revision_history import Created, claim_revisions, create_unique, renumber
-from actors.simulation.driving import Bench, drive_steps
+from actors.simulation.driver import Bench, drive_steps
 from protocols.messages.commands import Command, Create, Get, Patch, Update
 from protocols.messages.outcomes import AlreadyExists, Outcome
 from protocols.objects import Object, make_key, name_of, owner_reference

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actors.controllers.shared.status import without_zeros, write_status
-from actors.simulation.driving import Bench, Driven, bodies, drive, failing
+from actors.simulation.driver import Bench, Driven, bodies, drive, failing
 from protocols.messages.commands import Get, Update
 from protocols.messages.outcomes import (
     CommandFailed,

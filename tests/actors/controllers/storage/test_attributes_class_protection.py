@@ -14,10 +14,10 @@ from actors.controllers.storage.attributes_class_protection import (
     classes_of,
 )
 from actors.reconciliation import Change
-from actors.simulation.driving import Bench, drive, failing
+from actors.simulation.driver import Bench, drive, failing
 from protocols.messages.commands import Update
 from protocols.messages.outcomes import CommandFailed, ServerFailure
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Object, encode_object, finalizers_of
 from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
 

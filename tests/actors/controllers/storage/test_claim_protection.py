@@ -12,7 +12,7 @@ from actors.app.arguments import read_options
 from actors.controllers.storage.claim_protection import SPEC, ClaimProtection, claims_of_pod, with_unused
 from actors.reconciliation import Change
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import Answer, Bench, Driven, drive
+from actors.simulation.driver import Answer, Bench, Driven, drive
 from protocols.messages.commands import Command, List, Update
 from protocols.messages.outcomes import CommandFailed, Done, Outcome, ServerFailure
 from protocols.objects import Object, encode_object, finalizers_of, make_key

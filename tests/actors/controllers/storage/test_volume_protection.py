@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.controllers.storage.volume_protection import VolumeProtection
-from actors.simulation.driving import Bench, drive, failing
+from actors.simulation.driver import Bench, drive, failing
 from protocols.messages.commands import Update
 from protocols.messages.outcomes import CommandFailed, ServerFailure
 from protocols.objects import Object, finalizers_of

@@ -8,7 +8,7 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
-from actors.simulation.driving import Answer, Bench, Driven, drive
+from actors.simulation.driver import Answer, Bench, Driven, drive
 from protocols.objects import Object, owner_reference
 from protocols.resources import PODS, REPLICASETS
 from runtime.tables.entry import Entry

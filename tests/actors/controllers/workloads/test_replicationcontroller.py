@@ -10,7 +10,7 @@ from actors.controllers.workloads.replicaset.kind import replica_spec, watches
 from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
 from actors.reconciliation import Change
-from actors.simulation.driving import Bench, Driven, bodies, deleted_keys, drive
+from actors.simulation.driver import Bench, Driven, bodies, deleted_keys, drive
 from protocols.messages.commands import Create, Delete
 from protocols.objects import Object, encode_object, owner_reference
 from protocols.resources import PODS, REPLICATION_CONTROLLERS

@@ -9,7 +9,7 @@ import pytest
 from actors.controllers.workloads.ttl_after_finished import SPEC, Times, TtlAfterFinished, times_of
 from actors.reconciliation import RequeueAfter, TerminalError
 from actors.simulation import SimulatedCluster
-from actors.simulation.driving import NOW, Answer, Bench, Driven, drive
+from actors.simulation.driver import NOW, Answer, Bench, Driven, drive
 from protocols.messages.commands import Command, Delete, Get
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
 from protocols.objects import Object, encode_object

@@ -24,7 +24,7 @@ from protocols.objects import Key
 from protocols.resources import Resource
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.vocabulary import parse_faults
-from runtime.simulation.blocking import BlockingCallError
+from runtime.simulation.blocking_calls import BlockingCallError
 from runtime.system.journal import JournalWriter, Run, read_journal
 from runtime.system.journal_table import described, message_of
 from runtime.tables.overlay import Tables

@@ -30,7 +30,7 @@ from protocols.messages.lifecycle import (
     Resume,
 )
 from protocols.messages.outcomes import Done, Outcome, Refused, Settled
-from protocols.messages.watching import EventType, Subscribe, Synced, WatchEvent, WatchEvents
+from protocols.messages.watches import EventType, Subscribe, Synced, WatchEvent, WatchEvents
 from protocols.objects import Key
 from protocols.resources import Resource
 from runtime.simulation.world import World

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from actors.engine.controller.keys import Keys
 from actors.reconciliation import Change, Interest, Watch, its_controller
 from actors.reconciliation.watches import ItsController
-from protocols.messages.watching import ORPHANS
+from protocols.messages.watches import ORPHANS
 from protocols.objects import Key, Object, encode_object
 from protocols.resources import PODS, REPLICASETS
 from runtime.logs.standard_log import quiet_log

@@ -6,7 +6,7 @@ import pytest
 
 from actors.engine.controller.own_writes import remember
 from actors.reconciliation import delete, patch
-from actors.simulation.driving import Bench
+from actors.simulation.driver import Bench
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import Done
 from protocols.objects import Object, encode_object

@@ -12,7 +12,7 @@ import pytest
 
 from actors.engine.controller.keys import Keys
 from actors.reconciliation import Change, Interest, Watch
-from protocols.messages.watching import ORPHANS, EventType
+from protocols.messages.watches import ORPHANS, EventType
 from protocols.objects import Key, Object, encode_object
 from protocols.resources import PODS
 from runtime.logs.standard_log import quiet_log

@@ -17,8 +17,8 @@ from actors.options import Options
 from actors.reconciliation import Reconciliation, create
 from actors.reconciliation.specs import ControllerSpec, Queue, Source
 from actors.simulation import SimulatedCluster
-from runtime.calls.listening import Waker
-from runtime.simulation.blocking import BlockingCallError
+from runtime.calls.listeners import Waker
+from runtime.simulation.blocking_calls import BlockingCallError
 from runtime.system.journal import JournalWriter, Run, read_journal
 from tests.support.census import CONFIGMAPS
 

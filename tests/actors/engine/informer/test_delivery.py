@@ -10,7 +10,7 @@ from actors.engine.informer import delivery as module
 from actors.engine.informer.contents import Difference
 from actors.engine.informer.delivery import Delivery
 from protocols.codec import decode
-from protocols.messages.watching import EVERYTHING, EventType, Interest, Synced, WatchEvents
+from protocols.messages.watches import EVERYTHING, EventType, Interest, Synced, WatchEvents
 from protocols.objects import Object, encode_object
 from protocols.pods import pod_facts
 from protocols.resources import PODS

@@ -12,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.engine.informer import Informer, InformerLimits, Outage
 from protocols.codec import decode
-from protocols.messages.watching import Interest, Subscribe, Synced, WatchEvent, WatchEvents
+from protocols.messages.watches import Interest, Subscribe, Synced, WatchEvent, WatchEvents
 from protocols.objects import Object
 from protocols.resources import PODS
 from protocols.versions import State

@@ -10,7 +10,7 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from actors.engine.informer import InformerLimits
-from protocols.messages.watching import Synced
+from protocols.messages.watches import Synced
 from runtime.client.api import Request, Response
 from tests.actors.engine.informer.test_informer import InformerRig, watched
 from tests.support.objects import pod

@@ -33,7 +33,7 @@ from protocols.messages.lifecycle import (
     StartChild,
     StopChild,
 )
-from protocols.messages.watching import Unsubscribe
+from protocols.messages.watches import Unsubscribe
 from runtime.simulation.world import World
 from runtime.system.actor import Actor, Context
 from runtime.system.actor_system import ActorSpec

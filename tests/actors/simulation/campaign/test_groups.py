@@ -15,7 +15,7 @@ from actors.simulation.campaign.groups import Groups, pattern_of
 from actors.simulation.campaign.many import Campaign, Tried, run_campaign
 from actors.simulation.campaign.runs import CONVERGES
 from actors.simulation.campaign.setting import Setting
-from actors.simulation.invariants.observing import Violation
+from actors.simulation.invariants.observer import Violation
 from actors.simulation.trials.scenario import Action, Scenario
 from tests.faults.never_there import SETTING as FLAWED
 

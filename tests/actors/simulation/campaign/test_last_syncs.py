@@ -11,8 +11,8 @@ import pytest
 
 from actors.reconciliation import Reconciliation, RequeueAfter, TerminalError, Watch, get_live, itself, perform
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from actors.simulation.campaign.checking import check
-from actors.simulation.campaign.explaining import explained, report
+from actors.simulation.campaign.checks import check
+from actors.simulation.campaign.failure_reports import explained, report
 from actors.simulation.campaign.last_syncs import MOST, KeyState, lines
 from actors.simulation.campaign.setting import Setting
 from actors.simulation.trials.actions import create, merge

@@ -10,7 +10,7 @@ import pytest
 from actors.engine.dispatcher.requests import request_for
 from actors.simulation.invariants.availability import NeverFewerThanAllowed
 from actors.simulation.invariants.deployments import SENDER
-from actors.simulation.invariants.observing import Committed, Handled, ProcessStarted, Submitted
+from actors.simulation.invariants.observer import Committed, Handled, ProcessStarted, Submitted
 from protocols.messages.commands import Submit, Update
 from protocols.objects import Object, encode_object, key_of
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource

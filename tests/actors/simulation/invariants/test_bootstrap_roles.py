@@ -6,7 +6,7 @@ import pytest
 
 from actors.reconciliation.actor_names import INFORMERS
 from actors.simulation.invariants.bootstrap_roles import Right, WithinItsRole, may, roles, wanted_right
-from actors.simulation.invariants.observing import Sent
+from actors.simulation.invariants.observer import Sent
 from runtime.client.api import Request
 
 CORE, TRACKING = "/api/v1", "kube-apiserver-legacy-service-account-token-tracking"

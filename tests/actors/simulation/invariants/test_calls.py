@@ -13,7 +13,7 @@ from actors.simulation.invariants.calls import (
     NothingWrittenTwice,
     pods_to_change,
 )
-from actors.simulation.invariants.observing import (
+from actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Handled,

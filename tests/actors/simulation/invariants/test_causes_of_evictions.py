@@ -9,7 +9,7 @@ import pytest
 
 from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from actors.simulation.invariants.evictions import EVICTION, EvictionsHaveACause
-from actors.simulation.invariants.observing import Committed, ProcessStarted, Submitted
+from actors.simulation.invariants.observer import Committed, ProcessStarted, Submitted
 from protocols.messages.commands import Command, Delete, Get, Submit
 from protocols.nodes import lease_facts, node_facts
 from protocols.objects import Object, encode_object, uid_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.simulation.invariants.counts import NoPodTooMany
-from actors.simulation.invariants.observing import OutcomeReceived, ProcessStarted, Submitted
+from actors.simulation.invariants.observer import OutcomeReceived, ProcessStarted, Submitted
 from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit
 from protocols.messages.outcomes import Done, NotFound

@@ -9,7 +9,7 @@ import pytest
 
 from actors.controllers.workloads.daemonset.pods import bound_to
 from actors.simulation.invariants.daemons import CLIENT, SENDER, OneDaemonPodOnANode
-from actors.simulation.invariants.observing import Committed, Handled, OutcomeReceived, ProcessStarted, Submitted
+from actors.simulation.invariants.observer import Committed, Handled, OutcomeReceived, ProcessStarted, Submitted
 from protocols.messages.commands import Create, Submit
 from protocols.messages.outcomes import Unknown
 from protocols.objects import Object, encode_object

@@ -9,7 +9,7 @@ import pytest
 
 from actors.engine.dispatcher.requests import request_for
 from actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
-from actors.simulation.invariants.observing import Handled, Submitted
+from actors.simulation.invariants.observer import Handled, Submitted
 from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
 from protocols.messages.commands import Command, Create, Delete, Submit
 from protocols.objects import Object, encode_object

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.simulation.invariants.disruptions import EVICTED, SENDER, CountsNoEvictedPod
-from actors.simulation.invariants.observing import Committed, Observation, ProcessStarted, Submitted
+from actors.simulation.invariants.observer import Committed, Observation, ProcessStarted, Submitted
 from protocols.messages.commands import Command, Get, Submit, Update
 from protocols.objects import Object, encode_object
 from protocols.pods import pod_facts

@@ -10,12 +10,12 @@ from structlog.typing import FilteringBoundLogger
 from actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, record
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.checks import check
 from actors.simulation.campaign.setting import Setting
 from actors.simulation.invariants.events import MOST_EQUAL, NoEventStorm
-from actors.simulation.invariants.observing import Admitted, Committed, ProcessStarted, Recorded
+from actors.simulation.invariants.observer import Admitted, Committed, ProcessStarted, Recorded
 from actors.simulation.trials.actions import create
-from protocols.messages.recording import Record
+from protocols.messages.events import Record
 from protocols.objects import encode_object
 from protocols.resources import CONFIGMAPS
 from runtime.apiserver.storage.store import MODIFIED, Change

@@ -10,7 +10,7 @@ import pytest
 from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation.invariants.evictions import OLD, TaintsWithinTheRate
-from actors.simulation.invariants.observing import OutcomeReceived, ProcessStarted, Submitted
+from actors.simulation.invariants.observer import OutcomeReceived, ProcessStarted, Submitted
 from protocols.messages.commands import Get, Patch, Submit, Update
 from protocols.messages.outcomes import Conflict, Done, Outcome, Refused, Unknown
 from protocols.nodes import lease_facts, node_facts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.simulation.invariants.identities import OrderIsKept
-from actors.simulation.invariants.observing import Committed, ProcessStarted, Submitted
+from actors.simulation.invariants.observer import Committed, ProcessStarted, Submitted
 from protocols.messages.commands import Command, Create, Delete, Submit
 from protocols.objects import Object, controller_of, encode_object
 from protocols.pods import pod_facts

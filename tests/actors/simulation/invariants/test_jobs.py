@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.simulation.invariants.jobs import EachPodCountsOnce, NoEndIsLost
-from actors.simulation.invariants.observing import Committed, Handled
+from actors.simulation.invariants.observer import Committed, Handled
 from protocols.objects import Object, encode_object
 from runtime.apiserver.storage.store import DELETED, MODIFIED, Change
 from runtime.client.api import Request, Response

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.simulation.invariants.jobs import NoMoreThanMayRun
-from actors.simulation.invariants.observing import Committed, OutcomeReceived, ProcessStarted, Submitted
+from actors.simulation.invariants.observer import Committed, OutcomeReceived, ProcessStarted, Submitted
 from protocols.messages.commands import Create, Submit
 from protocols.messages.outcomes import Unknown
 from protocols.objects import Object, encode_object

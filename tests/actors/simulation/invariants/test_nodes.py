@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.simulation.invariants.nodes import ROUTES, YOUNG, RoutesOfNodesStay
-from actors.simulation.invariants.observing import Committed, Submitted
+from actors.simulation.invariants.observer import Committed, Submitted
 from protocols.messages.cloud import DeleteRoute
 from protocols.messages.commands import Submit
 from protocols.objects import encode_object

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed
+from actors.simulation.invariants.observer import Committed
 from actors.simulation.invariants.quotas import QuotasHold
 from protocols.objects import encode_object
 from protocols.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS

@@ -9,7 +9,7 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Committed, Sent
+from actors.simulation.invariants.observer import Committed, Sent
 from actors.simulation.invariants.writes import MOST_CALLS, WINDOW, NoHotLoop, Quiet
 from actors.simulation.trials.silence import silenced
 from protocols.objects import encode_object

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from actors.controllers.apimachinery import garbage_collector, namespace
 from actors.controllers.built_in import BUILT_IN
-from actors.controllers.objects import garbage_collector, namespace
 from actors.reconciliation.specs import ControllerSpec
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.setting import Setting

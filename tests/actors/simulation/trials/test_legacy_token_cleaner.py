@@ -12,7 +12,7 @@ from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.named import EVERYTHING, SETTINGS
 from actors.simulation.campaign.setting import Setting
-from actors.simulation.invariants.observing import Submitted
+from actors.simulation.invariants.observer import Submitted
 from actors.simulation.trials.identity.legacy_token_cleaner import LONG_AGO, NAME, TRIAL, OnlyWhatWasMarkedGoes
 from protocols.messages.commands import Delete, Submit
 from protocols.objects import Object, encode_object

@@ -12,8 +12,8 @@ import pytest
 
 from runtime.apiserver.core.long_work import AT_ONCE
 from runtime.apiserver.core.questions import Answer, Work, unanswered
-from runtime.apiserver.http.gradually import Gradually
 from runtime.apiserver.http.long_work import MOST_THREADS, LongWork
+from runtime.apiserver.http.slices import Gradually
 from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.storage.store import MemoryStore
 from runtime.cel import effort

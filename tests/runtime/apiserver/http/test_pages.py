@@ -8,7 +8,7 @@ from runtime.apiserver.core.account_tokens import AccountTokens
 from runtime.apiserver.http.health import Health
 from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
+from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from runtime.apiserver.storage.store import MemoryStore
 from runtime.signing.tokens import SigningKey
 from tests.runtime.apiserver.http.served import PODS, Served, run, serving

@@ -9,7 +9,7 @@ from runtime.apiserver.http.negotiation import JSON, PROTOBUF, Form
 from runtime.apiserver.http.representations import Representation
 from runtime.apiserver.kinds.core import pod as pod_kind
 from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.protobuf_encoding import ProtobufEncoder
+from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from runtime.apiserver.verbs.read import ListResponse
 from runtime.client.api import Response
 from tests.support.objects import pod

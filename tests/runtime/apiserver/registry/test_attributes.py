@@ -21,7 +21,7 @@ from runtime.apiserver.registry.attributes import (
 )
 from runtime.apiserver.registry.definitions import Registry
 from runtime.apiserver.registry.routing import route
-from runtime.apiserver.storage.selecting import parse_selection
+from runtime.apiserver.storage.selection import parse_selection
 
 Words = tuple[str, str, str, str, str, str]
 

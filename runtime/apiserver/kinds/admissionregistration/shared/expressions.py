@@ -72,7 +72,7 @@ def variables_errors(
 ) -> Iterator[FieldError]:
     """types: takes up those of the variables, for the expressions after them."""
     from runtime.cel.admission import ANY, Expression, admission_environment
-    from runtime.cel.escaping import RESERVED
+    from runtime.cel.identifiers import RESERVED
 
     for place, variable in enumerate(variables):
         at, name, text = f"spec.variables[{place}]", variable.get("name") or "", variable.get("expression") or ""

@@ -9,7 +9,7 @@ import pytest
 from actors.controllers.network.endpoints.reconciler import QUEUE, EndpointsReconciler
 from actors.controllers.network.endpoints.spec import SPEC
 from actors.reconciliation import Enqueue
-from actors.simulation.driving import Bench, Driven, drive, drive_steps
+from actors.simulation.driver import Bench, Driven, drive, drive_steps
 from protocols.messages.commands import Command, Create, Delete, Update
 from protocols.messages.outcomes import CommandFailed, Forbidden, ServerFailure
 from protocols.objects import Object, decode_object, encode_object

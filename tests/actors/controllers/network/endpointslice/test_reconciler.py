@@ -18,7 +18,7 @@ from actors.controllers.network.endpointslice.spec import SPEC
 from actors.controllers.network.shared.slices import slice_change
 from actors.reconciliation import Change, Enqueue
 from actors.simulation import objects
-from actors.simulation.driving import Bench, Driven, drive
+from actors.simulation.driver import Bench, Driven, drive
 from protocols.messages.commands import Command, Create, Delete, Update
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Forbidden, Outcome, Unknown
 from protocols.objects import Object, decode_object, encode_object, owner_reference

@@ -22,7 +22,7 @@ from actors.controllers.network.endpointslice.topology import (
 )
 from actors.controllers.network.endpointslice.traffic_distribution import hint_at_what_is_near, remove_hints
 from actors.simulation import objects
-from actors.simulation.driving import Bench
+from actors.simulation.driver import Bench
 from protocols.objects import Object
 from protocols.resources import NODES
 

@@ -15,7 +15,7 @@ from actors.controllers.network.endpointslice_mirroring.reconciler import (
 )
 from actors.controllers.network.endpointslice_mirroring.spec import SPEC
 from actors.reconciliation import Change
-from actors.simulation.driving import Bench, Driven, drive
+from actors.simulation.driver import Bench, Driven, drive
 from protocols.messages.commands import Command, Create, Delete, Update
 from protocols.objects import Object, decode_object, encode_object
 from protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES

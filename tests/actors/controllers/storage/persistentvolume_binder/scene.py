@@ -12,7 +12,7 @@ from actors.controllers.storage.persistentvolume_binder.options import Persisten
 from actors.controllers.storage.persistentvolume_binder.reconciler import PersistentVolumeBinder
 from actors.controllers.storage.persistentvolume_binder.recycler_pod import recyclers
 from actors.controllers.storage.persistentvolume_binder.spec import SPEC
-from actors.simulation.driving import Answer, Bench, Driven, drive_steps
+from actors.simulation.driver import Answer, Bench, Driven, drive_steps
 from protocols.messages.commands import Command, List, Update
 from protocols.messages.outcomes import Done, Forbidden, Outcome
 from protocols.objects import Key, Object, annotations_of, encode_object, make_key, name_of

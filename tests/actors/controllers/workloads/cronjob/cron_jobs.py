@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
-from actors.simulation.driving import Answer, Bench, Driven, drive
+from actors.simulation.driver import Answer, Bench, Driven, drive
 from protocols.messages.commands import Create, Update
 from protocols.objects import Object, decode_object
 from protocols.resources import CRONJOBS, JOBS

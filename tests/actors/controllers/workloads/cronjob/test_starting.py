@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from actors.simulation.driving import Answer, Driven
+from actors.simulation.driver import Answer, Driven
 from protocols.messages.commands import Command, Create, Delete, Get, Update
 from protocols.messages.outcomes import (
     AlreadyExists,

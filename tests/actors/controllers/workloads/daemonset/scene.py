@@ -11,7 +11,7 @@ from actors.controllers.shared.controller_revisions import template_data
 from actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, HASH_LABEL
 from actors.controllers.workloads.daemonset.pods import bound_to
 from actors.controllers.workloads.daemonset.reconciler import DaemonSetReconciler
-from actors.simulation.driving import Answer, Bench, Driven, drive
+from actors.simulation.driver import Answer, Bench, Driven, drive
 from protocols.messages.commands import Create, Delete
 from protocols.objects import Object, labels_of, make_key, name_of, owner_reference
 from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS

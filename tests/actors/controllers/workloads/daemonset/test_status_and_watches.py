@@ -8,7 +8,7 @@ import pytest
 
 from actors.controllers.workloads.daemonset.watches import NodeChange
 from actors.reconciliation import Enqueue
-from actors.simulation.driving import drive_steps
+from actors.simulation.driver import drive_steps
 from protocols.messages.commands import Command, Get, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Outcome
 from protocols.nodes import node_facts

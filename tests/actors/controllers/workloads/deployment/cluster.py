@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
 from actors.engine.dispatcher.requests import outcome_of, request_for
-from actors.simulation.driving import Driven, StillClock, drive
+from actors.simulation.driver import Driven, StillClock, drive
 from protocols.messages.commands import Command, Create, Delete, Update
 from protocols.messages.outcomes import Done, Outcome
 from protocols.objects import Object, controller_of, decode_object, encode_object, key_of, name_of, owner_reference

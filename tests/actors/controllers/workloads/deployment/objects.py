@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.objects import Object, owner_reference
 from protocols.percentages import IntOrString
 from protocols.times import format_time

@@ -9,7 +9,7 @@ import pytest
 
 from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
 from actors.controllers.workloads.deployment.revisions import new_replica_set
-from actors.simulation.driving import Bench, bodies, drive
+from actors.simulation.driver import Bench, bodies, drive
 from protocols.messages.commands import Command, Create, Delete, Get, Update
 from protocols.messages.outcomes import (
     AlreadyExists,

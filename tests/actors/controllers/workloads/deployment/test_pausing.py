@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation.driving import bodies
+from actors.simulation.driver import bodies
 from protocols.messages.commands import Delete, Update
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
 

@@ -13,7 +13,7 @@ from actors.controllers.workloads.deployment.progress import (
     pause_condition,
     rollout_status,
 )
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.conditions import find_condition
 from protocols.objects import Object
 from protocols.times import format_time, parse_time

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from actors.reconciliation import Retry
-from actors.simulation.driving import Driven
+from actors.simulation.driver import Driven
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed
 from protocols.objects import Object, annotations_of, decode_object, encode_object, name_of, uid_of

@@ -9,8 +9,8 @@ import pytest
 
 from actors.controllers.workloads.deployment.reconciler import WATCHES, emptied_recreate, owner_or_adopters
 from actors.reconciliation import Change
-from actors.simulation.driving import Bench
-from protocols.messages.watching import EventType
+from actors.simulation.driver import Bench
+from protocols.messages.watches import EventType
 from protocols.objects import Object, controller_of, encode_object, key_of, owner_reference
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set

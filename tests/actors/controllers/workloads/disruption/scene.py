@@ -7,8 +7,8 @@ from typing import Any
 
 from actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
 from actors.controllers.workloads.disruption.spec import SPEC
-from actors.simulation.driving import NOW as NOW
-from actors.simulation.driving import Answer, Bench, Driven, bodies, drive
+from actors.simulation.driver import NOW as NOW
+from actors.simulation.driver import Answer, Bench, Driven, bodies, drive
 from protocols.messages.commands import Update
 from protocols.messages.discovery import ServedResource, TablesChanged
 from protocols.objects import Object

@@ -12,7 +12,7 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from actors.controllers.workloads import deployment, disruption, replicaset
-from actors.controllers.workloads.disruption.counting import DELETION_TIMEOUT
+from actors.controllers.workloads.disruption.pod_counts import DELETION_TIMEOUT
 from actors.controllers.workloads.disruption.stale_targets import TIMEOUT
 from actors.simulation import SimulatedCluster
 from protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.disruption.counting import DELETION_TIMEOUT, CannotCountError
 from actors.controllers.workloads.disruption.events import unmanaged_pods
+from actors.controllers.workloads.disruption.pod_counts import DELETION_TIMEOUT, CannotCountError
 from actors.controllers.workloads.disruption.reconciler import RECHECK_QUEUE
 from actors.reconciliation import Enqueue, RequeueAfter, Retry
-from actors.simulation.driving import bodies, drive_steps
+from actors.simulation.driver import bodies, drive_steps
 from protocols.conditions import find_condition
 from protocols.messages.commands import Command, Get, Update
 from protocols.messages.discovery import ServedResource

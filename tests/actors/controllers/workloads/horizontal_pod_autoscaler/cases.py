@@ -16,7 +16,7 @@ import orjson
 from actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
 from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
 from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Target
-from actors.simulation.driving import NOW, drive_steps
+from actors.simulation.driver import NOW, drive_steps
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Fetch, Update
 from protocols.messages.outcomes import Done, Outcome, ServerFailure

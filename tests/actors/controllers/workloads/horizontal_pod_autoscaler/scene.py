@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 
 from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.workloads.horizontal_pod_autoscaler.looks import Settings
+from actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import Settings
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
 from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
 from actors.controllers.workloads.horizontal_pod_autoscaler.pods import Youth
 from actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import HorizontalPodAutoscaling
 from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Sources
-from actors.simulation.driving import NOW, Bench, Driven, drive
+from actors.simulation.driver import NOW, Bench, Driven, drive
 from protocols.conditions import find_condition
 from protocols.messages.commands import Command, Fetch, Get, Update
 from protocols.messages.discovery import ServedResource

@@ -16,7 +16,7 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import 
 from actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError
 from actors.controllers.workloads.horizontal_pod_autoscaler.samples import Sample
 from actors.reconciliation import Step
-from actors.simulation.driving import Bench, drive_steps
+from actors.simulation.driver import Bench, drive_steps
 from protocols.messages.commands import Command, Fetch
 from protocols.messages.discovery import ServedResource
 from protocols.messages.outcomes import Done, Outcome

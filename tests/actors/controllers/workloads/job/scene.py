@@ -10,7 +10,7 @@ from actors.controllers.workloads.job.metrics import JobMetrics
 from actors.controllers.workloads.job.pods import JobPod
 from actors.controllers.workloads.job.reconciler import JobReconciler
 from actors.controllers.workloads.job.spec import SPEC
-from actors.simulation.driving import NOW, Answer, Bench, Driven, drive
+from actors.simulation.driver import NOW, Answer, Bench, Driven, drive
 from protocols.messages.commands import Command, Create, Delete, List, Patch, Update
 from protocols.messages.outcomes import Done, Outcome
 from protocols.objects import Object, decode_object, encode_object, finalizers_of

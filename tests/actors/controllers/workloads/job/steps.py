@@ -15,7 +15,7 @@ from actors.controllers.workloads.job.observing import Observed, observe
 from actors.controllers.workloads.job.pods import JobPod
 from actors.controllers.workloads.job.syncs import Sync
 from actors.controllers.workloads.job.writing import running_pods
-from actors.simulation.driving import Driven, drive_steps
+from actors.simulation.driver import Driven, drive_steps
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
 from protocols.objects import Key, Object, is_deleting

@@ -12,7 +12,7 @@ import pytest
 
 from actors.controllers.workloads.job.backoff import Failures, next_failures, seconds_left
 from actors.controllers.workloads.job.pods import JobPod, finish_time
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.objects import Object
 from protocols.times import format_time
 from runtime.tables.table import Entry

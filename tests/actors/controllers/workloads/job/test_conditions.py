@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from actors.controllers.workloads.job.conditions import condition, with_status
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.objects import Object
 
 

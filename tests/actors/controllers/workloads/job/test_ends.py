@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.controllers.workloads.job.policies import failure_verdict
-from actors.simulation.driving import NOW, Answer, deleted_keys
+from actors.simulation.driver import NOW, Answer, deleted_keys
 from protocols.messages.commands import Command, Create, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Unknown
 from protocols.objects import Object

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.objects import Object
 from protocols.times import format_time
 from tests.actors.controllers.workloads.job.endings import Conditions, failed, will_fail

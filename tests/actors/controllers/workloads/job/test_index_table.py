@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from actors.controllers.workloads.job.fields import INDEX
-from actors.simulation.driving import bodies
+from actors.simulation.driver import bodies
 from protocols.messages.commands import Create
 from protocols.objects import Object, annotations_of
 from tests.actors.controllers.workloads.job.endings import Conditions, complete, will_fail

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.driving import NOW, deleted_keys
+from actors.simulation.driver import NOW, deleted_keys
 from protocols.objects import Object
 from protocols.times import format_time
 from tests.actors.controllers.workloads.job.endings import (

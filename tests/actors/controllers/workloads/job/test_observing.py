@@ -13,7 +13,7 @@ from actors.controllers.workloads.job.backoff import Failures
 from actors.controllers.workloads.job.fields import FAILURE_COUNT, IGNORED_FAILURE_COUNT, job_spec, job_status
 from actors.controllers.workloads.job.managing import plan_pods
 from actors.controllers.workloads.job.observing import Observed, observe
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.objects import Object
 from protocols.times import format_time
 from tests.actors.controllers.workloads.job.scene import UID, exited, job, job_pods, pod

@@ -13,10 +13,10 @@ import pytest
 from actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler, left_behind, orphaned
 from actors.controllers.workloads.job.spec import SPEC
 from actors.reconciliation import Change
-from actors.simulation.driving import Answer, Bench, Driven, drive
+from actors.simulation.driver import Answer, Bench, Driven, drive
 from protocols.messages.commands import Command, Get, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, NotFound, Outcome
-from protocols.messages.watching import EventType
+from protocols.messages.watches import EventType
 from protocols.objects import Object, controller_of, encode_object
 from protocols.resources import JOBS, PODS
 from tests.actors.controllers.workloads.job.scene import KEY, UID, Scene, going, job, pod

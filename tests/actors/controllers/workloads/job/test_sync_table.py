@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.driving import NOW, bodies
+from actors.simulation.driver import NOW, bodies
 from protocols.messages.commands import Command, Create, Patch
 from protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
 from protocols.objects import Object

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.objects import Object
 from protocols.times import format_time
 from tests.actors.controllers.workloads.job.scene import Scene, acts, going, job, pod, pods, written

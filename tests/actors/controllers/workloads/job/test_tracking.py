@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from actors.controllers.workloads.job.conditions import condition
-from actors.simulation.driving import NOW
+from actors.simulation.driver import NOW
 from protocols.messages.commands import Command, Patch, Update
 from protocols.objects import Object
 from tests.actors.controllers.workloads.job.scene import Scene, acts, described, job, written

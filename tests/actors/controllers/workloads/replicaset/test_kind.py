@@ -8,7 +8,7 @@ import pytest
 
 from actors.controllers.workloads.replicaset.kind import REPLICASET, watches
 from actors.reconciliation import Change
-from actors.simulation.driving import Bench
+from actors.simulation.driver import Bench
 from protocols.objects import Object, controller_of, encode_object, name_of
 from protocols.resources import PODS, REPLICASETS, Resource
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, WEB, owned, web_replica_set

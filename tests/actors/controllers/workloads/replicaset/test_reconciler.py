@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import LogCapture
 
 from actors.controllers.workloads.replicaset.kind import REPLICASET, replica_spec
-from actors.simulation.driving import NOW, bodies, created_names, deleted_keys
+from actors.simulation.driver import NOW, bodies, created_names, deleted_keys
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed, Done, ServerFailure
 from protocols.objects import Object, encode_object

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import LogCapture
 
 from actors.reconciliation import RequeueAfter
-from actors.simulation.driving import created_keys, created_names, deleted_keys, failing
+from actors.simulation.driver import created_keys, created_names, deleted_keys, failing
 from protocols.messages.commands import Command, Create, Delete, Get, Update
 from protocols.messages.outcomes import (
     AlreadyExists,

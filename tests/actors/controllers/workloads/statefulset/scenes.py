@@ -10,7 +10,7 @@ from actors.controllers.workloads.statefulset.fields import StatefulSet, statefu
 from actors.controllers.workloads.statefulset.identity import NAME_LABEL, REVISION_LABEL
 from actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
 from actors.controllers.workloads.statefulset.reconciler import StatefulSetReconciler
-from actors.simulation.driving import NOW, Answer, Bench, Driven, bodies, drive
+from actors.simulation.driver import NOW, Answer, Bench, Driven, bodies, drive
 from protocols.messages.commands import Create, Update
 from protocols.objects import Object, name_of, owner_reference
 from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS

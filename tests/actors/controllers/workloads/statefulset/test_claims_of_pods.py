@@ -7,7 +7,7 @@ from typing import Any
 from actors.controllers.workloads.statefulset.pod_control import ClaimGoing
 from actors.controllers.workloads.statefulset.spec import SPEC, sets_of_claim
 from actors.reconciliation import Change
-from actors.simulation.driving import bodies
+from actors.simulation.driver import bodies
 from protocols.messages.commands import Create, Delete, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Outcome
 from protocols.objects import encode_object, name_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.controllers.workloads.statefulset.metrics import MAX_UNAVAILABLE, UNAVAILABLE
-from actors.simulation.driving import bodies, deleted_keys
+from actors.simulation.driver import bodies, deleted_keys
 from protocols.messages.commands import Create, Delete, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome
 from protocols.objects import name_of

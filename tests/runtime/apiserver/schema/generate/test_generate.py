@@ -13,8 +13,8 @@ from runtime.apiserver.schema.api_types import FILE, ApiTypes, built_in_types
 from runtime.apiserver.schema.descriptions import Description
 from runtime.apiserver.schema.generate.__main__ import main
 from runtime.apiserver.schema.generate.documents import UnknownVocabulary, collect
+from runtime.apiserver.schema.generate.layout import written
 from runtime.apiserver.schema.generate.semantic import semantic_facts
-from runtime.apiserver.schema.generate.writing import written
 from runtime.apiserver.schema.openapi_schemas import schema_of
 
 GROUP, STRING = "io.k8s.api.example.v1", {"type": "string"}

@@ -1,0 +1,347 @@
+"""What run-kcm does once its flags are read: connect, serve, lead and work, until it is ended.
+
+Without a cluster given it starts one of its own (app/local_cluster.py). Exit codes: 0 after a drained shutdown, 130
+after Ctrl-C before the work began, 1 after anything else, with one line that says what was wrong.
+
+On a terminal people are shown a greeting, a live line and what goes wrong; information is logged there with --v.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from actors.app.connection import SERVER_WAIT, ServerUnavailableError, connect, wait_for_server
+from actors.app.installed import Installed
+from actors.app.local_cluster import CONTEXT, LocalCluster
+from actors.app.system import ControllerSystem
+from actors.command.greeting import (
+    Ask,
+    LiveLine,
+    Welcome,
+    greeting,
+    node_summary,
+    not_built_line,
+    standing_by,
+    summary,
+)
+from actors.command.run_setup import (
+    CONTROLLER_MANAGER,
+    Interrupted,
+    Launch,
+    StartError,
+    build_system,
+    check_journal,
+    fault_plan,
+    local_cluster,
+    serve_pages,
+)
+from actors.controllers.built_in import BUILT_IN
+from actors.controllers.unbuilt import not_built
+from actors.engine.vitals import ElectorVitals
+from actors.options import Options
+from actors.options.parsing import PROGRAM
+from actors.reconciliation.actor_names import ELECTOR
+from runtime.apiserver.process.launch import MANAGER, LaunchError
+from runtime.client.config import ConfigError, with_fixed_authority
+from runtime.client.connection_settings import load_config
+from runtime.client.http_session import OWN_CLIENT
+from runtime.cloud.providers import CloudError, load_provider
+from runtime.logs.configuration import configure_logging, logger_for
+from runtime.metrics.meters import report_build
+from runtime.metrics.registry import Metrics
+from runtime.process.descriptors import FEW, raise_limit
+from runtime.process.memory import collect_rarely, give_back_freed, keep_one_heap
+from runtime.process.standard_streams import is_terminal
+from runtime.process.start_state import StartState
+from runtime.process.termination import SIGINT, Ending, ending_within, on_signals, unique_identity
+from runtime.process.version import this_version
+from runtime.scheduling.clock import SystemClock
+from runtime.serving.debug_pages import DebugPages
+from runtime.serving.health import HealthChecks
+from runtime.system.journal import JournalError
+
+# Connections that are there when the work begins, as after a fail-over: half of those that a burst comes to.
+AHEAD = 32
+LAST_RESORT = 30.0  # seconds in which the process has to end once its system has
+GLANCE = 0.2  # seconds between two looks at whether it is over
+REFUSALS = (
+    ConfigError,
+    CloudError,
+    ServerUnavailableError,
+    LaunchError,
+    JournalError,
+)
+
+
+def carry_out(arguments: Sequence[str], options: Options, installed: Installed) -> int:
+    """From here on to the end of the process; returns its exit code. arguments: what the options were read from."""
+    keep_one_heap()
+    clock = SystemClock()
+    quiet = is_quiet(options)
+    try:
+        control = configure_logging(replace(options.logging.settings, quiet=quiet), now=clock.now)
+    except OSError as err:
+        print(f"Error: cannot write logs: {err}", file=sys.stderr)
+        return 1
+    log = logger_for("kcm")
+    stopping = on_signals()
+    collect_rarely()
+    try:
+        return run(
+            Launch(
+                arguments=tuple(arguments),
+                options=options,
+                clock=clock,
+                environ=os.environ,
+                control=control,
+                log=log,
+                stopping=stopping,
+                installed=installed,
+                identity=unique_identity(),
+                quiet=quiet,
+                line=LiveLine(sys.stdout),
+            )
+        )
+    except Interrupted:
+        return ended_before_the_work(stopping)
+    except (StartError, *REFUSALS) as err:
+        if stopping.is_set():  # what fails then fails for that
+            return ended_before_the_work(stopping)
+        if quiet and not options.logging.settings.directory:
+            print(f"Error: {err}", file=sys.stderr)
+        else:
+            log.error("command failed", error=str(err))
+        return 1
+    finally:
+        control.close()
+        clock.close()
+
+
+def is_quiet(options: Options) -> bool:
+    """On a terminal, unless something was said about logs."""
+    said = options.given & {"v", "vmodule", "logging-format"}
+    return not said and is_terminal(sys.stdout) and is_terminal(sys.stderr)
+
+
+def ended_before_the_work(stopping: Ending) -> int:
+    """Nothing had begun that would have to be drained."""
+    print("kcm: interrupted", file=sys.stderr)
+    return 128 + stopping.signal if stopping.signal == SIGINT else 0
+
+
+def run(launch: Launch) -> int:
+    """Connect, serve, lead and work, until a signal or the loss of the lease."""
+    options, log = launch.options, launch.log
+    version = this_version()
+    log.info("Starting", version=version.git_version, pid=os.getpid())
+    for warning in options.warnings:
+        log.warning(warning)
+    for trouble in launch.installed.troubles:
+        log.error("installed controller left out", error=trouble)
+    log_missing_controllers(launch)
+    descriptors = raise_limit()
+    if descriptors < FEW:
+        log.warning("few files and connections may be open at once (ulimit -n)", limit=descriptors)
+    load_manifests = manifests_of(launch)
+    cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
+    plan = fault_plan(launch)
+    check_journal(options)
+    metrics, health, debug = Metrics(), HealthChecks(log=log), DebugPages()
+    report_build(metrics, version)
+    with ExitStack() as closing:
+        closing.callback(launch.line.end)
+        serve_pages(
+            launch,
+            closing,
+            health=health,
+            debug=debug,
+            metrics=metrics,
+            version=version,
+            descriptors=descriptors,
+        )
+        local = local_cluster(launch, closing)
+        start = StartState(local.server.kubeconfig.parent) if local is not None else None
+        if start is not None:
+            closing.callback(start.close)
+        go_on(launch)
+        load = partial(
+            load_config,
+            master=options.client.master,
+            context=CONTEXT if local is not None else "",
+            environ=launch.environ,
+            clock=launch.clock,
+            metrics=metrics,
+        )
+        config = load(kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig)
+        installed_clients = frozenset(spec.client or spec.name for spec in launch.installed.specs)
+        accounts, others = accounts_of(launch), {}
+        if local is not None and accounts:
+            # Our own account has no more rights than upstream's; who came from elsewhere has no role, nor have people.
+            others = dict.fromkeys((*installed_clients, OWN_CLIENT), config.credentials)
+            accounts -= installed_clients
+            config = replace(config, credentials=load(kubeconfig=str(local.server.kubeconfig_of(MANAGER))).credentials)
+        authority = config.ca.data if config.ca is not None else b""  # in place, not in a file
+        if not options.feature_gates["ClientsAllowCARotation"]:
+            config = with_fixed_authority(config)
+        transport = connect(
+            config,
+            clock=launch.clock,
+            metrics=metrics,
+            log=log,
+            accounts=accounts,
+            others=others,
+            program=CONTROLLER_MANAGER,
+            programs={client: (PROGRAM, client) for client in installed_clients},
+        )
+        closing.callback(transport.close, timeout=2.0)
+        wait_for_server(
+            transport,
+            config,
+            clock=launch.clock,
+            stopping=launch.stopping,
+            waiting=partial(tell_of_waiting, launch, config.server),
+        )
+        if start is not None:
+            start.set("manifests are not applied")
+        applied = load_manifests(partial(transport.request, client=OWN_CLIENT, timeout=30.0))
+        system = build_system(
+            launch,
+            closing,
+            transport=transport,
+            metrics=metrics,
+            cloud=cloud,
+            plan=plan,
+            authority=authority,
+        )
+        debug.set(system.debug_page)
+        health.set({**system.checks(), **(local.checks() if local is not None else {})})
+        welcome = Welcome(
+            greeting_of(launch, local, config.server, applied),
+            nodes=options.embedded.hollow_nodes if local is not None else 0,
+            ask=partial(transport.request, client=OWN_CLIENT, timeout=5.0),
+            say=launch.line.say if local is not None or launch.quiet else lambda _: None,
+        )
+        go_on(launch)
+        return work(system, launch, local, welcome, start, ready=partial(transport.open_ahead, AHEAD))
+
+
+def manifests_of(launch: Launch) -> Callable[[Ask], list[str]]:
+    """Reads and checks what --apply names; returns what loads it. Raises ManifestError."""
+    if not launch.options.embedded.apply:
+        return lambda _ask: []
+    from actors.command.manifests import apply, check_manifests, read_manifests  # with YAML, which few runs need
+
+    manifests = [one for path in launch.options.embedded.apply for one in read_manifests(Path(path))]
+    if launch.embeds_cluster:
+        check_manifests(manifests)
+    return partial(apply, manifests)
+
+
+def accounts_of(launch: Launch) -> frozenset[str]:
+    """The service accounts that controllers act as, where --use-service-account-credentials wants it: their clients."""
+    if not launch.options.cloud.use_service_account_credentials:
+        return frozenset()
+    specs = (*BUILT_IN, *launch.installed.specs)
+    return frozenset(spec.client or spec.name for spec in specs if not spec.has_root_credentials)
+
+
+def go_on(launch: Launch) -> None:
+    """Raises Interrupted once a signal has come."""
+    if launch.stopping.is_set():
+        raise Interrupted
+
+
+def tell_of_waiting(launch: Launch, server: str, why: str, left: float) -> None:
+    launch.line.show(f"waiting {left:.0f} s more for the API server: {why}")
+    if left == SERVER_WAIT:
+        launch.log.warning("waiting for the API server", server=server, seconds=SERVER_WAIT, error=why)
+
+
+def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied: list[str]) -> str:
+    embedded = launch.options.embedded
+    missing = missing_controllers(launch)
+    if local is None:
+        return "\n".join([f"Working on {server}. Ctrl-C ends it.", *([not_built_line(missing)] if missing else [])])
+    return greeting(
+        url=local.server.url,
+        kubeconfig=local.server.kubeconfig,
+        nodes=embedded.hollow_nodes,
+        zones=embedded.hollow_zones,
+        applied=applied,
+        not_built=missing,
+        is_kept=not embedded.in_memory,
+    )
+
+
+def missing_controllers(launch: Launch) -> tuple[str, ...]:
+    """Return the controllers that --controllers requests and this release does not have."""
+    built = {spec.name for spec in (*BUILT_IN, *launch.installed.specs)}
+    return not_built(launch.options.generic.controllers, built)
+
+
+def log_missing_controllers(launch: Launch) -> None:
+    """Log which requested controllers are not built: a warning on a cluster that may rely on them."""
+    missing = missing_controllers(launch)
+    if not missing:
+        return
+    is_named = not set(missing).isdisjoint(launch.options.generic.controllers)
+    log = launch.log.info if launch.embeds_cluster and not is_named else launch.log.warning
+    log("controllers are not built yet, kube-controller-manager can run them", controllers=missing)
+
+
+def work(
+    system: ControllerSystem,
+    launch: Launch,
+    local: LocalCluster | None,
+    welcome: Welcome,
+    start: StartState | None,
+    *,
+    ready: Callable[[], None],
+) -> int:
+    """Run the system until it ends, or somebody wants it to, or its own cluster is gone.
+
+    ready: called once it may write, and what it reads is there.
+    """
+    log = launch.log
+    listed = leads = False
+    with ending_within(LAST_RESORT, system.wait, code=1):
+        system.start()
+        while system.wait(timeout=GLANCE) is None:
+            now = launch.clock.monotonic()
+            if not listed and system.synced:
+                listed = True
+                give_back_freed()
+            standby = standing_by(system.vitals.of(ELECTOR, ElectorVitals), now=now)
+            if listed and not leads and not standby:
+                leads = True
+                ready()
+            if local is not None:
+                local.look(now=now, log=log)
+            waiting = welcome.look(now)
+            if start is not None:
+                missing = waiting or standby or ("" if leads else "controllers have not started")
+                start.set(missing, is_ready=not missing)
+            if launch.line.live:
+                notices = [standby]
+                if local is not None:
+                    notices.append(local.notice())
+                nodes = node_summary(system.tables)
+                launch.line.show(" · ".join(filter(None, (*notices, nodes or waiting, summary(system.tables)))))
+            if launch.stopping.is_set():
+                log.info("shutting down, asked by a signal")
+                launch.line.show("ending what is under way …")
+                drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)
+                return 0 if drained else 1
+            trouble = local.trouble() if local is not None else None
+            if trouble is not None:
+                system.halt()
+                raise StartError(trouble)
+    log.error(system.end or "ended")
+    system.halt()
+    return 1

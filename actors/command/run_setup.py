@@ -1,0 +1,316 @@
+"""What a run stands on, made from its flags: a cluster of its own, a fault plan, a journal, and the system on top."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from actors.app.installed import Installed
+from actors.app.local_cluster import LocalCluster, start_local_cluster
+from actors.app.system import ControllerSystem
+from actors.command.access import access_of
+from actors.command.embedded_directory import directory_of
+from actors.command.greeting import LiveLine
+from actors.controllers.apimachinery import garbage_collector, namespace
+from actors.controllers.built_in import BUILT_IN
+from actors.controllers.identity.options import ServiceAccountOptions
+from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from actors.controllers.storage import persistentvolume_binder
+from actors.engine.elector import Election
+from actors.options import Options
+from actors.reconciliation.specs import ControllerSpec, runs
+from protocols.admission_plugins import without_controllers
+from protocols.late_methods import dataclass
+from runtime.calls.prepared_calls import Calls
+from runtime.calls.threads import ThreadedCalls
+from runtime.client.in_cluster import is_in_cluster
+from runtime.client.transport import HttpTransport
+from runtime.cloud.provider import CloudProvider
+from runtime.logs.configuration import LogControl
+from runtime.metrics.families import JOURNAL_WRITING
+from runtime.metrics.registry import Metrics
+from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign
+from runtime.process.predecessors import succeed
+from runtime.process.termination import Ending
+from runtime.process.version import Version, this_version
+from runtime.scheduling.clock import SystemClock
+from runtime.system.journal import JournalWriter, Run, check_place
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from actors.faults.live import LiveFaults
+    from runtime.faults.plan_file import FaultPlan
+    from runtime.serving.debug_pages import DebugPages
+from runtime.serving.health import HealthChecks
+
+CONTROLLER_MANAGER = "kube-controller-manager"  # our name to API servers: field manager, component of events
+ORPHANED = 10.0  # seconds for an API server to end whose manager was killed
+
+
+class StartError(Exception):
+    """The command cannot begin its work; the text is one line for the operator."""
+
+
+class Interrupted(Exception):
+    """A signal came before the work began."""
+
+
+MUTATION_DETECTOR = "KUBE_CACHE_MUTATION_DETECTOR"  # client-go's
+TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})  # as Go reads booleans
+
+
+def is_true(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(name, "") in TRUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What the process gives the command.
+
+    identity: who we are in the Lease. quiet: people look on, and are shown no information in the log.
+    """
+
+    arguments: tuple[str, ...]
+    options: Options
+    clock: SystemClock
+    environ: Mapping[str, str]
+    control: LogControl
+    log: FilteringBoundLogger
+    stopping: Ending
+    installed: Installed
+    identity: str
+    quiet: bool
+    line: LiveLine
+    ended: list[str] = field(default_factory=list)  # identities of processes that are proven to have ended
+
+    @property
+    def embeds_cluster(self) -> bool:
+        return self.options.embeds_cluster and not is_in_cluster(self.environ)
+
+
+def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
+    """The embedded cluster, if no other is named; it is stopped last."""
+    options = launch.options
+    if not launch.embeds_cluster:
+        if options.embedded.apply:
+            raise StartError(
+                "--apply is for the embedded cluster: leave --kubeconfig and --master away, or use kubectl"
+            )
+        return None
+    embedded = options.embedded
+    directory = directory_of(embedded, given=options.given, closing=closing)
+    launch.line.show(f"starting an API server in {directory}")
+    try:
+        if directory.is_dir():
+            refuse_foreign(directory)  # before anything in it is opened
+        launch.ended.extend(closing.enter_context(succeed(directory, launch.identity)))
+    except DirectoryInUse as err:
+        raise StartError(
+            f"{err}: --embedded-dir names another, --kubeconfig={directory / 'kubeconfig'} joins it"
+        ) from err
+    except DirectoryNotOurs as err:
+        raise StartError(str(err)) from err
+    except OSError as err:
+        raise StartError(f"cannot use {directory}: {err.strerror or err}") from err
+    enabled = embedded.enable_plugins
+    missing = without_controllers(lambda needed: runs(needed, BUILT_IN, options), enable=enabled)
+    ranges = options[NodeIpamOptions].service_cluster_ip_range.split(",")
+    local = start_local_cluster(
+        directory,
+        port=embedded.port,
+        nodes=embedded.hollow_nodes,
+        zones=embedded.hollow_zones,
+        in_memory=embedded.in_memory,
+        durability=embedded.durability,
+        log_format=options.logging.format,
+        quiet=launch.quiet,
+        patience=ORPHANED,
+        collect_garbage=not runs(garbage_collector.SPEC.name, BUILT_IN, options),
+        empty_namespaces=not runs(namespace.SPEC.name, BUILT_IN, options),
+        service_ranges=[one.strip() for one in ranges if one.strip()],
+        account_key_file=options[ServiceAccountOptions].private_key_file,
+        access=access_of(embedded),
+        enable_plugins=enabled,
+        disable_plugins=sorted({*embedded.disable_plugins, *missing}),
+        volumes=runs(persistentvolume_binder.SPEC.name, BUILT_IN, options),
+        metrics=embedded.metrics,
+        runtime_config=embedded.runtime_config,
+    )
+    closing.callback(local.stop)
+    return local
+
+
+def serve_pages(
+    launch: Launch,
+    closing: ExitStack,
+    *,
+    health: HealthChecks,
+    debug: DebugPages,
+    metrics: Metrics,
+    version: Version,
+    descriptors: int,
+) -> None:
+    """Health, metrics and debugging, where flags say that they are served. descriptors: how many this process may have.
+
+    Raises StartError.
+    """
+    options = launch.options
+    if not options.secure_serving.port and options.plain_http is None:
+        return
+    from actors.app.serving import build_server  # heavy: a web server, certificates
+    from runtime.serving.server import ServingError
+    from runtime.serving.tls_names import TlsError
+
+    try:
+        server = build_server(
+            options,
+            health=health,
+            debug=debug,
+            metrics=metrics,
+            set_verbosity=launch.control.set_verbosity,
+            version=version,
+            clock=launch.clock,
+            log=launch.log,
+            descriptors=descriptors,
+            embeds_cluster=launch.embeds_cluster,
+        )
+        if server is not None:
+            server.start()
+            closing.callback(server.stop)
+    except (ServingError, TlsError) as err:
+        raise StartError(str(err)) from err
+
+
+def fault_plan(launch: Launch) -> FaultPlan | None:
+    """Raises StartError: on a plan that cannot be read, or that would harm a cluster that is not our own."""
+    chosen = launch.options.diagnosis
+    if not chosen.fault_plan:
+        return None
+    if not launch.embeds_cluster and not chosen.fault_plan_on_any_cluster:
+        raise StartError(
+            "--fault-plan is for the embedded cluster: leave --kubeconfig and --master away, "
+            "or say --fault-plan-on-any-cluster if this one may come to harm"
+        )
+    from runtime.faults.plan_file import PlanError, read_plan  # few runs have one
+
+    try:
+        return read_plan(Path(chosen.fault_plan))
+    except PlanError as err:
+        raise StartError(str(err)) from err
+
+
+def check_journal(options: Options) -> None:
+    """Before anything is started. Raises JournalError if --journal cannot be written, or would cost another file."""
+    chosen = options.diagnosis
+    if chosen.journal:
+        check_place(Path(chosen.journal), files=chosen.journal_files)
+
+
+def build_system(
+    launch: Launch,
+    closing: ExitStack,
+    *,
+    transport: HttpTransport,
+    metrics: Metrics,
+    cloud: CloudProvider | None,
+    plan: FaultPlan | None,
+    authority: bytes = b"",
+) -> ControllerSystem:
+    """Not started yet; with a journal and with faults, if they are wanted. authority: as ControllerSystem has it.
+
+    Raises StartError on what keeps a controller from starting.
+    """
+    options, log = launch.options, launch.log
+    controllers = (*BUILT_IN, *launch.installed.specs)
+    seed = random.getrandbits(32)
+    faults: LiveFaults | None = None
+    calls: Calls = ThreadedCalls(clock=launch.clock)
+    if plan is not None:
+        from actors.faults.live import LiveFaults
+
+        lease = (options.leader_election.resource_namespace, options.leader_election.resource_name)
+        faults = LiveFaults(plan, transport=transport, clock=launch.clock, lease=lease, log=log)
+        calls = faults.way_out(calls)
+    system = ControllerSystem(
+        transport=faults.transport if faults is not None else transport,
+        log=log,
+        controllers=controllers,
+        options=options,
+        election=_election(launch),
+        clock=faults.clock if faults is not None else launch.clock,
+        metrics=metrics,
+        cloud=cloud,
+        calls=calls,
+        spawner=faults.spawner if faults is not None else None,
+        seed=seed,
+        journal=_journal(launch, closing, controllers, seed, metrics),
+        authority=authority,
+        cache_mutation_detector=options.generic.cache_mutation_detector or is_true(launch.environ, MUTATION_DETECTOR),
+    )
+    trouble = next(system.trouble_at_start(), None)
+    if trouble is not None:
+        system.halt()
+        raise StartError(trouble)
+    if faults is not None:
+        system.actors.gates.append(faults.gate)
+        system.actors.beginnings.append(faults.beginning)
+        closing.callback(faults.stop)
+        faults.begin()
+    return system
+
+
+def _journal(
+    launch: Launch, closing: ExitStack, controllers: Sequence[ControllerSpec], seed: int, metrics: Metrics
+) -> JournalWriter | None:
+    """Raises JournalError."""
+    chosen, log = launch.options.diagnosis, launch.log
+    if not chosen.journal:
+        return None
+    writing = metrics.gauge(JOURNAL_WRITING)
+
+    def ended(why: str) -> None:
+        writing.set(0)
+        log.error("journal is not whole, the work goes on", error=why)
+
+    journal = JournalWriter(
+        Path(chosen.journal),
+        run=Run(
+            version=this_version().kcm,
+            seed=seed,
+            arguments=launch.arguments,
+            controllers=[spec.name for spec in controllers],
+        ),
+        clock=launch.clock,
+        largest=chosen.journal_file_size * 1_000_000,
+        files=chosen.journal_files,
+        ended=ended,
+    )
+    writing.set(1)
+    closing.callback(journal.close)
+    log.info("messages are written down, with what they hold", file=chosen.journal)
+    return journal
+
+
+def _election(launch: Launch) -> Election | None:
+    """Raises StartError on timings that cannot work."""
+    chosen = launch.options.leader_election
+    if not chosen.enabled:
+        return None
+    try:
+        return Election(
+            identity=launch.identity,
+            ended=frozenset(launch.ended),
+            lease_duration=chosen.lease_duration,
+            renew_deadline=chosen.renew_deadline,
+            retry_period=chosen.retry_period,
+            namespace=chosen.resource_namespace,
+            name=chosen.resource_name,
+            component=CONTROLLER_MANAGER,
+        )
+    except ValueError as err:
+        raise StartError(str(err)) from err

@@ -1,0 +1,182 @@
+"""The owner graph as people see it: its nodes and edges, and the text of them in Graphviz's language, DOT.
+
+Nodes are the objects that have owners or dependents, and owners that no table shows: `virtual` as long as nobody knows
+that they do not exist, `missing` once the server has said so. It is made from the tables when somebody asks for it.
+
+Source: kubernetes v1.36 pkg/controller/garbagecollector/dump.go. Differences: it has one node for a missing owner,
+however many dependents that has; upstream's graph forgets an owner once it is known to be missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from actors.controllers.apimachinery.garbage_collector.items import FOREGROUND, is_deleting, references_of
+from protocols.objects import Key, split_key
+from runtime.tables.lister import Lister
+from runtime.tables.overlay import Tables
+from runtime.tables.table import FURTHER_OWNER, Entry
+
+CONTENT_TYPE = "text/vnd.graphviz"
+
+Reference = Mapping[str, Any]
+
+
+class Node(NamedTuple):
+    """namespace: of a virtual owner that of its first dependent, as nobody knows better."""
+
+    uid: str
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    missing: bool = False
+    being_deleted: bool = False
+    deleting_dependents: bool = False
+    virtual: bool = False
+
+
+class Graph(NamedTuple):
+    """edges: from dependent to owner, by uid. Both sorted."""
+
+    nodes: list[Node]
+    edges: list[tuple[str, str]]
+
+
+def owner_graph(tables: Tables, is_absent: Callable[[Key, Reference], bool]) -> Graph:
+    """is_absent: whether the owner that a reference of this object names is known not to exist."""
+    shown = {entry.uid: (lister, entry) for lister in _listers(tables) for entry in lister.entries()}
+    nodes: dict[str, Node] = {}
+    edges: list[tuple[str, str]] = []
+    for uid, (lister, entry) in shown.items():
+        for reference in _references(lister, entry):
+            owner = str(reference.get("uid") or "")
+            edges.append((uid, owner))
+            if uid not in nodes:
+                nodes[uid] = _shown_node(lister, entry)
+            if owner in nodes:
+                continue
+            found = shown.get(owner)
+            if found is not None:
+                nodes[owner] = _shown_node(*found)
+            else:
+                nodes[owner] = _unseen_node(entry.key, reference, missing=is_absent(entry.key, reference))
+    return Graph(sorted(nodes.values()), sorted(edges))
+
+
+def _listers(tables: Tables) -> Iterator[Lister]:
+    return (tables[resource] for resource in tables.discovered())
+
+
+def _references(lister: Lister, entry: Entry) -> Iterable[Reference]:
+    """Nearly always there is one at most, and nothing is decoded."""
+    if any(index == FURTHER_OWNER for index, _ in entry.values):
+        return references_of(lister.object_of(entry))
+    owner = entry.controller
+    if owner is None:
+        return ()
+    return ({"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid},)
+
+
+def _shown_node(lister: Lister, entry: Entry) -> Node:
+    namespace, name = split_key(entry.key)
+    resource, deleting = lister.resource, is_deleting(lister, entry)
+    return Node(
+        uid=entry.uid,
+        group=resource.group,
+        version=resource.version,
+        kind=resource.kind,
+        namespace=namespace,
+        name=name,
+        being_deleted=deleting,
+        deleting_dependents=deleting and FOREGROUND in entry.finalizers,
+    )
+
+
+def _unseen_node(dependent: Key, reference: Reference, *, missing: bool) -> Node:
+    group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
+    return Node(
+        uid=str(reference.get("uid") or ""),
+        group=group,
+        version=version,
+        kind=str(reference.get("kind") or ""),
+        namespace="" if missing else split_key(dependent)[0],
+        name=str(reference.get("name") or ""),
+        missing=missing,
+        virtual=not missing,
+    )
+
+
+def graph_around(graph: Graph, uids: Iterable[str]) -> Graph:
+    """What is connected with these, over owners and dependents. A uid that is not there counts for nothing."""
+    neighbours: dict[str, list[str]] = {node.uid: [] for node in graph.nodes}
+    for dependent, owner in graph.edges:
+        neighbours[dependent].append(owner)
+        neighbours[owner].append(dependent)
+    connected: set[str] = set()
+    to_do = [uid for uid in uids if uid in neighbours]
+    while to_do:
+        uid = to_do.pop()
+        if uid not in connected:
+            connected.add(uid)
+            to_do += neighbours[uid]
+    return Graph(
+        [node for node in graph.nodes if node.uid in connected], [edge for edge in graph.edges if edge[0] in connected]
+    )
+
+
+def dot(graph: Graph) -> str:
+    lines = ["strict digraph full {"]
+    if graph.nodes:
+        lines.append("  // Node definitions.")
+        for node in graph.nodes:
+            lines += [
+                f"  {_quoted(node.uid)} [",
+                *(f"    {name}={_quoted(text)}" for name, text in _said(node)),
+                "  ];",
+            ]
+    if graph.edges:
+        lines.append("  // Edge definitions.")
+        lines += [f"  {_quoted(dependent)} -> {_quoted(owner)};" for dependent, owner in graph.edges]
+    return "\n".join([*lines, "}", ""])
+
+
+def _said(node: Node) -> Sequence[tuple[str, str]]:
+    kind = f"{node.kind}.{node.version}" + (f".{node.group}" if node.group else "")
+    states = {
+        "beingDeleted": node.being_deleted,
+        "deletingDependents": node.deleting_dependents,
+        "virtual": node.virtual,
+        "missingFromGraph": node.missing,
+    }
+    conditions = ",".join(name for name, holds in states.items() if holds)
+    label = f"uid={node.uid}\nnamespace={node.namespace}\n{kind}/{node.name}\n"
+    return (
+        ("label", f"{label}{conditions}\n" if conditions else label),
+        ("group", node.group),
+        ("version", node.version),
+        ("kind", node.kind),
+        ("namespace", node.namespace),
+        ("name", node.name),
+        ("uid", node.uid),
+        ("missing", _truth(node.missing)),
+        ("beingDeleted", _truth(node.being_deleted)),
+        ("deletingDependents", _truth(node.deleting_dependents)),
+        ("virtual", _truth(node.virtual)),
+    )
+
+
+def _truth(holds: bool) -> str:
+    return "true" if holds else "false"
+
+
+_SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def _quoted(text: str) -> str:
+    """As a string of Go's."""
+    return '"' + _SPECIAL.sub(lambda found: _ESCAPES.get(found[0]) or f"\\x{ord(found[0]):02x}", text) + '"'

@@ -1,0 +1,145 @@
+"""What a key of the garbage collector names, and which keys a change concerns.
+
+The owner graph is the tables' index of owners: nothing of it is kept here.
+
+Source: kubernetes v1.36 pkg/controller/garbagecollector/graph_builder.go, processGraphChanges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from actors.reconciliation import Change
+from protocols.messages.discovery import ServedResource
+from protocols.messages.watches import EventType, Interest
+from protocols.objects import Key, Object, make_key, metadata, split_key
+from protocols.objects import is_deleting as is_being_deleted
+from protocols.resources import Resource, name_of_resource
+from runtime.tables.lister import Lister
+from runtime.tables.overlay import Tables
+from runtime.tables.table import FURTHER_OWNER, Entry
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"  # the finalizers
+FINALIZERS = frozenset({FOREGROUND, ORPHAN})
+COLLECTED = frozenset({"delete", "list", "watch"})  # the verbs of what can be collected
+EVENTS = frozenset({"", "events.k8s.io"})  # groups whose events are not looked at
+
+# Objects come and go, owner references change, and deletions wait for the garbage collector.
+INTERESTS = (Interest(owners=True), Interest(types=(EventType.MODIFIED,), finalizers=tuple(sorted(FINALIZERS))))
+
+
+class Item(NamedTuple):
+    """An object by its coordinates, that may or may not exist. resource: its Resource.id.
+
+    gone: as a key, that its table stopped to show it, or went.
+    """
+
+    resource: str
+    key: Key
+    uid: str
+    gone: bool = False
+
+    def __str__(self) -> str:
+        return f"{name_of_resource(self.resource)} {self.key} {self.uid}"
+
+
+def turn_of(item: Item) -> str:
+    """Return the namespace: those with work to do take turns."""
+    return split_key(item.key)[0]
+
+
+def is_collected(served: ServedResource) -> bool:
+    return COLLECTED.issubset(served.verbs) and not (served.plural == "events" and served.group in EVENTS)
+
+
+def references_of(obj: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return metadata(obj).get("ownerReferences") or ()
+
+
+def owner_key(of: Resource, item: Key, name: str) -> Key:
+    """Where an owner is looked for: in the namespace of its dependent, unless it is in none."""
+    return make_key(split_key(item)[0] if of.namespaced else "", name)
+
+
+def shown(
+    tables: Tables, item: Key, *, api_version: str, kind: str, name: str, uid: str
+) -> tuple[Lister, Entry] | None:
+    """The owner that a reference of this object names, if a table shows it."""
+    lister = tables.of_kind(api_version, kind)
+    entry = None if lister is None else lister.entry(owner_key(lister.resource, item, name))
+    return None if lister is None or entry is None or entry.uid != uid else (lister, entry)
+
+
+def waits_for_dependents(lister: Lister, entry: Entry) -> bool:
+    """It is being deleted in the foreground."""
+    return FOREGROUND in entry.finalizers and is_deleting(lister, entry)
+
+
+def is_deleting(lister: Lister, entry: Entry) -> bool:
+    # The bytes are searched first, so that few of thousands of dependents are decoded.
+    return b'"deletionTimestamp"' in entry.raw and is_being_deleted(lister.object_of(entry))
+
+
+def concerned(resource: Resource, change: Change, tables: Tables) -> Iterable[Item]:
+    """An object whose owners have to be looked at, one that waits, owners that waited for it, and one that is gone."""
+    if change.type == EventType.DELETED:
+        yield from _gone(resource, change.key, change.new, tables)
+        return
+    entry = tables[resource].entry(change.key)
+    if entry is not None:
+        waits = bool(entry.finalizers) and not FINALIZERS.isdisjoint(entry.finalizers)
+        if waits or not _has_its_owners(entry, change, tables):
+            yield Item(resource.id, change.key, entry.uid)
+    before = change.old
+    if before is None:
+        return
+    uid = metadata(before).get("uid") or ""
+    if uid != (metadata(change.new).get("uid") or ""):
+        yield from _gone(resource, change.key, before, tables)
+        return
+    still = {one.get("uid") for one in references_of(change.new) if one.get("blockOwnerDeletion")}
+    left = [one for one in references_of(before) if one.get("blockOwnerDeletion") and one.get("uid") not in still]
+    yield from _that_wait(left, change.key, tables)
+
+
+def _gone(resource: Resource, key: Key, obj: Object, tables: Tables) -> Iterator[Item]:
+    uid = metadata(obj).get("uid") or ""
+    if uid and tables.has_dependents(uid):
+        yield Item(resource.id, key, uid, gone=True)
+    yield from _that_wait(references_of(obj), key, tables)
+
+
+def _that_wait(references: Iterable[Mapping[str, Any]], key: Key, tables: Tables) -> Iterator[Item]:
+    for one in references:
+        found = _owner(tables, key, one)
+        if found is not None and waits_for_dependents(*found):
+            lister, entry = found
+            yield Item(lister.resource.id, entry.key, entry.uid)
+
+
+def _has_its_owners(entry: Entry, change: Change, tables: Tables) -> bool:
+    """Tables show all owners, and none of them waits for its dependents. Nearly always so, so it decodes nothing."""
+    if any(index == FURTHER_OWNER for index, _ in entry.values):
+        return all(_stays(_owner(tables, entry.key, one)) for one in references_of(change.new))
+    owner = entry.controller
+    if owner is None:
+        return True
+    return _stays(
+        shown(tables, entry.key, api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid)
+    )
+
+
+def _stays(found: tuple[Lister, Entry] | None) -> bool:
+    return found is not None and not waits_for_dependents(*found)
+
+
+def _owner(tables: Tables, key: Key, reference: Mapping[str, Any]) -> tuple[Lister, Entry] | None:
+    return shown(
+        tables,
+        key,
+        api_version=reference.get("apiVersion") or "",
+        kind=reference.get("kind") or "",
+        name=reference.get("name") or "",
+        uid=reference.get("uid") or "",
+    )

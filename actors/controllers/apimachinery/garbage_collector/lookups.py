@@ -1,0 +1,128 @@
+"""How far the owners of each object have been looked up, and which requests for owners are under way.
+
+The server is asked for a few owners of an object at a time, so that one object with thousands of them does not hold up
+others. What was found is kept with the object until it was acted upon: the cache of absent owners may have forgotten
+the first of them before the last is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+
+from actors.controllers.apimachinery.garbage_collector.items import Item
+from actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
+from protocols.objects import encode_object
+
+BATCH = 5  # owners of one object that are looked up at once
+
+
+class Lookup:
+    """The owners of one object. The memory it takes is a byte for each owner reference."""
+
+    __slots__ = ("_absent", "_digest", "position", "version")
+
+    def __init__(self, version: int, digest: bytes, count: int) -> None:
+        self.version = version  # of the object: its resourceVersion
+        self._digest = digest  # of its owner references
+        self._absent = bytearray(count)  # 1 for owners that do not exist
+        self.position = 0  # owners before this one are known
+
+    @property
+    def is_complete(self) -> bool:
+        return self.position == len(self._absent)
+
+    def fits(self, digest: bytes) -> bool:
+        return digest == self._digest
+
+    def take_absent(self, number: int) -> None:
+        self._absent[number] = 1
+
+    def refined(self, number: int, owner: Owner) -> Owner:
+        """Return the owner as absent if it was found to be so."""
+        if owner.state is State.UNSEEN and self._absent[number]:
+            return Owner(State.ABSENT, owner.item)
+        return owner
+
+    def next_unseen(
+        self, references: Sequence[Reference], look: Callable[[Reference], Owner]
+    ) -> list[tuple[int, Item]]:
+        """Return the numbers and items of the next owners to ask the server for, at most BATCH.
+
+        The position moves behind them. An empty list means that all owners are known.
+        """
+        found: list[tuple[int, Item]] = []
+        while not self.is_complete and len(found) < BATCH:
+            number = self.position
+            self.position += 1
+            if self._absent[number]:
+                continue
+            owner = look(references[number])
+            if owner.state is State.ABSENT:
+                self._absent[number] = 1
+            elif owner.state is State.UNSEEN and owner.item is not None:
+                found.append((number, owner.item))
+        return found
+
+
+class Lookups:
+    def __init__(self) -> None:
+        self._lookups: dict[Item, Lookup] = {}  # by the object whose owners they are
+        self._asked: dict[Item, list[Item]] = {}  # by owner: the objects that wait for the answer to another's request
+
+    def __len__(self) -> int:
+        return len(self._lookups)
+
+    def is_under_way(self, item: Item, version: int) -> bool:
+        """Report whether owners of this version of the object are still to be looked up."""
+        lookup = self._lookups.get(item)
+        return lookup is not None and lookup.version == version and not lookup.is_complete
+
+    def known(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup | None:
+        """Return what was found about these references of the object; None if nothing was."""
+        lookup = self._lookups.get(item)
+        if lookup is None:
+            return None
+        if lookup.version != version:
+            if not lookup.fits(_digest(references)):
+                del self._lookups[item]
+                return None
+            lookup.version = version
+        return lookup
+
+    def begun(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup:
+        """Return the lookup to continue, or a new one."""
+        lookup = self.known(item, version, references)
+        if lookup is None:
+            lookup = self._lookups[item] = Lookup(version, _digest(references), len(references))
+        elif lookup.is_complete:
+            lookup.position = 0  # an owner that was found since is not shown any more
+        return lookup
+
+    def forget(self, item: Item) -> None:
+        self._lookups.pop(item, None)
+
+    # Requests under way.
+
+    def ask(self, owners: Iterable[tuple[int, Item]], *, for_: Item) -> list[tuple[int, Item]]:
+        """Return those that no request is under way for; `answered` must be called for them.
+
+        The object is remembered as waiting for the others.
+        """
+        free = []
+        for number, owner in owners:
+            waiting = self._asked.get(owner)
+            if waiting is None:
+                self._asked[owner] = []
+                free.append((number, owner))
+            elif for_ not in waiting:
+                waiting.append(for_)
+        return free
+
+    def answered(self, owner: Item) -> list[Item]:
+        """Return the objects that wait for this owner."""
+        return self._asked.pop(owner, [])
+
+
+def _digest(references: Sequence[Reference]) -> bytes:
+    return blake2b(encode_object({"references": references}), digest_size=16).digest()

@@ -1,0 +1,82 @@
+"""What the owner references of one object come to, and the patches that change them.
+
+Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,patch}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+from actors.controllers.apimachinery.garbage_collector.items import Item, references_of
+from actors.reconciliation import patch
+from protocols.messages.commands import Patch, PatchType
+from protocols.objects import Object, key_of, resource_version_of, uid_of
+from protocols.resources import Resource
+
+Reference = Mapping[str, Any]
+
+
+class State(Enum):
+    """Of an owner that a reference names."""
+
+    SOLID = auto()  # it exists
+    WAITING = auto()  # it is being deleted in the foreground
+    ABSENT = auto()  # it does not exist
+    UNSEEN = auto()  # no table shows it, and the server has not been asked
+    UNKNOWN_KIND = auto()  # its kind is not served
+    MISPLACED = auto()  # it would be in a namespace, and its dependent is in none
+
+
+class Owner(NamedTuple):
+    """item: its coordinates; None if its kind is not served."""
+
+    state: State
+    item: Item | None = None
+
+
+class Ownership:
+    """An object's references, each with its owner."""
+
+    def __init__(self, found: Iterable[tuple[Reference, Owner]]) -> None:
+        self._found = list(found)
+
+    def of(self, *states: State) -> list[Reference]:
+        return [reference for reference, owner in self._found if owner.state in states]
+
+    def items(self, state: State) -> list[tuple[Reference, Item]]:
+        return [(one, owner.item) for one, owner in self._found if owner.state is state and owner.item is not None]
+
+    def has(self, *states: State) -> bool:
+        return any(owner.state in states for _, owner in self._found)
+
+
+def without_owners(resource: Resource, obj: Object, uids: Collection[str], *, strategic: bool) -> Patch:
+    """Remove the references to these owners. strategic: it names what goes; else the object's version is a
+    precondition.
+    """
+    if strategic:
+        gone = [{"$patch": "delete", "uid": uid} for uid in uids]
+        return _strategic(resource, obj, gone)
+    return _merge(resource, obj, [one for one in references_of(obj) if one.get("uid") not in uids])
+
+
+def unblocking(resource: Resource, obj: Object, *, strategic: bool) -> Patch:
+    """The deletion of none of its owners waits for it any more."""
+    references = references_of(obj)
+    if strategic:
+        blocking = [one for one in references if one.get("blockOwnerDeletion")]
+        return _strategic(resource, obj, [{**one, "blockOwnerDeletion": False} for one in blocking])
+    return _merge(resource, obj, [{**one, "blockOwnerDeletion": False} for one in references])
+
+
+def _strategic(resource: Resource, obj: Object, references: Sequence[Reference]) -> Patch:
+    """The uid is a precondition."""
+    body = {"metadata": {"uid": uid_of(obj), "ownerReferences": references}}
+    return patch(resource, key_of(obj), body, patch_type=PatchType.STRATEGIC)
+
+
+def _merge(resource: Resource, obj: Object, references: Sequence[Reference]) -> Patch:
+    body = {"metadata": {"resourceVersion": resource_version_of(obj), "ownerReferences": references or None}}
+    return patch(resource, key_of(obj), body)

@@ -1,0 +1,79 @@
+"""How the garbage collector presents itself to the system, and what it counts."""
+
+from __future__ import annotations
+
+from actors.controllers.apimachinery.garbage_collector.items import INTERESTS, concerned, is_collected, turn_of
+from actors.controllers.apimachinery.garbage_collector.options import GarbageCollectorOptions
+from actors.controllers.apimachinery.garbage_collector.reconciler import (
+    DELETE_QUEUE,
+    LOOKUP_QUEUE,
+    ORPHAN_QUEUE,
+    GarbageCollector,
+)
+from actors.options import Options
+from actors.reconciliation.discovered import Discovered
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from runtime.metrics.registry import Family
+
+PERIOD = 30.0  # seconds between two looks at which resources can be watched
+SYNC_ERRORS = Family(
+    name="garbagecollector_controller_resources_sync_error_total",
+    kind="counter",
+    help="Number of garbage collector resources sync errors",
+)
+
+
+def _workers(options: Options) -> int:
+    return options[GarbageCollectorOptions].concurrent_syncs
+
+
+def _lookups(options: Options) -> int:
+    """Return the number of objects whose owners are looked up at once.
+
+    Their requests share the rate limit with deletions, which must not wait behind many of them.
+    """
+    return max(1, _workers(options) // 5)
+
+
+def _build(context: ControllerContext) -> GarbageCollector:
+    errors = context.metrics.counter(SYNC_ERRORS)
+    return GarbageCollector(tables=context.tables, clock=context.clock, log=context.log, failed=errors.inc)
+
+
+SPEC = ControllerSpec(
+    name="garbage-collector-controller",
+    aliases=("garbagecollector",),
+    client="generic-garbage-collector",
+    qps=lambda options: 2 * options.client_limits.qps,
+    component="garbage-collector-controller",
+    queues=(
+        Queue(
+            DELETE_QUEUE,
+            reconcile=GarbageCollector.attempt_to_delete,
+            concurrency=_workers,
+            terminal=(),
+            turn_of=turn_of,
+        ),
+        Queue(
+            LOOKUP_QUEUE,
+            reconcile=GarbageCollector.look_up_owners,
+            concurrency=_lookups,
+            terminal=(),
+            turn_of=turn_of,
+        ),
+        Queue(
+            ORPHAN_QUEUE,
+            reconcile=GarbageCollector.attempt_to_orphan,
+            concurrency=_workers,
+            terminal=(),
+            turn_of=turn_of,
+        ),
+    ),
+    passes=(Pass("resources", every=PERIOD, run=GarbageCollector.look_at_resources),),
+    discovers=Discovered(select=is_collected, to=concerned, interest=INTERESTS),
+    build=_build,
+    never_blocks=True,
+    enabled_if=lambda options: options[GarbageCollectorOptions].enabled,
+    needs="--enable-garbage-collector",
+    options=GarbageCollectorOptions,
+)

@@ -1,0 +1,59 @@
+"""How the namespace controller presents itself to the system."""
+
+from __future__ import annotations
+
+from actors.controllers.apimachinery.namespace.options import NamespaceOptions
+from actors.controllers.apimachinery.namespace.reconciler import NamespaceController, in_terminating, terminating
+from actors.options import Options
+from actors.reconciliation import Change, Interest, Watch
+from actors.reconciliation.discovered import Discovered
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.messages.discovery import ServedResource
+from protocols.messages.watches import EventType
+from protocols.objects import Key
+from protocols.resources import NAMESPACES, PODS, Resource
+from runtime.scheduling.backoff import Backoff
+from runtime.tables.overlay import Tables
+
+GONE = Interest(types=(EventType.DELETED,))
+
+
+def _build(context: ControllerContext) -> NamespaceController:
+    return NamespaceController(tables=context.tables, clock=context.clock, log=context.log)
+
+
+def _is_in_namespaces(served: ServedResource) -> bool:
+    return served.namespaced
+
+
+def _of_its_namespace(_resource: Resource, change: Change, tables: Tables) -> tuple[Key, ...]:
+    return in_terminating(change, tables)
+
+
+def _workers(options: Options) -> int:
+    return options[NamespaceOptions].concurrent_syncs
+
+
+SPEC = ControllerSpec(
+    name="namespace-controller",
+    aliases=("namespace",),
+    qps=lambda options: 20 * options.client_limits.qps,
+    burst=lambda options: 100 * options.client_limits.burst,
+    queues=(
+        Queue(
+            "namespace",
+            watches=(
+                Watch(NAMESPACES, to=terminating),
+                Watch(PODS, to=in_terminating, interest=GONE, metadata_only=True),
+            ),
+            concurrency=_workers,
+            backoff=Backoff(first=0.005, most=60.0),
+            terminal=(),
+        ),
+    ),
+    discovers=Discovered(select=_is_in_namespaces, to=_of_its_namespace, interest=GONE, only_shared=True),
+    resync=lambda options: options[NamespaceOptions].sync_period,
+    build=_build,
+    never_blocks=True,
+    options=NamespaceOptions,
+)

@@ -1,0 +1,171 @@
+"""Which changes have a quota counted again: what gives something back. What takes more is charged by admission.
+
+Source: kubernetes v1.36 pkg/quota/v1/install/update_filter.go, pkg/controller/resourcequota/resource_quota_monitor.go,
+resource_quota_controller.go (addQuota, replenishQuota). Differs: Services and PersistentVolumeClaims count again
+wherever they use less, not only where a Service changes its type; a claim not at every update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from actors.controllers.apimachinery.resourcequota.evaluators import (
+    QUOTAS,
+    Counting,
+    is_uncounted,
+    limits,
+    quotas_of,
+    status_of,
+)
+from actors.reconciliation import Change, Interest, Watch, itself
+from actors.reconciliation.specs import Facts, Index
+from protocols.messages.watches import EventType
+from protocols.objects import Key, Object, is_deleting
+from protocols.quota.amounts import read_amounts
+from protocols.quota.evaluators import Evaluator
+from protocols.quota.pods import Pods, is_terminating
+from protocols.quota.services import Services
+from protocols.quota.volume_claims import VolumeClaims, concerns_quotas
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
+from runtime.tables.overlay import Tables
+
+GONE = Interest(types=(EventType.DELETED,))
+CHANGED = Interest(types=(EventType.DELETED, EventType.MODIFIED))
+_INDEX, _DEADLINE, _RESIZED = "quota", "deadline", "resized"
+
+
+class QuotaFacts(NamedTuple):
+    """hard: what it limits. used: what its status says. Both as (name, amount) pairs in the order of names."""
+
+    hard: tuple[tuple[str, Decimal], ...]
+    used: tuple[tuple[str, Decimal], ...]
+
+
+def quota_facts(quota: Object) -> QuotaFacts:
+    """Raises ValueError on what is no quantity."""
+    hard, used = read_amounts(limits(quota)), read_amounts(status_of(quota).get("used"))
+    return QuotaFacts(*(tuple(sorted((name, one.value) for name, one in each.items())) for each in (hard, used)))
+
+
+def _pod_values(pod: Object) -> Iterator[str]:
+    if is_terminating(pod):
+        yield _DEADLINE
+    if _is_resized(pod):
+        yield _RESIZED
+
+
+def _is_resized(pod: Object) -> bool:
+    """Whether a container has other resources than it asks for."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    has = {one.get("name"): one["resources"] for one in statuses if one.get("resources")}
+    if not has:
+        return False
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    return any(
+        (one.get("resources") or {}).get(part) != has[one.get("name")].get(part)
+        for one in containers
+        if one.get("name") in has
+        for part in ("requests", "limits")
+    )
+
+
+FACTS = Facts(RESOURCE_QUOTAS, quota_facts)
+INDEX = Index(PODS, _INDEX, _pod_values)
+
+
+def primary(change: Change, tables: Tables) -> Iterable[Key]:
+    """A quota that is counted, or that is gone."""
+    return (change.key,) if change.deleted or not _comes_first(change, tables) else ()
+
+
+def priority(change: Change, tables: Tables) -> Iterable[Key]:
+    """A quota that limits nothing yet, or lets nothing through."""
+    return (change.key,) if not change.deleted and _comes_first(change, tables) else ()
+
+
+def _comes_first(change: Change, tables: Tables) -> bool:
+    return is_uncounted(change.new, Counting(tables).evaluators())
+
+
+def of_discovered(resource: Resource, change: Change, tables: Tables) -> Iterable[Key]:
+    """An object of a discovered resource is gone."""
+    quotas = tables[RESOURCE_QUOTAS]
+    if not resource.namespaced or not quotas.entries(change.namespace):
+        return ()
+    return quotas_of(Counting(tables).evaluator(resource), quotas, change.namespace)
+
+
+def _replenishing(evaluator: Evaluator, gives_back: Callable[[Object, Object], bool]) -> Callable[..., Iterable[Key]]:
+    def keys(change: Change, tables: Tables) -> Iterable[Key]:
+        quotas = tables[RESOURCE_QUOTAS]
+        if not quotas.entries(change.namespace):
+            return ()
+        if change.deleted or (change.old is not None and gives_back(change.new, change.old)):
+            return quotas_of(evaluator, quotas, change.namespace)
+        return ()
+
+    return keys
+
+
+def _pod_gives_back(new: Object, old: Object) -> bool:
+    """It has ended, has another deadline or other resources."""
+    if is_terminating(new) != is_terminating(old):
+        return True
+    return (_has_ended(new) and not _has_ended(old)) or _resources(new) != _resources(old)
+
+
+def _pod_will_be_gone(new: Object, old: Object) -> bool:
+    return is_deleting(new) and not is_deleting(old)
+
+
+def _has_ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+
+
+def _resources(pod: Object) -> dict[Any, Any]:
+    """What containers have, and the pod as a whole, beyond what they were made with."""
+    status = pod.get("status") or {}
+    statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    has = {one.get("name"): (one.get("resources"), one.get("allocatedResources")) for one in statuses}
+    return {**has, None: (status.get("resources"), status.get("allocatedResources"))}
+
+
+def _service_gives_back(new: Object, old: Object) -> bool:
+    return Services().usage(new) != Services().usage(old)
+
+
+def _never(_new: Object, _old: Object) -> bool:
+    return False
+
+
+def _claim_gives_back(new: Object, old: Object) -> bool:
+    return concerns_quotas(new, old) or VolumeClaims().usage(new) != VolumeClaims().usage(old)
+
+
+_of_pods = _replenishing(Pods(lambda: 0.0), _pod_gives_back)
+WATCHES = (
+    Watch(RESOURCE_QUOTAS, to=primary, interest=Interest(changed=("hard",))),
+    Watch(RESOURCE_QUOTAS, to=_replenishing(QUOTAS, _never), interest=GONE),
+    Watch(PODS, to=_of_pods, interest=GONE),
+    Watch(PODS, to=_of_pods, interest=Interest(types=(EventType.MODIFIED,), changed=("phase",))),
+    Watch(
+        PODS,
+        to=_of_pods,
+        interest=Interest(types=(EventType.MODIFIED,), indexed=((_INDEX, _DEADLINE), (_INDEX, _RESIZED))),
+    ),
+    Watch(SERVICES, to=_replenishing(Services(), _service_gives_back), interest=CHANGED),
+    Watch(PERSISTENT_VOLUME_CLAIMS, to=_replenishing(VolumeClaims(), _claim_gives_back), interest=CHANGED),
+)
+FIRST = (Watch(RESOURCE_QUOTAS, to=priority, interest=Interest(changed=("hard",))),)
+# What has these counted again after a while: their usage has changed, or a pod stops to count at a time to find.
+LATER = (
+    Watch(RESOURCE_QUOTAS, to=itself, interest=Interest(types=(EventType.MODIFIED,), changed=("used",))),
+    Watch(
+        PODS,
+        to=_replenishing(Pods(lambda: 0.0), _pod_will_be_gone),
+        interest=Interest(types=(EventType.MODIFIED,), changed=("deleting",)),
+    ),
+)

@@ -1,0 +1,147 @@
+"""By whom the objects of a namespace are counted, and from which tables.
+
+Pods, Services, PersistentVolumeClaims and quotas themselves have tables of their own. What else is served is found by
+discovery: whole where devices are counted, else by metadata alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from actors.controllers.apimachinery.resourcequota.usage_cache import Reading
+from protocols.messages.discovery import ServedResource
+from protocols.objects import Key, Object, make_key
+from protocols.quota import resource_claims
+from protocols.quota.amounts import equal, read_amounts
+from protocols.quota.calculation import NotCountedError
+from protocols.quota.evaluators import IGNORED, Evaluator
+from protocols.quota.pods import Pods
+from protocols.quota.resource_claims import DeviceClasses, ResourceClaims
+from protocols.quota.services import Services
+from protocols.quota.volume_claims import VolumeClaims
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
+from runtime.tables.lister import Lister
+from runtime.tables.overlay import TableMissingError, Tables
+
+DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
+WHOLE = frozenset({DEVICE_CLASSES, resource_claims.RESOURCE})
+COUNTED = frozenset({"create", "list", "watch", "delete"})  # the verbs of what can be counted
+STATIC = (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_QUOTAS)
+QUOTAS = Evaluator(RESOURCE_QUOTAS.name)
+
+
+def is_counted(served: ServedResource) -> bool:
+    """Whether there is a table of it; of DeviceClasses for what they say about claims."""
+    name = served.resource.name
+    if name in IGNORED or not COUNTED.issubset(served.verbs):
+        return False
+    return served.namespaced or name == DEVICE_CLASSES
+
+
+def is_metadata_enough(served: ServedResource) -> bool:
+    return served.resource.name not in WHOLE
+
+
+class Counting:
+    """What can be counted. now: unix seconds; not needed where nothing is counted, but only asked who could."""
+
+    def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
+        self._tables, self.now = tables, now
+        self._reading = Reading()
+
+    def evaluators(self) -> Iterator[Evaluator]:
+        """One for each resource that there is."""
+        yield Pods(self.now)
+        yield Services()
+        yield VolumeClaims()
+        yield QUOTAS
+        for resource in self._discovered():
+            if resource.namespaced:
+                yield self.evaluator(resource)
+
+    def evaluator(self, resource: Resource) -> Evaluator:
+        """Of a discovered resource."""
+        return ResourceClaims(self) if resource.name == resource_claims.RESOURCE else Evaluator(resource.name)
+
+    def lister(self, evaluator: Evaluator) -> Lister:
+        """Raises NotCountedError while its table cannot be read."""
+        for resource in (*STATIC, *self._discovered()):
+            if resource.name == evaluator.resource:
+                try:
+                    return self._tables[resource]
+                except TableMissingError as err:
+                    raise NotCountedError(f"{resource} not yet synced") from err
+        raise NotCountedError(f"{evaluator.resource} are not served")
+
+    def has_read(self, evaluator: Evaluator, namespace: str) -> bool:
+        """Whether `objects` takes no long time; else it takes less the next time."""
+        if not evaluator.has_essence:
+            return True
+        try:
+            return self._reading.read(evaluator, self.lister(evaluator), namespace)
+        except NotCountedError:
+            return True
+
+    def objects(self, evaluator: Evaluator, namespace: str) -> Sequence[Object]:
+        """Or their essences. Raises NotCountedError where not all of them can be read."""
+        lister = self.lister(evaluator)
+        for one in lister.unreadable(namespace):
+            raise NotCountedError(f"{lister.resource} {one.key} cannot be read: {one.why}")
+        if evaluator.has_essence:
+            return self._reading.essences(evaluator, lister, namespace)
+        if evaluator.needs_objects:
+            return lister.objects(namespace)
+        return [{}] * len(lister.entries(namespace))
+
+    def live(self, evaluator: Evaluator, objects: Sequence[Object], namespace: str) -> Sequence[Object]:
+        """The server's objects of a namespace, or their essences. Raises NotCountedError."""
+        return self._reading.essences_of(evaluator, objects, namespace) if evaluator.has_essence else objects
+
+    def forget(self, namespace: str) -> None:
+        """Nothing is counted there any more."""
+        self._reading.forget(namespace)
+
+    # What the evaluator of ResourceClaims looks at.
+
+    def device_classes(self) -> DeviceClasses:
+        return DeviceClasses(self._objects_of(DEVICE_CLASSES, None))
+
+    def pod(self, namespace: str, name: str) -> Object | None:
+        return self._tables[PODS].get(make_key(namespace, name))
+
+    def claims(self, namespace: str) -> Iterable[Object]:
+        return self._objects_of(resource_claims.RESOURCE, namespace)
+
+    def _objects_of(self, name: str, namespace: str | None) -> Iterable[Object]:
+        for resource in self._tables.discovered():
+            if resource.name == name:
+                return self._tables[resource].objects(namespace)
+        return ()
+
+    def _discovered(self) -> tuple[Resource, ...]:
+        return (*self._tables.discovered(), *self._tables.arriving())
+
+
+def limits(quota: Mapping[str, Object]) -> Object:
+    """What users want it to limit."""
+    return (quota.get("spec") or {}).get("hard") or {}
+
+
+def status_of(quota: Mapping[str, Object]) -> Object:
+    return quota.get("status") or {}
+
+
+def is_uncounted(quota: Object, evaluators: Iterable[Evaluator]) -> bool:
+    """Whether its limits are not in force yet, or the usage of one of them is not known and could be."""
+    status = status_of(quota)
+    if not equal(read_amounts(limits(quota)), read_amounts(status.get("hard"))):
+        return True
+    missing = (status.get("hard") or {}).keys() - (status.get("used") or {}).keys()
+    return bool(missing) and any(evaluator.matching(missing) for evaluator in evaluators)
+
+
+def quotas_of(evaluator: Evaluator, quotas: Lister, namespace: str) -> Iterator[Key]:
+    """The keys of quotas in a namespace that limit something that it counts."""
+    for entry in quotas.entries(namespace):
+        if evaluator.matching(status_of(quotas.object_of(entry)).get("hard") or ()):
+            yield entry.key

@@ -1,0 +1,206 @@
+"""What the resourcequota controller does with one quota: it counts what its namespace uses.
+
+In: ResourceQuotas, and all that they limit. Out: updates of their status, which has the limits that are in force and
+what is used of them. Key: a quota's namespace and name. Two queues, so that quotas whose usage is not known, which
+let nothing through, do not wait for those that are only counted again.
+
+What cannot be counted keeps its last usage; the rest is written, and the key is tried again.
+
+A usage that is written was counted from a table at least as new as the quota. Else an object might not be in it that
+was charged already, and the quota would be exceeded by as much. A table that is behind is waited for; then the server
+itself is asked for the objects of the namespace. What comes between the first count and the write that puts limits in
+force is charged to nobody: so they are counted once more then, at once.
+
+Source: kubernetes v1.36 pkg/controller/resourcequota/resource_quota_controller.go. Differences: the one above; a pod
+that should be gone by a certain time has its quota counted again then; a resource that is served from now on has the
+quotas counted that wait for it; and some time after a usage has changed it is looked at once more, as what came and
+went while a watch was away was charged, and no event tells that it is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.apimachinery.resourcequota.evaluators import Counting, is_uncounted, limits, status_of
+from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, list_live, must, must_object, update
+from protocols.messages.discovery import TablesChanged
+from protocols.messages.lifecycle import Restarted
+from protocols.messages.outcomes import NotFound
+from protocols.objects import Key, Object, key_of, metadata, namespace_of, resource_version_of, split_key
+from protocols.quantities import Quantity
+from protocols.quota.amounts import Amounts, equal, masked, read_amounts, written
+from protocols.quota.calculation import NotCountedError, Usage, calculate_usage
+from protocols.quota.evaluators import Evaluator
+from protocols.quota.pods import Pods, gone_at
+from protocols.resources import PODS, RESOURCE_QUOTAS
+from protocols.versions import parse_version
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+PRIMARY, PRIORITY, CHANGED = "resourcequota_primary", "resourcequota_priority", "resourcequota_changed"
+LOOKS_AGAIN_AFTER = 10.0  # seconds from a change of the usage until it is compared with what there is
+CATCHES_UP_WITHIN = 1.0  # seconds that a table is waited for which is behind a quota
+PAGE = 500  # objects of one live list
+BEHIND_CHECK = 0.2  # seconds between two looks at whether it still is
+
+
+class ResourceQuotaReconciler:
+    """Remembers which quotas wait for a table, and since when."""
+
+    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
+        self._tables, self._clock, self._log = tables, clock, log
+        self._quotas = tables[RESOURCE_QUOTAS]
+        self._counting = Counting(tables, clock.now)
+        self._behind: dict[Key, float] = {}  # since when, by the uptime
+        self._partly: set[Key] = set()  # quotas of which something could not be counted, as nobody knew its resource
+        self._just_in_force: dict[Key, frozenset[str]] = {}  # names that the last write put in force
+
+    def on_message(self, message: Any) -> Iterable[Enqueue]:
+        match message:
+            case TablesChanged():
+                return list(self._waiting_for_tables())
+            case Restarted():
+                return ()
+            case _:
+                raise TypeError(f"the resourcequota controller cannot handle {message!r}")
+
+    def _waiting_for_tables(self) -> Iterator[Enqueue]:
+        evaluators = list(self._counting.evaluators())
+        for entry in self._quotas.entries():
+            if is_uncounted(self._quotas.object_of(entry), evaluators):
+                yield Enqueue(PRIORITY, entry.key)
+            elif entry.key in self._partly:
+                yield Enqueue(PRIMARY, entry.key)
+
+    def enqueue_all(self) -> Reconciliation:
+        for entry in self._quotas.entries():
+            yield Enqueue(PRIMARY, entry.key)
+        return None
+
+    def look_again(self, key: Key) -> Reconciliation:
+        """Somebody has changed what is used, admission or we; or a pod has begun to go."""
+        yield Enqueue(PRIMARY, key, after=LOOKS_AGAIN_AFTER)
+        return None
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        quota = self._quotas.get(key)
+        if quota is None:
+            self._forget(key)
+            return None
+        namespace = namespace_of(quota)
+        evaluators = list(self._counting.evaluators())
+        for evaluator in evaluators:
+            if evaluator.matching(limits(quota)) and not self._counting.has_read(evaluator, namespace):
+                return RequeueAfter(0.0)  # others have their turn before the rest is read
+        usage = calculate_usage(quota, limits(quota), evaluators, lambda one: self._counting.objects(one, namespace))
+        used = _used(quota, usage)
+        behind = self._tables_behind(quota, usage, self._changed(quota, used), evaluators)
+        if behind:
+            since = self._behind.setdefault(key, self._clock.monotonic())
+            waits = not is_uncounted(quota, evaluators) and key not in self._just_in_force
+            if waits and self._clock.monotonic() - since < CATCHES_UP_WITHIN:
+                return RequeueAfter(BEHIND_CHECK)
+            usage = yield from self._count_live(quota, evaluators, behind)
+            used = _used(quota, usage)
+        self._behind.pop(key, None)
+        if limits(quota).keys() - frozenset().union(*usage.counted.values()):
+            self._partly.add(key)  # after a start it is not known yet what is served
+        else:
+            self._partly.discard(key)
+        if _differs(quota, used):
+            status = {"hard": limits(quota), "used": written(used)}
+            yield from must(update(RESOURCE_QUOTAS, {**quota, "status": status}, subresource="status"), but=(NotFound,))
+            self._log.debug("quota counted", key=key, used=status["used"])
+        self._just_in_force.pop(key, None)
+        fresh = used.keys() - (status_of(quota).get("hard") or {}).keys()
+        if fresh:
+            self._just_in_force[key] = frozenset(fresh)
+            yield Enqueue(PRIMARY, key)
+        for error in usage.errors:
+            raise error
+        return None if fresh else self._when_pods_are_gone(quota, usage)
+
+    def _forget(self, key: Key) -> None:
+        self._behind.pop(key, None)
+        self._just_in_force.pop(key, None)
+        self._partly.discard(key)
+        namespace = split_key(key)[0]
+        if not self._quotas.entries(namespace):
+            self._counting.forget(namespace)
+
+    def _changed(self, quota: Object, used: Amounts) -> frozenset[str]:
+        """The names whose usage is new, or was not charged until it was counted."""
+        known = read_amounts(status_of(quota).get("used"))
+        changed = {name for name, one in used.items() if name not in known or known[name].value != one.value}
+        return self._just_in_force.get(key_of(quota), frozenset()) | changed
+
+    def _tables_behind(
+        self, quota: Object, usage: Usage, changed: frozenset[str], evaluators: Sequence[Evaluator]
+    ) -> list[Evaluator]:
+        """Those by whose count the usage changes, from a table that is older than the quota."""
+        if not changed:
+            return []
+        version = parse_version(resource_version_of(quota)) or 0
+        return [
+            one
+            for one in evaluators
+            if changed.intersection(usage.counted.get(one.resource, ()))
+            and self._counting.lister(one).version < version
+        ]
+
+    def _count_live(self, quota: Object, evaluators: Sequence[Evaluator], behind: Sequence[Evaluator]) -> Step[Usage]:
+        """The same, with what the server itself has where tables are behind."""
+        namespace = namespace_of(quota)
+        live: dict[str, Sequence[Object] | NotCountedError] = {}
+        for evaluator in behind:
+            try:
+                live[evaluator.resource] = yield from self._live(evaluator, namespace)
+            except NotCountedError as err:
+                live[evaluator.resource] = err
+
+        def listed(evaluator: Evaluator) -> Sequence[Object]:
+            found = live.get(evaluator.resource)
+            if isinstance(found, NotCountedError):
+                raise found
+            return self._counting.objects(evaluator, namespace) if found is None else found
+
+        return calculate_usage(quota, limits(quota), evaluators, listed)
+
+    def _live(self, evaluator: Evaluator, namespace: str) -> Step[Sequence[Object]]:
+        """In pages, which take some time each to be decoded. Raises NotCountedError."""
+        resource = self._counting.lister(evaluator).resource
+        found: list[Object] = []
+        rest = ""
+        while True:
+            page = yield from must_object(list_live(resource, namespace, limit=PAGE, continue_from=rest))
+            found += self._counting.live(evaluator, page.get("items") or (), namespace)
+            rest = metadata(page).get("continue") or ""
+            if not rest:
+                return found
+
+    def _when_pods_are_gone(self, quota: Object, usage: Usage) -> RequeueAfter | None:
+        """A pod that is being deleted does not count beyond its time, and no event tells of that."""
+        if not usage.counted.get(PODS.name, frozenset()) - {"count/pods"}:
+            return None
+        now = self._clock.now()
+        pods = self._counting.objects(Pods(self._clock.now), namespace_of(quota))
+        times = (gone_at(one) for one in {id(one): one for one in pods}.values())
+        due = min((time for time in times if time is not None and time >= now), default=None)
+        return None if due is None else RequeueAfter(due - now + 1.0)
+
+
+def _used(quota: Mapping[str, Any], usage: Usage) -> dict[str, Quantity]:
+    """What was counted, and of what was not the last usage."""
+    known = read_amounts(status_of(quota).get("used"))
+    return masked({**known, **usage.used}, limits(quota))
+
+
+def _differs(quota: Object, used: Amounts) -> bool:
+    """The server leaves out maps that are empty."""
+    status = status_of(quota)
+    in_force, known = read_amounts(status.get("hard")), read_amounts(status.get("used"))
+    return not (equal(read_amounts(limits(quota)), in_force) and equal(used, known))

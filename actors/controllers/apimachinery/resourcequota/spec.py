@@ -1,0 +1,55 @@
+"""How the resourcequota controller presents itself to the system."""
+
+from __future__ import annotations
+
+import math
+
+from actors.controllers.apimachinery.resourcequota.changes import (
+    FACTS,
+    FIRST,
+    GONE,
+    INDEX,
+    LATER,
+    WATCHES,
+    of_discovered,
+)
+from actors.controllers.apimachinery.resourcequota.evaluators import is_counted, is_metadata_enough
+from actors.controllers.apimachinery.resourcequota.options import ResourceQuotaOptions
+from actors.controllers.apimachinery.resourcequota.reconciler import CHANGED, PRIMARY, PRIORITY, ResourceQuotaReconciler
+from actors.options import Options
+from actors.reconciliation.discovered import Discovered
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+
+
+def _workers(options: Options) -> int:
+    return options[ResourceQuotaOptions].concurrent_syncs
+
+
+def _period(options: Options) -> float:
+    """Without a period all are counted once."""
+    period = options[ResourceQuotaOptions].sync_period
+    return period if period > 0 else math.inf
+
+
+def _build(context: ControllerContext) -> ResourceQuotaReconciler:
+    return ResourceQuotaReconciler(tables=context.tables, clock=context.clock, log=context.log)
+
+
+SPEC = ControllerSpec(
+    name="resourcequota-controller",
+    aliases=("resourcequota",),
+    never_blocks=True,
+    queues=(
+        Queue(PRIMARY, watches=WATCHES, concurrency=_workers, terminal=()),
+        Queue(PRIORITY, watches=FIRST, concurrency=_workers, terminal=()),
+        Queue(CHANGED, watches=LATER, reconcile=ResourceQuotaReconciler.look_again, terminal=()),
+    ),
+    passes=(Pass("recount", every=_period, run=ResourceQuotaReconciler.enqueue_all),),
+    discovers=Discovered(
+        select=is_counted, to=of_discovered, interest=GONE, queue=PRIMARY, metadata_only=is_metadata_enough
+    ),
+    facts=(FACTS,),
+    indexes=(INDEX,),
+    build=_build,
+    options=ResourceQuotaOptions,
+)

@@ -1,9 +1,0 @@
-"""resourcequota-controller: says in each ResourceQuota what its namespace uses of what it limits.
-
-Read reconciler.py first. counting: by whom the objects of a namespace are counted, and from which tables. changes:
-which changes have a quota counted again.
-"""
-
-from actors.controllers.objects.resourcequota.spec import SPEC
-
-__all__ = ["SPEC"]

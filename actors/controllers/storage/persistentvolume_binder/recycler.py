@@ -1,0 +1,127 @@
+"""Volumes that are scrubbed by a pod, and offered again.
+
+Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/pv_controller.go (recycleVolumeOperation);
+pkg/volume/util/recyclerclient. Differences: a pod that an earlier run has made for this volume is waited for, there it
+is deleted and the volume fails until the next look; the pod is gone before the volume is offered again; what events say
+of the pod is repeated as events of the volume once it has ended, there as they come, by a watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from actors.controllers.storage.persistentvolume_binder.plugins import plugin_of
+from actors.controllers.storage.persistentvolume_binder.recycler_pod import (
+    PREFIX,
+    Recycler,
+    end_of,
+    recycler_key,
+    recycler_pod,
+    scrubs,
+)
+from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
+from actors.controllers.storage.persistentvolume_binder.writes import Writes
+from actors.controllers.storage.shared.pods_by_claim import CLAIMS
+from actors.reconciliation import Change, Reconciliation, Step, create, delete, list_live, must, perform, record
+from protocols.messages.events import RecordType
+from protocols.messages.outcomes import AlreadyExists, Done, NotFound
+from protocols.objects import Key, Object, decode_object, is_deleting, key_of, name_of, namespace_of, split_key, uid_of
+from protocols.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from protocols.volumes import is_pod_ended, key_of_reference
+from runtime.tables.overlay import Tables
+
+FAILED = "VolumeFailedRecycle"
+
+
+def volume_of_recycler(change: Change, _tables: Tables) -> Iterable[Key]:
+    name = split_key(change.key)[1]
+    if name.startswith(PREFIX):
+        yield name.removeprefix(PREFIX)
+
+
+class Recycling:
+    """Key: a volume's name. It remembers the pods that it has made."""
+
+    def __init__(self, *, tables: Tables, volumes: Volumes, writes: Writes, recyclers: Mapping[str, Recycler]) -> None:
+        self._volumes, self._claims = tables[PERSISTENT_VOLUMES], tables[PERSISTENT_VOLUME_CLAIMS]
+        self._pods, self._of_volumes, self._writes = tables[PODS], volumes, writes
+        self._recyclers = recyclers
+        self._made: dict[Key, str] = {}  # by the volume's name, the uid of its pod
+
+    def recycle(self, name: Key) -> Reconciliation:
+        known = self._volumes.get(name)
+        if known is None or known["spec"].get("persistentVolumeReclaimPolicy") != "Recycle":
+            self._made.pop(name, None)
+            return None
+        volume = yield from self._of_volumes.still_released(name)
+        if volume is None:
+            return None
+        claim = key_of_reference(volume["spec"]["claimRef"])
+        users = self._users(claim)
+        if users and self._claims.get(claim) is None:
+            text = f"Volume is used by pods: {','.join(users)}"
+            yield record(PERSISTENT_VOLUMES, volume, "Normal", FAILED, text)
+            return None
+        recycler = self._recyclers.get(plugin_of(volume))
+        if recycler is None:
+            yield from self._writes.fail(volume, FAILED, "No recycler plugin found for the volume!")
+            return None
+        yield from self._scrub(volume, recycler)
+        return None
+
+    def _users(self, claim: Key) -> list[Key]:
+        return sorted({key_of(pod) for pod in self._pods.indexed(CLAIMS, claim) if not is_pod_ended(pod)})
+
+    def _scrub(self, volume: Object, recycler: Recycler) -> Step[None]:
+        """Make the pod, or see what has become of it; each of its changes brings us back."""
+        name = name_of(volume)
+        key = recycler_key(name, recycler)
+        pod = self._pods.get(key)
+        made = self._made.get(name)
+        if pod is None and made is None:
+            yield from self._make(volume, recycler)
+            return
+        if pod is None or (made is not None and uid_of(pod) != made):
+            del self._made[name]
+            yield from self._fail(volume, "failed to recycle volume: recycler pod was deleted")
+            return
+        if is_deleting(pod):
+            return
+        if not scrubs(pod, volume, recycler):
+            yield from must(delete(PODS, pod), but=(NotFound,))
+            yield from self._fail(volume, "old recycler pod found, will retry later")
+            return
+        why = end_of(pod)
+        if why is None:
+            self._made[name] = uid_of(pod)
+            return
+        self._made.pop(name, None)
+        yield from self._repeat_events(volume, pod)
+        yield from must(delete(PODS, pod, grace_seconds=0), but=(NotFound,))
+        if why:
+            yield from self._fail(volume, f"failed to recycle volume: {why}")
+            return
+        yield record(PERSISTENT_VOLUMES, volume, "Normal", "VolumeRecycled", "Volume recycled")
+        yield from self._writes.unbind(volume)
+
+    def _make(self, volume: Object, recycler: Recycler) -> Step[None]:
+        outcome = yield from perform(create(PODS, recycler_pod(volume, recycler)))
+        if isinstance(outcome, Done):
+            self._made[name_of(volume)] = uid_of(decode_object(outcome.body))
+        elif not isinstance(outcome, AlreadyExists):  # the table is late: its event brings us back
+            yield from self._fail(volume, f"unexpected error creating recycler pod:  {outcome.message}")
+
+    def _repeat_events(self, volume: Object, pod: Object) -> Step[None]:
+        """What events say of its pod, as events of the volume. Where we may not list them it goes without: upstream's
+        role lets it watch them alone.
+        """
+        selector = f"involvedObject.uid={uid_of(pod)}"
+        outcome = yield from perform(list_live(EVENTS, namespace_of(pod), field_selector=selector))
+        events = decode_object(outcome.body).get("items") or () if isinstance(outcome, Done) else ()
+        for event in events:
+            type_: RecordType = "Warning" if event.get("type") == "Warning" else "Normal"
+            text = f"Recycler pod: {event.get('message') or ''}"
+            yield record(PERSISTENT_VOLUMES, volume, type_, "RecyclerPod", text)
+
+    def _fail(self, volume: Object, why: str) -> Step[None]:
+        yield from self._writes.fail(volume, FAILED, f"Recycle failed: {why}")

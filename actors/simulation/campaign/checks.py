@@ -1,0 +1,64 @@
+"""Checks of a run: what it is held to by itself, and that it comes to the same end as without faults."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from actors.simulation.campaign.recorder import Recording
+from actors.simulation.campaign.runs import Run, run
+from actors.simulation.campaign.setting import USUAL, Setting
+from actors.simulation.invariants.observer import Violation
+from runtime.faults.vocabulary import Fault
+
+SAME_END = "the same end as without faults"
+ABSENT = "absent"
+KEPT = 64  # runs without faults that are remembered
+
+
+@functools.lru_cache(maxsize=KEPT)
+def undisturbed(number: int, setting: Setting, wishes: tuple[int, ...] | None, *, brief: bool = True) -> Run:
+    """The run of this scenario without faults. brief: see `run`."""
+    return run(number, (), setting=setting, wishes=wishes, brief=brief)
+
+
+def check(
+    seed: int,
+    faults: Sequence[Fault] | None = None,
+    *,
+    setting: Setting = USUAL,
+    wishes: Collection[int] | None = None,
+    compared: bool = True,
+    recording: Recording | None = None,
+) -> Run:
+    """A run; also checked for coming to the same end state as the run of its scenario without faults, if `compared`.
+
+    wishes, recording: see `run`.
+    """
+    disturbed = run(seed, faults, setting=setting, wishes=wishes, recording=recording)
+    if compared and not disturbed.violations:
+        disturbed.checked[SAME_END] += 1
+        disturbed.violations += _compared(disturbed, setting)
+    return disturbed
+
+
+def _compared(disturbed: Run, setting: Setting) -> Iterable[Violation]:
+    number, wishes = setting.number(disturbed.seed), disturbed.chosen
+    calm = undisturbed(number, setting, wishes)
+    if not calm.violations and disturbed.end != calm.end:
+        # It may not have been at its end, if `unsettled` forgets something: the whole run is what counts.
+        calm = undisturbed(number, setting, wishes, brief=False)
+    if calm.violations:
+        for one in calm.violations:
+            yield Violation(one.at, one.invariant, f"{one.text} (in the run of seed {calm.seed} without faults)")
+    elif disturbed.end != calm.end:
+        yield Violation(disturbed.seconds, SAME_END, "; ".join(differences(calm.end, disturbed.end)))
+
+
+def differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:
+    """What is not there is not the same as what is None."""
+    for what in sorted({*expected, *found}):
+        with_faults, without = found.get(what, ABSENT), expected.get(what, ABSENT)
+        if with_faults != without:
+            yield f"{what}: {with_faults}, without faults {without}"

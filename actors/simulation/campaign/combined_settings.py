@@ -1,0 +1,78 @@
+"""Several settings as one: what each of them brings along, on one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from actors.options import Options
+from actors.reconciliation.specs import ControllerSpec
+from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.setting import Setting
+from actors.simulation.invariants.observer import Invariant
+from actors.simulation.trials.scenario import Scenario
+
+
+def combined(name: str, *parts: Setting) -> Setting:
+    """The setting in which all of these hold at once.
+
+    controllers: of all. options: what stands on the command line of any part; of two that say the same the later one is
+    heard. invariants, unsettled, end_state, prepare: of all. fleet: that of the largest number of nodes. Users, faults
+    and the end take as long as in the part where they take longest. A part's trials, actions, draw, elections and
+    scenarios are not taken over: `dataclasses.replace` says others than the defaults. Raises ValueError if two parts
+    have a world outside, or controllers are a function of it.
+    """
+    if [part.name for part in parts if part.outside is not None or callable(part.controllers)]:
+        raise ValueError(f"{name}: a setting with a world outside is combined with no other")
+    specs = [spec for part in parts for spec in part.specs(None)]
+
+    def invariants(cluster: SimulatedCluster, scenario: Scenario) -> Sequence[Invariant]:
+        return [each for part in parts for each in part.invariants(cluster, scenario)]
+
+    def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
+        for part in parts:
+            yield from part.unsettled(cluster)
+
+    def end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+        return {key: value for part in parts for key, value in part.end_state(cluster).items()}
+
+    def prepare(cluster: SimulatedCluster) -> None:
+        for part in parts:
+            part.prepare(cluster)
+
+    return Setting(
+        name=name,
+        controllers=tuple({spec.name: spec for spec in specs}.values()),
+        invariants=invariants,
+        unsettled=unsettled,
+        end_state=end_state,
+        prepare=prepare,
+        options=lambda scenario: _merged(part.options(scenario) for part in parts),
+        fleet=lambda scenario: max((part.fleet(scenario) for part in parts), key=lambda fleet: fleet.nodes),
+        pod=lambda scenario: {key: value for part in parts for key, value in part.pod(scenario).items()},
+        heartbeats=_said([part.heartbeats for part in parts]),
+        steady=all(part.steady for part in parts),
+        cloud=any(part.cloud for part in parts),
+        acting=max(part.acting for part in parts),
+        faults=max(part.faults for part in parts),
+        settled=max(part.settled for part in parts),
+    )
+
+
+def switched_on_by_name(specs: Iterable[ControllerSpec]) -> str:
+    """The flag that has all of these run, those that are off by default too."""
+    return f"--controllers={','.join(['*', *(spec.name for spec in specs if not spec.on_by_default)])}"
+
+
+def _merged(given: Iterable[Options | None]) -> Options:
+    merged = Options()
+    for options in given:
+        if options is not None:
+            merged = options if not merged.given else merged.with_given_of(options)
+    return merged
+
+
+def _said(answers: Iterable[bool | None]) -> bool | None:
+    """Whether any says so; None if none says anything."""
+    said = [answer for answer in answers if answer is not None]
+    return any(said) if said else None

@@ -1,0 +1,286 @@
+"""A run that failed, explained: shrunk to few faults and wishes, run once more with a recording, and reported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.reconciliation.actor_names import DISCOVERY, DISPATCHER, ELECTOR, MANAGER, RECORDER
+from actors.simulation import SimulatedCluster
+from actors.simulation.calendar import LEASE
+from actors.simulation.campaign import last_syncs
+from actors.simulation.campaign.checks import SAME_END, check, differences, undisturbed
+from actors.simulation.campaign.recorder import Recording, Sent
+from actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, replay_command, run
+from actors.simulation.campaign.setting import USUAL, Composition, Setting
+from actors.simulation.campaign.wishes import Wishes
+from actors.simulation.invariants.observer import Violation
+from actors.simulation.invariants.writes import Quiet
+from protocols.arguments import check_number, check_type
+from protocols.nodes import LEASE_NAMESPACE
+from protocols.objects import make_key, split_key
+from runtime.faults.vocabulary import Fault
+from runtime.simulation.shrinker import shrunk
+from runtime.simulation.trace import Note
+from runtime.system.journal_table import described, keys_in
+
+LINES = 60  # of what was said about what is concerned, the newest
+LONGEST = 1_000  # characters of a text in such a line
+PATIENCE = 300.0  # seconds after the end within which a run may still come to the end that was expected
+MOST_RUNS = 60  # for shrinking the faults, and again for the wishes
+CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that say nothing about an object
+HOLLOW = "hollow"  # the process of the hollow nodes
+INFRASTRUCTURE = (MANAGER, DISPATCHER, RECORDER, ELECTOR, DISCOVERY)
+AGAIN = ("run the test again: what it has drawn is kept and tried first; @hypothesis.reproduce_failure repeats it",)
+_WORD = re.compile(r"[\w.:/-]+")
+_NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a part that is drawn
+
+
+def small(failed: Run, *, setting: Setting = USUAL) -> Run:
+    """The same failure with the fewest faults and wishes that cause it, recorded."""
+    fewer = _fewest_wishes(_fewest_faults(failed, setting), setting)
+    return explained(fewer, setting=setting)
+
+
+def explained(failed: Run, *, setting: Setting = USUAL, journal: Path | None = None) -> Run:
+    """The same run again, recorded. journal: see Recording."""
+    again = check(failed.seed, failed.faults, setting=setting, wishes=failed.chosen, recording=Recording(journal))
+    again.hints = list(_hints(again, setting))
+    return again
+
+
+def _fewest_faults(failed: Run, setting: Setting) -> Run:
+    names = {violation.invariant for violation in failed.violations}
+
+    def rerun(faults: tuple[Fault, ...]) -> Run:
+        return check(failed.seed, faults, setting=setting, wishes=failed.chosen)
+
+    def fails(faults: tuple[Fault, ...]) -> bool:
+        return any(one.invariant in names for one in rerun(faults).violations)
+
+    kept = shrunk(failed.faults, fails, most_runs=MOST_RUNS)
+    return failed if kept == failed.faults else rerun(kept)
+
+
+def _fewest_wishes(failed: Run, setting: Setting) -> Run:
+    """What is left out must not be what makes it impossible: without faults the rest still comes to its end, or to
+    nothing worse than all wishes do.
+    """
+    found = _complaints(failed.violations)
+    number = setting.number(failed.seed)
+    borne = _complaints(undisturbed(number, setting, failed.chosen).violations)
+
+    def rerun(wishes: Collection[int]) -> Run:
+        return check(failed.seed, failed.faults, setting=setting, wishes=tuple(wishes))
+
+    def fails(wishes: tuple[int, ...]) -> bool:
+        if not _complaints(undisturbed(number, setting, tuple(sorted(wishes))).violations) <= borne:
+            return False
+        return bool(_complaints(rerun(wishes).violations) & found)
+
+    all_of_them = tuple(wish.number for wish in failed.wishes)
+    kept = shrunk(all_of_them, fails, most_runs=MOST_RUNS)
+    return failed if kept == all_of_them else rerun(kept)
+
+
+def _complaints(violations: Iterable[Violation]) -> set[str]:
+    """What is violated. Of what does not converge also what is left, without numbers and drawn names."""
+    found = set()
+    for one in violations:
+        if one.invariant in (CONVERGES, DOABLE):
+            found |= {f"{one.invariant}: {_NAMED.sub('#', part)}" for part in one.text.partition(": ")[2].split("; ")}
+        else:
+            found.add(one.invariant)
+    return found
+
+
+def must_hold(seed: int | Wishes, *, setting: Setting | None = None, faults: Sequence[Fault] | None = None) -> None:
+    """For tests: raises AssertionError with the report of a run that violates an invariant.
+
+    Of a seed, with the fewest faults and wishes that cause it. Of wishes, which bring their setting along, as they are:
+    who drew them makes them fewer. faults: in place of those that the seed draws.
+    """
+    if isinstance(seed, Wishes):
+        if setting is not None:
+            raise TypeError(f"wishes bring their setting along, {seed.setting.name}: leave `setting` away")
+        one = check(seed.number, faults, setting=seed.setting)
+        if one.violations:
+            raise AssertionError(report(explained(one, setting=seed.setting), replay=AGAIN))
+        return
+    setting = USUAL if setting is None else setting
+    check_type("setting of must_hold", setting, Setting, "a Setting")
+    check_number("seed of must_hold", seed, whole=True)
+    one = check(seed, faults, setting=setting)
+    if one.violations:
+        raise AssertionError(report(small(one, setting=setting)))
+
+
+# Hints.
+
+
+def _hints(failed: Run, setting: Setting) -> Iterator[str]:
+    """Where an `unsettled` may forget something."""
+    names = {violation.invariant for violation in failed.violations}
+    if failed.settled is None:
+        return
+    if Quiet.name in names:
+        yield (
+            f"from {failed.settled:g} s on `unsettled` had nothing left. If that write was still to come, `unsettled` "
+            "forgets what it is for; if not, its controller works in vain."
+        )
+    if SAME_END in names and (seconds := _late_end(failed, setting)) is not None:
+        calm = undisturbed(setting.number(failed.seed), setting, failed.chosen, brief=False)
+        yield (
+            f"{seconds:g} s later the end is the same. From {failed.settled:g} s on `unsettled` had nothing left: it "
+            f"forgets {'; '.join(differences(calm.end, failed.end))}."
+        )
+
+
+def _late_end(failed: Run, setting: Setting) -> float | None:
+    """Seconds after its end at which the run came to the end that was expected; None if it did not."""
+    calm = undisturbed(setting.number(failed.seed), setting, failed.chosen, brief=False)
+    found: list[float] = []
+
+    def go_on(cluster: SimulatedCluster, composed: Composition, result: Run) -> None:
+        for _ in range(round(PATIENCE / LOOK)):
+            cluster.run_for(LOOK)
+            if composed.end_state(cluster) == calm.end:
+                found.append(cluster.clock.monotonic() - result.seconds)
+                return
+
+    run(failed.seed, failed.faults, setting=setting, wishes=failed.chosen, later=go_on)
+    return found[0] if found else None
+
+
+# The report.
+
+
+def report(failed: Run, *, replay: Sequence[str] | None = None) -> str:
+    """All about a run that failed: one of `small` or `explained`. What it left out, its last part says how to see.
+
+    replay: how to see it again, where its seed alone does not say so.
+    """
+    lines = [f"seed {failed.seed} of {failed.setting} violates:", *_indented(map(str, failed.violations))]
+    if failed.hints:
+        lines += ["hint:", *_indented(failed.hints)]
+    lines += ["what users do:", *_indented(_wishes(failed))]
+    lines += ["faults:", *_indented(map(str, failed.faults) if failed.faults else ["none"])]
+    lines += ["what was raised:", *_indented(failed.mishaps or ["nothing"])]
+    if syncs := _last_syncs(failed):
+        lines += ["last syncs of what is concerned, and what is pending:", *_indented(syncs)]
+    lines += ["what happened last to what is concerned:", *_indented(_happened(failed))]
+    lines += ["replay:", *_indented(_replay(failed) if replay is None else replay)]
+    return "\n".join(lines)
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def _wishes(failed: Run) -> Iterator[str]:
+    for wish in failed.wishes:
+        when = ""
+        if wish.done is None:
+            when = " (not done)"
+        elif wish.done > wish.at + LOOK:
+            when = f" (done at {wish.done:.2f} s)"
+        yield f"{wish.number:>3}  {wish.at:>7.2f} s  {wish.text}{when}"
+    if not failed.wishes:
+        yield "nothing"
+
+
+def _replay(failed: Run) -> Iterator[str]:
+    line = replay_of(failed)
+    yield line
+    yield f"{line} --journal FILE"
+
+
+def replay_of(failed: Run) -> str:
+    """Return the command that replays the run."""
+    return replay_command(failed.setting, failed.seed, failed.faults, failed.chosen)
+
+
+def _last_syncs(failed: Run) -> list[str]:
+    return [] if failed.recording is None else last_syncs.lines(failed.recording.keys, _words(failed))
+
+
+def _words(failed: Run) -> set[str]:
+    """Return the words of the violations: keys, names and kinds among them."""
+    text = " ".join(violation.text for violation in failed.violations)
+    return {word.strip(".:,") for word in _WORD.findall(text)}
+
+
+def _happened(failed: Run) -> list[str]:
+    """The newest lines about the keys and actors that the violations name; of all, where they name none."""
+    if failed.recording is None:
+        return ["not recorded"]
+    sent = failed.recording.sent
+    about = _concerned(failed, failed.recording)
+    lines: list[tuple[float, str]] = []
+    left_out = 0
+    for one in reversed(sent):
+        message = one.message
+        if message is None or not _is_about(one, message, about):
+            continue
+        if len(lines) == LINES:
+            left_out += 1
+            continue
+        cause = f"#{one.cause}" if one.cause else "-"
+        text = described(message, longest=LONGEST)
+        lines.append((one.at, f"{one.process:<10} #{one.number:<6} {cause:<7} {one.sender} → {one.to}: {text}"))
+    lines.reverse()
+    since = lines[0][0] if left_out else 0.0
+    notes = [(note.at, f"{note.process:<10} {_who(note)}{note.text}") for note in failed.notes if note.at >= since]
+    shown = [f"{at:>9.3f} s  {text}" for at, text in sorted([*lines, *notes], key=lambda line: line[0])]
+    if left_out:
+        shown.insert(0, f"({left_out} earlier ones are left out: --journal has all)")
+    if not about.keys and not about.actors:
+        shown.insert(0, "(no message is about what the violations name: these are about all but Leases)")
+    elif not lines:
+        shown.insert(0, "(no message is about it)")
+    return shown
+
+
+def _who(note: Note) -> str:
+    return f"{note.who} " if ":" in note.who or note.who in INFRASTRUCTURE else ""
+
+
+class _Concerned(NamedTuple):
+    """keys: "namespace/name" or "name". actors: names. hollow: what hollow nodes say among themselves, too."""
+
+    keys: frozenset[str]
+    actors: frozenset[str]
+    hollow: bool
+
+
+def _concerned(failed: Run, recording: Recording) -> _Concerned:
+    """Return what the violations name. Leases of nodes have the names of nodes: they are included if a text names
+    Leases.
+    """
+    words = _words(failed)
+    names_leases = any("Lease" in word for word in words)
+    sent, actors = recording.sent, set()
+    keys = {state.key for state in recording.keys if state.kind and last_syncs.is_named(state, words)}
+    for one in sent:
+        actors |= {name for name in (one.sender, one.to) if name in words or name.partition(":")[2] in words}
+        for key in keys_in(one.message):
+            namespace, name = split_key(key)
+            if (key in words or name in words) and (namespace != LEASE_NAMESPACE or names_leases):
+                keys.add(key)
+    hollow = any(one.process == HOLLOW and one.sender in actors for one in sent)
+    return _Concerned(frozenset(keys), frozenset(actors), hollow)
+
+
+def _is_about(one: Sent, message: object, about: _Concerned) -> bool:
+    if type(message).__name__ in CHATTER or (one.process == HOLLOW and not about.hollow):
+        return False
+    if about.keys:
+        return not about.keys.isdisjoint(keys_in(message))
+    if about.actors:
+        return one.sender in about.actors or one.to in about.actors
+    if ELECTOR in (one.sender, one.to):
+        return False
+    lease = make_key(*LEASE)  # also the beginning of the keys of its events
+    return not any("lease" in key or key.startswith(lease) for key in keys_in(message))

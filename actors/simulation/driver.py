@@ -1,0 +1,351 @@
+"""Run a reconciler by hand: no actor, no thread, no server.
+
+    bench = Bench({REPLICASETS: [replica_set(...)], PODS: [pod(...)]})
+    reconciler = ReplicaSetReconciler(tables=bench.tables, clock=bench.clock, ...)
+    driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables)
+    assert deleted_keys(driven) == ["default/web-1"]
+
+`drive` does what the controller actor does: it sends commands, and puts their outcomes into the overlay before the
+reconciler goes on. The tables themselves stay as they are until the test calls `bench.show(...)` or
+`bench.catch_up()`: until then the watch is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+import orjson
+
+from actors.engine.controller.own_writes import remember
+from actors.engine.controller.work import add_hint, nonsense
+from actors.reconciliation import Enqueue, Reconciler, RequeueAfter, Running, Tell
+from actors.reconciliation.commands import check_resource
+from actors.reconciliation.derived import frozen_table
+from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
+from actors.reconciliation.outside import Outside
+from actors.reconciliation.specs import Facts, Index
+from protocols.arguments import check_each, check_mapping, check_type
+from protocols.codec import pack
+from protocols.late_methods import dataclass
+from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
+from protocols.messages.events import Record
+from protocols.messages.outcomes import Done, NotFound, Outcome
+from protocols.models import as_object
+from protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of, split_key
+from protocols.resources import M, Resource
+from protocols.times import format_time
+from runtime.apiserver.schema.merge_schemas import merge_schema_of
+from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
+from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
+from runtime.simulation.coroutines import run_to_its_end
+from runtime.tables.entry import Unreadable
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry, Table, TableWriter
+
+Answer = Callable[[Command], Outcome]
+NOW = 1_800_000_000.0
+
+
+@dataclass
+class StillClock:
+    """A clock that stands still until `advance`, which moves wall time and uptime together."""
+
+    wall: float = NOW
+    uptime: float = 1000.0
+
+    def now(self) -> float:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.uptime
+
+    def advance(self, seconds: float) -> None:
+        self.wall += seconds
+        self.uptime += seconds
+
+    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
+        raise AssertionError(f"a reconciler sets no alarms: {who} at {when} for {what}")
+
+    def cancel(self, who: Hashable) -> None:
+        raise AssertionError(f"a reconciler sets no alarms: {who}")
+
+
+class Bench:
+    """Tables made of objects, and a server that accepts every write.
+
+    objects: every resource that the reconciler watches or reads, with its objects, maps or models. An object without a
+    uid or a resourceVersion gets one. indexes, facts: as the controller's spec has them. A map that is read raises when
+    it is changed.
+    """
+
+    def __init__(
+        self, objects: Mapping[Resource, Iterable[Any]], *, indexes: Iterable[Index] = (), facts: Iterable[Facts] = ()
+    ) -> None:
+        check_mapping("a Bench", objects)
+        for resource in objects:
+            check_resource(resource)
+        indexes, facts = tuple(indexes), tuple(facts)
+        check_each("indexes of a Bench", indexes, lambda what, one: check_type(what, one, Index, "an Index"))
+        check_each("facts of a Bench", facts, lambda what, one: check_type(what, one, Facts, "a Facts"))
+        self.clock = StillClock()
+        self._version = 100
+        derived = {one.resource.id: one.derive for one in facts}
+        self._by_id = {resource.id: frozen_table(resource, derive=derived.get(resource.id)) for resource in objects}
+        for index in indexes:
+            self._by_id[index.resource.id].add_indexes({index.name: index.values_of})
+        self._writers: dict[str, TableWriter] = {}
+        for resource, some in objects.items():
+            table = self._by_id[resource.id]
+            self._writers[resource.id] = table.claim()
+            self._writers[resource.id].replace([self._entry(table, obj) for obj in some], self._version)
+        for writer in self._writers.values():
+            writer.advance(self._version)
+        self.tables = Tables(self._by_id)
+
+    def forget_writes(self) -> None:
+        """As after a crash: writes that the watch has not shown are forgotten. `tables` is replaced by new ones."""
+        self.tables = Tables(self._by_id)
+
+    def show(self, resource: Resource[M], obj: Object | M) -> None:
+        """The watch shows this object, with a newer resourceVersion if it has none of its own."""
+        entry = self._entry(self._by_id[resource.id], obj)
+        self._writers[resource.id].put(entry)
+
+    def hide(self, resource: Resource, key: Key) -> None:
+        """The watch shows that this object is deleted."""
+        self._version += 1
+        self._writers[resource.id].remove(key, self._version)
+
+    def spoil(self, resource: Resource, key: Key) -> None:
+        """The watch shows an object of this key that cannot be read."""
+        self._version += 1
+        self._writers[resource.id].mark(Unreadable(key, "", self._version, "spoilt by the test", None))
+
+    def hear(self) -> None:
+        """The watches give a sign of life."""
+        for writer in self._writers.values():
+            writer.touch(self.clock.monotonic())
+
+    def catch_up(self) -> None:
+        """The watches show everything that the reconciler has written."""
+        for resource_id, overlay in self.tables.overlays().items():
+            self._version += 1
+            self._writers[resource_id].replace(overlay.entries(), self._version)
+            overlay.prune()
+
+    def accept(self, command: Command) -> Outcome:
+        """The outcome of a server that accepts the command: the Answer to use unless a test is about failures.
+
+        What is called outside is called here and now; the waits of an async function take no time.
+        """
+        match command:
+            case Create(subresource="binding"):
+                return Done(_SUCCESS)
+            case Create(_, namespace, body):
+                obj = decode_object(body)
+                self._version += 1
+                obj["metadata"] = {
+                    "uid": f"uid-{self._version}",
+                    "resourceVersion": str(self._version),
+                    "creationTimestamp": format_time(self.clock.now()),
+                    "namespace": namespace,
+                    **obj["metadata"],
+                }
+                return Done(encode_object(obj))
+            case Update(_, _, body):
+                return Done(encode_object(self._newer(decode_object(body))))
+            case Patch(resource, key, body, patch_type):
+                known = self._known(resource, key)
+                if known is None and patch_type == PatchType.APPLY:
+                    return self.accept(Create(resource, split_key(key)[0], body))
+                if known is None:
+                    return NotFound(f'"{key}" not found')
+                return Done(encode_object(self._newer(_patched(known, command, self._by_id[resource].resource))))
+            case Delete(resource, key):
+                return NotFound(f'"{key}" not found') if self._known(resource, key) is None else Done(_SUCCESS)
+            case Get(resource, key):
+                known = self._known(resource, key)
+                return NotFound(f'"{key}" not found') if known is None else Done(encode_object(known))
+            case Outside():
+                return _carried_out(command)
+            case _:
+                raise AssertionError(f"no outcome for {command!r}")
+
+    def _known(self, resource_id: str, key: Key) -> Object | None:
+        overlay = self.tables.overlay(resource_id)
+        assert overlay is not None, f"{resource_id} is not among the tables"
+        entry = overlay.get(key)
+        return None if entry is None else decode_object(entry.raw)
+
+    def _newer(self, obj: Object) -> Object:
+        self._version += 1
+        return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
+
+    def _entry(self, table: Table, given: Any) -> Entry:
+        self._version += 1
+        obj = as_object(given)
+        meta = {"uid": f"uid-of-{name_of(obj)}", "resourceVersion": str(self._version), **obj["metadata"]}
+        whole = {**obj, "metadata": meta}
+        return table.make_entry(whole, encode_object(whole))
+
+
+def _patched(obj: Object, command: Patch, of: Resource) -> Object:
+    body = orjson.loads(command.body)
+    match command.patch_type:
+        case PatchType.MERGE:
+            return apply_merge_patch(obj, body)
+        case PatchType.APPLY:  # nobody else manages a field here, and what is left out stays
+            return apply_strategic_merge(obj, body, schema=merge_schema_of(of.group, of.version, of.kind))
+        case PatchType.JSON:
+            return apply_json_patch(obj, body)
+        case PatchType.STRATEGIC:
+            return apply_strategic_merge(obj, body, schema=merge_schema_of(of.group, of.version, of.kind))
+        case other:
+            raise AssertionError(f"no outcome for a patch of type {other}")
+
+
+_SUCCESS = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
+
+
+@dataclass
+class Driven:
+    """What a reconciliation did. batches: as they were yielded; a single command is a batch of one.
+
+    told: messages to other actors. enqueued: keys for the controller's queues. result, error: how it ended.
+    """
+
+    batches: list[list[Command]] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    told: list[Tell] = field(default_factory=list)
+    enqueued: list[Enqueue] = field(default_factory=list)
+    result: RequeueAfter | None = None
+    error: Exception | None = None
+
+    @property
+    def commands(self) -> list[Command]:
+        return [command for batch in self.batches for command in batch]
+
+    def of(self, *types: type[Command]) -> list[Any]:
+        """The commands of these types, in order."""
+        return [command for command in self.commands if isinstance(command, types)]
+
+    @property
+    def events(self) -> list[tuple[str, str, str]]:
+        """(type, reason, message) of each record."""
+        return [(record.type, record.reason, record.message) for record in self.records]
+
+
+def drive(
+    reconciler: Reconciler,
+    key: Key,
+    answer: Answer,
+    *,
+    tables: Tables,
+    raises: type[Exception] | None = None,
+    stop_after: int | None = None,
+) -> Driven:
+    """Run one reconciliation of this key to its end. See `drive_steps`. Warns of forgotten steps."""
+    warn_of_forgotten_steps(reconciler)
+    return drive_steps(reconciler.reconcile(key), answer, tables=tables, raises=raises, stop_after=stop_after)
+
+
+def drive_steps(
+    running: Running,
+    answer: Answer,
+    *,
+    tables: Tables,
+    raises: type[Exception] | None = None,
+    stop_after: int | None = None,
+) -> Driven:
+    """Run any generator or coroutine of commands to its end: a periodic pass, the reconcile function of a second queue.
+
+    answer: makes the outcome of each command. raises: the error that it must end with. stop_after: kill it after so
+    many batches of commands, before it receives the outcomes of the last one, as a crash would.
+    """
+    driven = Driven()
+    reply: Any = None
+    try:
+        while True:
+            yielded = running.send(reply)
+            if isinstance(yielded, Record):
+                driven.records.append(yielded)
+                reply = None
+                continue
+            if isinstance(yielded, Tell):
+                driven.told.append(yielded)
+                reply = None
+                continue
+            if isinstance(yielded, Enqueue):
+                driven.enqueued.append(yielded)
+                reply = None
+                continue
+            if (wrong := nonsense(yielded, running)) is not None:
+                running.throw(wrong)  # there its author sees which yield it is
+                raise wrong
+            batch = [yielded] if not isinstance(yielded, Sequence) else list(yielded)
+            assert batch, "an empty batch was yielded"
+            driven.batches.append(batch)
+            outcomes = [answer(command) for command in batch]
+            if stop_after is not None and len(driven.batches) == stop_after:
+                running.close()
+                return driven
+            for command, outcome in zip(batch, outcomes, strict=True):
+                remember(tables, command, outcome)
+            reply = outcomes if isinstance(yielded, Sequence) else outcomes[0]
+    except StopIteration as stop:
+        driven.result = stop.value
+    except Exception as err:
+        add_hint(err, running)
+        if raises is None or not isinstance(err, raises):
+            raise
+        driven.error = err
+    assert raises is None or driven.error is not None, f"expected {raises}, but it ended well"
+    return driven
+
+
+def _carried_out(command: Outside) -> Outcome:
+    made = command.prepare(sender="", incarnation=0, most=None).run()
+    outcome: Outcome = run_to_its_end(made) if command.is_async else made
+    return outcome
+
+
+def returned(value: Any) -> Done:
+    """The outcome of a call outside that returned this. Raises TypeError on what is no plain value."""
+    return Done(pack(value))
+
+
+def failing(*, after: int, outcome: Outcome, to: type[Command], otherwise: Answer) -> Answer:
+    """Like `otherwise`, but each command of this type after the first `after` ones has this outcome."""
+    seen = 0
+
+    def answer(command: Command) -> Outcome:
+        nonlocal seen
+        if isinstance(command, to):
+            seen += 1
+            if seen > after:
+                return outcome
+        return otherwise(command)
+
+    return answer
+
+
+def created_names(driven: Driven) -> list[str]:
+    """Names of the objects that it asked to create, in order."""
+    return [name_of(decode_object(command.body)) for command in driven.of(Create)]
+
+
+def deleted_keys(driven: Driven) -> list[Key]:
+    """Keys of the objects that it asked to delete, in order."""
+    return [command.key for command in driven.of(Delete)]
+
+
+def created_keys(driven: Driven) -> list[Key]:
+    """Keys of the objects that it asked to create, in order."""
+    return [make_key(command.namespace, name_of(decode_object(command.body))) for command in driven.of(Create)]
+
+
+def bodies(driven: Driven, *types: type[Command]) -> list[Object]:
+    """What commands of these types carry, decoded."""
+    return [decode_object(command.body) for command in driven.of(*types)]

@@ -1,0 +1,284 @@
+"""What invariants observe of a simulated cluster, and what checks them.
+
+An invariant is an object with a name and `observe`. It keeps its state in itself; every run makes new ones.
+
+    checker = InvariantChecker(cluster, [SingleOwner(), ...])
+    cluster.run_until(lambda: bool(checker.violations), within=60.0)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, Protocol, get_args
+
+from actors.app.system import ControllerSystem
+from actors.reconciliation.actor_names import DISPATCHER, RECORDER
+from actors.simulation import SimulatedCluster
+from protocols.codec import decode, unpack
+from protocols.late_methods import dataclass
+from protocols.messages.calls import Call
+from protocols.messages.cloud import CloudCall
+from protocols.messages.commands import Command, Submit
+from protocols.messages.events import Record
+from protocols.messages.lifecycle import Attached, LeaseHeld
+from protocols.messages.outcomes import Outcome, Settled
+from protocols.objects import Key, Object, decode_object
+from runtime.apiserver.storage.store import Change
+from runtime.client.api import Request, Response
+from runtime.tables.entry import Entry
+
+MOST_VIOLATIONS = 20  # that are kept
+DECODED = 256  # versions of objects
+
+
+@lru_cache(maxsize=DECODED)
+def decoded(raw: bytes) -> Object:
+    """An object of a change: once for all invariants that look at it, and do not change it."""
+    return decode_object(raw)
+
+
+def shown(system: ControllerSystem, resource_id: str, key: Key) -> Entry | None:
+    """The object in one of a process's tables, the newest version; None if none of them shows it."""
+    tables = (table for table in system.tables.values() if table.resource.id == resource_id)
+    entries = [entry for entry in (table.get(key) for table in tables) if entry is not None]
+    return max(entries, key=lambda entry: entry.resource_version, default=None)
+
+
+class ProcessStarted(NamedTuple):
+    """A process starts, for the first time or again: a restarted process has no memory."""
+
+    process: str
+    system: ControllerSystem
+
+
+class Submitted(NamedTuple):
+    """An actor submits commands to the dispatcher, at the moment of its decision."""
+
+    process: str
+    system: ControllerSystem
+    submit: Submit
+
+
+class OutcomeReceived(NamedTuple):
+    """An actor is sent the outcome of one of its commands. command: None if its submission was not observed."""
+
+    process: str
+    system: ControllerSystem
+    sender: str
+    command: Command | None
+    outcome: Outcome
+
+
+class Admitted(NamedTuple):
+    """The dispatcher admits an incarnation: from now on it refuses commands of older ones under that name.
+
+    lost: commands submitted under that name that will have no outcome.
+    """
+
+    process: str
+    name: str
+    incarnation: int
+    lost: Sequence[Command]
+
+
+class Recorded(NamedTuple):
+    """An actor records an event about an object, before the recorder counts, combines or drops it."""
+
+    process: str
+    sender: str
+    record: Record
+
+
+class Sent(NamedTuple):
+    """A request leaves a process. by_fenced: it is sent by an actor that was replaced before."""
+
+    process: str
+    client: str
+    request: Request
+    by_fenced: bool
+
+
+class Called(NamedTuple):
+    """A call of a process into what is outside, or into the cloud, begins."""
+
+    process: str
+    call: Call | CloudCall
+
+    @property
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Of a function: by position, and by name."""
+        by_position, by_name = unpack(self.call.arguments) if isinstance(self.call, Call) else ([], {})
+        return by_position, by_name
+
+
+class Entitled(NamedTuple):
+    """The elector tells the dispatcher that it may write until then, in virtual seconds."""
+
+    process: str
+    until: float
+
+
+class Handled(NamedTuple):
+    """The server has handled a request of a process. changes: what it committed for it (Committed came just before)."""
+
+    process: str
+    client: str
+    request: Request
+    response: Response
+    changes: Sequence[Change]
+
+
+class Committed(NamedTuple):
+    """The server's state has changed."""
+
+    changes: Sequence[Change]
+
+
+Observation = (
+    ProcessStarted | Submitted | OutcomeReceived | Admitted | Entitled | Recorded | Sent | Called | Handled | Committed
+)
+OBSERVATIONS: tuple[type, ...] = get_args(Observation)
+Fail = Callable[[str], None]  # records a violation: takes what is wrong
+
+
+class Invariant(Protocol):
+    """Something that must hold at every moment of a run.
+
+    It may have an attribute `observes`, types of observations: it is then called with these alone.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        """Called with everything that happens, in order; calls `fail` with what is wrong."""
+
+
+def _observed(invariant: Invariant) -> tuple[type, ...]:
+    observes: tuple[type, ...] = getattr(invariant, "observes", OBSERVATIONS)
+    return observes
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """at: virtual seconds."""
+
+    at: float
+    invariant: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"at {self.at:.3f} s, {self.invariant}: {self.text}"
+
+
+class InvariantChecker:
+    """Passes observations to invariants, and keeps their violations.
+
+    watching: called with each observation, after the invariants. elsewhere: what was checked by others, by its name.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, invariants: Iterable[Invariant]) -> None:
+        """To be made before any process starts."""
+        self.violations: list[Violation] = []
+        self.elsewhere: Counter[str] = Counter()
+        self.watching: list[Callable[[Observation], None]] = []
+        self._cluster = cluster
+        invariants = tuple(invariants)
+        calls = [(_observed(each), (each.observe, partial(self.fail, each.name))) for each in invariants]
+        self._calls = {kind: [call for kinds, call in calls if kind in kinds] for kind in OBSERVATIONS}
+        self._observed = [(each.name, _observed(each)) for each in invariants]
+        self._passed = dict.fromkeys(OBSERVATIONS, 0)  # observations, by type
+        self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
+        self._latest: tuple[float, Sequence[Change]] = (0.0, ())  # (when, what) of the last commit
+        if calls:
+            cluster.network.witnesses.append(self)
+            cluster.calls.witnesses.append(self)
+            cluster.disk.observers.append(self._committed)
+            cluster.started.append(self._started)
+
+    @property
+    def checked(self) -> Counter[str]:
+        """Observations passed, by invariant, and what was checked elsewhere."""
+        checked = Counter(self.elsewhere)
+        for name, kinds in self._observed:
+            if passed := sum(self._passed[kind] for kind in kinds):
+                checked[name] += passed
+        return checked
+
+    def _pass_on(self, observation: Observation) -> None:
+        kind = type(observation)
+        self._passed[kind] += 1
+        for observe, fail in self._calls[kind]:
+            observe(observation, fail)
+        for watch in self.watching:
+            watch(observation)
+
+    def under_way(self) -> Iterator[tuple[str, str, int, Command]]:
+        """(process, sender, ticket, command) of all that were submitted and have no outcome yet."""
+        for (process, sender, ticket, _), command in self._commands.items():
+            yield process, sender, ticket, command
+
+    def _committed(self, changes: Sequence[Change]) -> None:
+        self._latest = (self._cluster.clock.monotonic(), changes)
+        self._pass_on(Committed(changes))
+
+    def fail(self, invariant: str, text: str) -> None:
+        violation = Violation(self._cluster.clock.monotonic(), invariant, text)
+        if len(self.violations) < MOST_VIOLATIONS:
+            self.violations.append(violation)
+            self._cluster.note("", f"VIOLATION {violation}")
+
+    def _started(self, process: str, system: ControllerSystem) -> None:
+        self._pass_on(ProcessStarted(process, system))
+
+        def tap(sender: str, receiver: str, frame: bytes) -> None:
+            if receiver != RECORDER and DISPATCHER not in (sender, receiver):
+                return
+            if self._cluster.processes[process].system is not system:
+                return  # the process is gone, and nothing receives the responses to its requests
+            if receiver == RECORDER and sender != DISPATCHER:  # the dispatcher sends it outcomes, as to any sender
+                if isinstance(message := decode(frame), Record):
+                    self._pass_on(Recorded(process, sender, message))
+            elif receiver == DISPATCHER:
+                message = decode(frame)
+                if isinstance(message, Submit):
+                    for index, command in enumerate(message.commands):
+                        self._commands[process, message.sender, message.ticket, index] = command
+                    self._pass_on(Submitted(process, system, message))
+                elif isinstance(message, LeaseHeld):
+                    self._pass_on(Entitled(process, message.until))
+            else:
+                message = decode(frame)
+                if isinstance(message, Settled):
+                    asked = (process, receiver, message.ticket, message.index)
+                    known = self._commands.pop(asked) if asked in self._commands else None
+                    self._pass_on(OutcomeReceived(process, system, receiver, known, message.outcome))
+                elif isinstance(message, Attached):
+                    lost = self._lost(process, receiver, message)
+                    self._pass_on(Admitted(process, receiver, message.incarnation, lost))
+
+        system.actors.taps.append(tap)
+
+    def _lost(self, process: str, name: str, attached: Attached) -> list[Command]:
+        asked = [key for key in self._commands if key[:2] == (process, name) and [*key[2:]] not in attached.under_way]
+        return [self._commands.pop(key) for key in asked]
+
+    # The CallWitness.
+
+    def called(self, process: str, call: Call | CloudCall) -> None:
+        self._pass_on(Called(process, call))
+
+    # The network's Witness.
+
+    def sent(self, process: str, client: str, request: Request) -> None:
+        actor = self._cluster.world.current
+        fenced = actor is not None and actor.context.fenced
+        self._pass_on(Sent(process, client, request, fenced))
+
+    def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
+        # A request is handled in no virtual time: an earlier commit belongs to another request.
+        (when, changes), self._latest = self._latest, (0.0, ())
+        mine = changes if when == self._cluster.clock.monotonic() else ()
+        self._pass_on(Handled(process, client, request, response, mine))

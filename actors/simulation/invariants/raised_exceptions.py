@@ -1,0 +1,84 @@
+"""What actors, reconciliations, passes, `to` functions and indexes raise: all but CommandFailed is a violation."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.app.system import ControllerSystem
+from actors.engine.controller.readiness import StaleTableError
+from actors.reconciliation.actor_names import controller_of
+from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observer import Fail
+from protocols.messages.outcomes import CommandFailed
+from runtime.faults.vocabulary import InjectedError
+from runtime.tables.overlay import TableMissingError
+
+EXPECTED = (CommandFailed, InjectedError, StaleTableError, TableMissingError, Retry, RetryQuietly, TerminalError)
+Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by the controller's name
+
+
+class Mishap(NamedTuple):
+    """at: virtual seconds. what: as in ActorSystem.raised."""
+
+    at: float
+    process: str
+    actor: str
+    what: str
+    key: str
+    error: BaseException
+
+
+class Mishaps:
+    """counts: by actor and what it did. latest: of each of these."""
+
+    name = "nothing raises but CommandFailed"
+
+    def __init__(self, cluster: SimulatedCluster, *, allowed: Allowed, fail: Fail) -> None:
+        """To be made before any process starts. allowed: of an informer, what any controller may raise."""
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.latest: dict[tuple[str, str], Mishap] = {}
+        self._clock, self._allowed, self._fail = cluster.clock, allowed, fail
+        self._of_anyone = tuple(each for types in allowed.values() for each in types)
+        cluster.started.append(self._started)
+
+    def _started(self, process: str, system: ControllerSystem) -> None:
+        def see(actor: str, what: str, key: str, error: BaseException) -> None:
+            mishap = Mishap(self._clock.monotonic(), process, actor, what, key, error)
+            self.counts[actor, what] += 1
+            self.latest[actor, what] = mishap
+            if not isinstance(error, (*EXPECTED, *self._allowed_of(actor))):
+                self._fail(described(mishap))
+
+        system.actors.mishaps.append(see)
+
+    def _allowed_of(self, actor: str) -> tuple[type[BaseException], ...]:
+        controller = controller_of(actor)
+        return self._of_anyone if controller is None else self._allowed.get(controller, ())
+
+    def lines(self) -> Iterator[str]:
+        """For people: of each kind how many, and the last with its traceback, the newest kind last."""
+        for kind, mishap in sorted(self.latest.items(), key=lambda item: item[1].at):
+            yield f"{self.counts[kind]} times: {described(mishap)} (the last, at {mishap.at:.3f} s in {mishap.process})"
+            if not isinstance(mishap.error, EXPECTED):
+                text = "".join(traceback.format_exception(mishap.error))
+                yield from (f"    {line}" for line in text.splitlines())
+
+
+def described(mishap: Mishap) -> str:
+    """In one line, with where it was raised."""
+    error = mishap.error
+    key = f" {mishap.key}" if mishap.key else ""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{mishap.actor}, {mishap.what}{key}: {text}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    if isinstance(error, CommandFailed) or error.__traceback__ is None:
+        return ""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(last.filename).name}:{last.lineno}, in {last.name})"

@@ -1,0 +1,159 @@
+"""The trial of the resourcequota controller: a namespace with quotas that change, and users who want too much."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+
+from actors.controllers.apimachinery.resourcequota.evaluators import limits, status_of
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.quotas import CountsWhatWasThere, QuotasHold, really_used
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, is_deleting, key_of, name_of, namespace_of
+from protocols.quota.amounts import equal, in_words, read_amounts
+from protocols.quota.calculation import NotCountedError
+from protocols.quota.pods import counts
+from protocols.resources import (
+    CONFIGMAPS,
+    NAMESPACES,
+    PODS,
+    RESOURCE_QUOTAS,
+    SECRETS,
+    SERVICES,
+    Resource,
+    resource_path,
+)
+
+NAMESPACE = "limited"
+FORBIDDEN, TAKEN, GONE = 403, 409, 404
+ASKED = ("100m", "200m", "500m")
+DEADLINE = 86_400  # seconds: no pod meets it in a run, and is counted anew
+SCOPES: tuple[list[str], ...] = ([], [], ["NotTerminating"], ["Terminating"], ["BestEffort"])
+
+Body = Callable[[str], Object]
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("resourcequota actions")
+    if chance.random() < 0.2:
+        return
+    yield Action(0.5, f"create Namespace {NAMESPACE}", _create_namespace)
+    for name in ("first", "second")[: chance.randint(1, 2)]:
+        yield from _quota(scenario, chance, name)
+    for number, at in enumerate(scenario.times(chance, chance.randint(5, 30), first=1.0)):
+        resource, make = chance.choice(_kinds(chance))
+        name = f"{resource.plural}-{number}"
+        yield _tried(at, "POST", resource, name, make(name))
+        if chance.random() < 0.5:
+            later = round(chance.uniform(at, scenario.seconds), 2)
+            yield _tried(later, "DELETE", resource, name)
+        elif resource is PODS and chance.random() < 0.4:
+            later = round(chance.uniform(at, scenario.seconds), 2)
+            yield chance.choice((_ends, _gets_a_deadline))(later, name)
+
+
+def _create_namespace(cluster: SimulatedCluster) -> bool:
+    cluster.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    return True
+
+
+def _quota(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
+    """It is made, its limits change, it may go and come back."""
+    scopes = chance.choice(SCOPES)
+    made, *changed = scenario.times(chance, chance.randint(1, 4), first=0.6)
+    yield _tried(made, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
+    for at in changed:
+        if chance.random() < 0.25:
+            yield _tried(at, "DELETE", RESOURCE_QUOTAS, name)
+            yield _tried(at, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
+        else:
+            # What is limited no more is named with null, else a merge keeps it.
+            hard = {**dict.fromkeys(_NAMES), **_hard(chance, scopes)}
+            yield _tried(at, "PATCH", RESOURCE_QUOTAS, name, {"spec": {"hard": hard}})
+
+
+_NAMES = ("pods", "count/pods", "requests.cpu", "count/configmaps", "secrets", "services", "services.nodeports")
+
+
+def _hard(chance: random.Random, scopes: list[str]) -> Object:
+    if scopes:
+        names = chance.sample(("pods",) if scopes == ["BestEffort"] else ("pods", "requests.cpu"), 1)
+    else:
+        names = chance.sample(_NAMES, chance.randint(1, 4))
+    return {
+        name: chance.choice(("500m", "1")) if name == "requests.cpu" else str(chance.randint(0, 5)) for name in names
+    }
+
+
+def _quota_body(name: str, hard: Object, scopes: list[str]) -> Object:
+    return {"metadata": {"name": name}, "spec": {"hard": hard, **({"scopes": scopes} if scopes else {})}}
+
+
+def _kinds(chance: random.Random) -> list[tuple[Resource, Body]]:
+    asked, type_ = chance.choice(ASKED), chance.choice(("ClusterIP", "NodePort"))
+    resources = {"requests": {"cpu": asked}} if chance.random() < 0.8 else {}
+
+    def pod(name: str) -> Object:
+        return {
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]},
+        }
+
+    def service(name: str) -> Object:
+        return {"metadata": {"name": name}, "spec": {"type": type_, "ports": [{"port": 80}]}}
+
+    def plain(name: str) -> Object:
+        return {"metadata": {"name": name}}
+
+    return [(PODS, pod), (PODS, pod), (SERVICES, service), (CONFIGMAPS, plain), (SECRETS, plain)]
+
+
+def _ends(at: float, name: str) -> Action:
+    return _tried(at, "PATCH", PODS, name, {"status": {"phase": "Succeeded"}}, subresource="status")
+
+
+def _gets_a_deadline(at: float, name: str) -> Action:
+    return _tried(at, "PATCH", PODS, name, {"spec": {"activeDeadlineSeconds": DEADLINE}})
+
+
+def _tried(
+    at: float, method: str, resource: Resource, name: str, body: Object | None = None, *, subresource: str = ""
+) -> Action:
+    """A user tries once. Whether a quota lets it through depends on what the controller has counted by then."""
+    path = resource_path(resource.id, NAMESPACE, "" if method == "POST" else name, subresource)
+
+    def do(cluster: SimulatedCluster) -> bool:
+        more = {"content_type": "application/merge-patch+json"} if method == "PATCH" else {}
+        response = cluster.request(method, path, body, **more)
+        if response.status >= 400 and response.status not in (FORBIDDEN, TAKEN, GONE):
+            raise AssertionError(f"{method} {path}: {response.status} {response.body!r:.300}")
+        return True
+
+    return Action(at, f"{method} {resource.kind} {name}", do)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for quota in cluster.list(RESOURCE_QUOTAS):
+        if is_deleting(quota):
+            continue
+        for pod in cluster.list(PODS, namespace_of(quota)):
+            if is_deleting(pod) and counts(pod, cluster.clock.now()):
+                yield f"pod {name_of(pod)} is being deleted, and counts until it should be gone"
+        hard, status = read_amounts(limits(quota)), status_of(quota)
+        says = f"quota {key_of(quota)} says"
+        if not equal(hard, read_amounts(status.get("hard"))):
+            yield f"{says} that {status.get('hard')} are in force, and {limits(quota)} is wanted"
+        really = really_used(cluster, quota, hard)
+        used = read_amounts(status.get("used"))
+        if not equal(really, used):
+            yield f"{says} that {status.get('used')} is used, and {in_words(really)} is"
+
+
+TRIAL = Trial(
+    controller="resourcequota-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    invariants=lambda cluster, _options: (QuotasHold(cluster), CountsWhatWasThere(cluster)),
+    raises=(NotCountedError,),
+)

@@ -1,0 +1,37 @@
+"""Events for people: what `kubectl describe` shows."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from protocols.late_methods import dataclass
+from protocols.messages.awaitables import Awaited
+
+RecordType = Literal["Normal", "Warning"]
+RECORD_TYPES: tuple[str, ...] = get_args(RecordType)
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Awaited[None]):
+    """Write a core/v1 Event about an object. Reconciler → (its actor) → event recorder; no outcome comes back.
+
+    api_version, kind, namespace, name, uid, resource_version, field_path: the involved object.
+    type: one of RECORD_TYPES. component: the event's source ("replicaset-controller"). client: the API client that
+    writes it. The actor that drives the reconciler fills both in where they are empty. host: the node that it comes
+    from. user: as of commands.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    type: str
+    reason: str
+    message: str
+    field_path: str = ""
+    component: str = ""
+    client: str = ""
+    host: str = ""
+    user: str = ""

@@ -1,0 +1,411 @@
+"""The garbage collector against the API server, with custom resources, restarts, and resources that break."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from actors.app.arguments import read_options
+from actors.controllers.apimachinery.garbage_collector import SPEC
+from actors.controllers.apimachinery.garbage_collector.spec import SYNC_ERRORS
+from actors.controllers.built_in import BUILT_IN
+from actors.engine.elector import Election
+from actors.simulation import SimulatedCluster
+from protocols.objects import Object, make_key, name_of, uid_of
+from protocols.resources import DEPLOYMENTS, EVENTS, NODES, PODS, REPLICASETS, Resource
+from runtime.faults.vocabulary import Fault, FaultKind
+from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
+
+CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
+SECRETS = Resource(version="v1", plural="secrets", kind="Secret")
+NAME = "garbage-collector-controller"
+SOON = 20.0  # seconds: a table of a new resource, and a look at it
+
+
+class Family:
+    """A cluster whose manager is a garbage collector and nothing else."""
+
+    def __init__(self, log: FilteringBoundLogger, *faults: Fault) -> None:
+        self.cluster = SimulatedCluster(log=log, faults=faults)
+        self.system = self.cluster.manager(controllers=(SPEC,))
+        self.cluster.run_for(1.0)
+
+    def make(self, resource: Resource, name: str, *owners: Object, block: bool = True, **more: Any) -> Object:
+        """owners: as made by this. more: fields of its metadata."""
+        references = [self.reference(owner, blockOwnerDeletion=block) for owner in owners]
+        obj: dict[str, Any] = {"metadata": {"name": name, **more}}
+        if references:
+            obj["metadata"]["ownerReferences"] = references
+        if resource is PODS:
+            obj["spec"] = {"containers": [{"name": "c", "image": "i"}]}
+        if resource in (REPLICASETS, DEPLOYMENTS):
+            labels = {"app": name}
+            pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            obj["spec"] = {"selector": {"matchLabels": labels}, "template": pod}
+        return {"apiVersion": resource.api_version, "kind": resource.kind, **self.cluster.create(resource, obj)}
+
+    @staticmethod
+    def reference(owner: Object, **more: Any) -> Object:
+        return {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": name_of(owner),
+            "uid": uid_of(owner),
+            **more,
+        }
+
+    def generations(self) -> None:
+        """A Deployment d, its ReplicaSet rs, its pods p and q; and a pod without an owner."""
+        deployment = self.make(DEPLOYMENTS, "d")
+        replicaset = self.make(REPLICASETS, "rs", deployment)
+        for name in ("p", "q"):
+            self.make(PODS, name, replicaset)
+        self.make(PODS, "nobodys")
+        self.settle()
+
+    def settle(self, seconds: float = 1.0) -> None:
+        self.cluster.run_for(seconds)
+
+    def delete(self, resource: Resource, name: str, policy: str = "") -> None:
+        self.cluster.delete(resource, make_key("default" if resource.namespaced else "", name), policy=policy)
+        self.settle()
+
+    def get(self, resource: Resource, name: str, namespace: str = "default") -> Object | None:
+        return self.cluster.get(resource, make_key(namespace if resource.namespaced else "", name))
+
+    def meta(self, resource: Resource, name: str) -> Object:
+        found = self.get(resource, name)
+        assert found is not None, f"{resource} {name} is gone"
+        meta: Object = found["metadata"]
+        return meta
+
+    def names(self, resource: Resource) -> list[str]:
+        return sorted(map(name_of, self.cluster.list(resource)))
+
+    def events(self) -> list[str]:
+        return [
+            event["message"] for event in self.cluster.list(EVENTS) if event["reason"] == "OwnerRefInvalidNamespace"
+        ]
+
+    def finalizers(self, resource: Resource, name: str, *names: str) -> None:
+        self.cluster.merge(resource, make_key("default", name), {"metadata": {"finalizers": list(names) or None}})
+        self.settle()
+
+
+@pytest.fixture
+def family(log: FilteringBoundLogger) -> Family:
+    return Family(log)
+
+
+# Policies.
+
+
+def test_in_the_background_what_is_owned_goes_with_its_owner(family: Family) -> None:
+    family.generations()
+    family.delete(DEPLOYMENTS, "d", "Background")
+    assert family.names(REPLICASETS) == []
+    assert family.names(PODS) == ["nobodys"]
+
+
+def test_orphans_stay_and_forget_their_owner(family: Family) -> None:
+    family.generations()
+    family.delete(REPLICASETS, "rs", "Orphan")
+    assert family.names(REPLICASETS) == []
+    assert "ownerReferences" not in family.meta(PODS, "p")
+    assert "ownerReferences" not in family.meta(PODS, "q")
+
+
+def test_in_the_foreground_the_owner_goes_last(family: Family) -> None:
+    family.generations()
+    family.finalizers(PODS, "p", "example.com/wait")
+    family.delete(DEPLOYMENTS, "d", "Foreground")
+    assert family.names(PODS) == ["nobodys", "p"]
+    for resource, name in ((REPLICASETS, "rs"), (DEPLOYMENTS, "d")):
+        assert family.meta(resource, name)["finalizers"] == ["foregroundDeletion"]
+    family.finalizers(PODS, "p")
+    assert family.names(PODS) == ["nobodys"]
+    assert family.names(REPLICASETS) + family.names(DEPLOYMENTS) == []
+
+
+def test_an_owner_does_not_wait_for_what_does_not_block(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    family.make(CONFIGMAPS, "owned", owner, block=False, finalizers=["example.com/wait"])
+    family.settle()
+    family.delete(CONFIGMAPS, "owner", "Foreground")
+    assert family.get(CONFIGMAPS, "owner") is None
+    assert family.meta(CONFIGMAPS, "owned")["deletionTimestamp"]
+
+
+def test_an_owner_waits_no_longer_for_what_blocks_no_more(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    family.make(CONFIGMAPS, "owned", owner, finalizers=["example.com/wait"])
+    family.settle()
+    family.delete(CONFIGMAPS, "owner", "Foreground")
+    assert family.get(CONFIGMAPS, "owner") is not None
+    references = [family.reference(owner, blockOwnerDeletion=False)]
+    family.cluster.merge(CONFIGMAPS, "default/owned", {"metadata": {"ownerReferences": references}})
+    family.settle()
+    assert family.get(CONFIGMAPS, "owner") is None
+
+
+def test_what_has_another_owner_stays_with_that_one(family: Family) -> None:
+    one, other = family.make(CONFIGMAPS, "one"), family.make(CONFIGMAPS, "other")
+    family.make(CONFIGMAPS, "shared", one, other)
+    family.settle()
+    family.delete(CONFIGMAPS, "one")
+    assert [each["name"] for each in family.meta(CONFIGMAPS, "shared")["ownerReferences"]] == ["other"]
+    family.delete(CONFIGMAPS, "other", "Foreground")
+    assert family.names(CONFIGMAPS) == []
+
+
+def test_one_with_a_solid_owner_leaves_an_owner_that_waits(family: Family) -> None:
+    one, other = family.make(CONFIGMAPS, "one"), family.make(CONFIGMAPS, "other")
+    family.make(CONFIGMAPS, "shared", one, other)
+    family.settle()
+    family.delete(CONFIGMAPS, "one", "Foreground")
+    assert family.get(CONFIGMAPS, "one") is None
+    assert [each["name"] for each in family.meta(CONFIGMAPS, "shared")["ownerReferences"]] == ["other"]
+
+
+def test_an_objects_own_finalizer_decides_how_its_deletion_propagates(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    middle = family.make(CONFIGMAPS, "middle", owner, finalizers=["orphan"])
+    family.make(CONFIGMAPS, "last", middle)
+    family.settle()
+    family.delete(CONFIGMAPS, "owner")
+    assert family.names(CONFIGMAPS) == ["last"]
+    assert "ownerReferences" not in family.meta(CONFIGMAPS, "last")
+
+
+def test_a_circle_of_owners_goes_in_the_foreground(family: Family) -> None:
+    first = family.make(CONFIGMAPS, "first")
+    second = family.make(CONFIGMAPS, "second", first)
+    third = family.make(CONFIGMAPS, "third", second)
+    references = [family.reference(third, blockOwnerDeletion=True)]
+    family.cluster.merge(CONFIGMAPS, "default/first", {"metadata": {"ownerReferences": references}})
+    family.settle()
+    family.delete(CONFIGMAPS, "first", "Foreground")
+    assert family.names(CONFIGMAPS) == []
+
+
+# Owners that are not there.
+
+
+def test_what_is_made_for_an_owner_that_is_gone_goes_too(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    family.delete(CONFIGMAPS, "owner")
+    family.make(CONFIGMAPS, "owner")  # another one, of the same name
+    family.make(PODS, "p", owner)
+    family.settle()
+    assert family.names(PODS) == []
+    assert family.names(CONFIGMAPS) == ["owner"]
+
+
+def test_what_is_adopted_by_an_owner_that_is_gone_goes_too(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    family.make(PODS, "p")
+    family.delete(CONFIGMAPS, "owner")
+    references = [family.reference(owner)]
+    family.cluster.merge(PODS, "default/p", {"metadata": {"ownerReferences": references}})
+    family.settle()
+    assert family.names(PODS) == []
+
+
+def test_an_owner_of_an_unknown_kind_counts_as_there(family: Family) -> None:
+    stranger = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "u"}}
+    family.make(PODS, "p", stranger)
+    family.settle(600.0)
+    assert family.names(PODS) == ["p"]
+
+
+def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner", namespace="kube-system")
+    good = family.make(CONFIGMAPS, "good", owner, namespace="kube-system")
+    family.make(CONFIGMAPS, "bad", owner)
+    family.settle(5.0)
+    assert family.names(CONFIGMAPS) == ["good", "owner"]
+    assert uid_of(good)
+    coordinates = f"[v1/ConfigMap, namespace: default, name: owner, uid: {uid_of(owner)}]"
+    assert family.events() == [f'ownerRef {coordinates} does not exist in namespace "default"']
+
+
+def test_wrong_name_in_the_same_namespace_records_no_event(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    misnamed = {**owner, "metadata": {**owner["metadata"], "name": "wrong"}}
+    family.make(CONFIGMAPS, "bad", misnamed)
+    family.settle(5.0)
+    assert family.names(CONFIGMAPS) == ["owner"]
+    assert family.events() == []
+
+
+def test_owner_in_a_namespace_of_a_cluster_scoped_object_is_reported_once_per_change(family: Family) -> None:
+    owner, other = family.make(CONFIGMAPS, "owner"), family.make(CONFIGMAPS, "other")
+    family.settle()
+    family.make(NODES, "n1", owner)
+    for number in range(3):
+        family.settle(60.0)
+        references = [family.reference(owner, controller=bool(number % 2))]
+        family.cluster.merge(NODES, "n1", {"metadata": {"ownerReferences": references}})
+    family.settle(60.0)
+    assert counts(family) == [1]
+    references = [family.reference(owner), family.reference(other)]
+    family.cluster.merge(NODES, "n1", {"metadata": {"ownerReferences": references}})
+    family.settle(60.0)
+    assert counts(family) == [1, 1]
+
+
+def counts(family: Family) -> list[int]:
+    """How often each event OwnerRefInvalidNamespace was recorded."""
+    return [event["count"] for event in family.cluster.list(EVENTS) if event["reason"] == "OwnerRefInvalidNamespace"]
+
+
+def test_a_cluster_scoped_owner_owns_in_every_namespace(family: Family) -> None:
+    node = family.make(NODES, "n1")
+    for namespace in ("default", "kube-system"):
+        family.make(CONFIGMAPS, "owned", node, namespace=namespace)
+    family.settle(30.0)
+    assert family.names(CONFIGMAPS) == ["owned", "owned"]
+    family.delete(NODES, "n1")
+    assert family.names(CONFIGMAPS) == []
+    assert family.events() == []
+
+
+def test_a_cluster_scoped_object_is_never_deleted_for_an_owner_in_a_namespace(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    family.settle()
+    family.make(NODES, "n1", owner)
+    family.settle(5.0)
+    assert family.events() == [
+        f'ownerRef [v1/ConfigMap, namespace: , name: owner, uid: {uid_of(owner)}] does not exist in namespace ""'
+    ]
+    family.delete(CONFIGMAPS, "owner")
+    family.settle(600.0)
+    assert family.names(NODES) == ["n1"]
+
+
+def test_a_child_that_names_another_kind_with_the_uid_goes_and_a_good_one_stays(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    family.make(CONFIGMAPS, "good", owner)
+    family.make(CONFIGMAPS, "bad", {**owner, "kind": "Secret"})
+    family.settle(5.0)
+    assert family.names(CONFIGMAPS) == ["good", "owner"]
+
+
+def test_a_bad_child_that_comes_first_does_not_take_a_good_one_along(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner")
+    family.system.halt()
+    family.make(CONFIGMAPS, "bad", {**owner, "kind": "Secret"})
+    family.make(CONFIGMAPS, "good", owner)
+    family.cluster.manager(controllers=(SPEC,))
+    family.settle(40.0)
+    assert family.names(CONFIGMAPS) == ["good", "owner"]
+
+
+# Whatever else happens.
+
+
+def test_dependents_of_an_owner_that_went_while_nobody_looked_go(family: Family) -> None:
+    family.generations()
+    family.cluster.crash("manager")
+    family.delete(DEPLOYMENTS, "d", "Background")
+    assert family.names(REPLICASETS) == ["rs"]
+    family.cluster.start_again("manager")
+    family.settle(40.0)
+    assert family.names(REPLICASETS) == []
+    assert family.names(PODS) == ["nobodys"]
+
+
+def test_what_was_begun_is_ended_by_the_next_manager(family: Family) -> None:
+    family.generations()
+    family.cluster.crash("manager")
+    family.delete(DEPLOYMENTS, "d", "Foreground")
+    family.delete(REPLICASETS, "rs", "Orphan")
+    family.cluster.start_again("manager")
+    family.settle(40.0)
+    assert family.names(DEPLOYMENTS) + family.names(REPLICASETS) == []
+    assert "ownerReferences" not in family.meta(PODS, "p")
+
+
+def test_custom_resources_own_and_are_owned(family: Family) -> None:
+    family.cluster.create(CRDS, crd())
+    family.settle(SOON)
+    thing = family.make(THINGS, "thing")
+    family.make(THINGS, "part", thing)
+    family.make(PODS, "p", thing)
+    family.settle()
+    family.delete(THINGS, "thing", "Foreground")
+    assert family.names(THINGS) + family.names(PODS) == []
+    shared = [family.make(CONFIGMAPS, "one"), family.make(CONFIGMAPS, "other")]
+    family.make(THINGS, "shared", *shared)
+    family.settle()
+    family.delete(CONFIGMAPS, "one")
+    assert len(family.meta(THINGS, "shared")["ownerReferences"]) == 1, "by a patch that custom resources take"
+    family.delete(CONFIGMAPS, "other", "Orphan")
+    assert "ownerReferences" not in family.meta(THINGS, "shared")
+
+
+def test_what_is_owned_by_a_kind_that_comes_later_waits_for_it(family: Family) -> None:
+    family.cluster.create(CRDS, crd())
+    thing = family.make(THINGS, "thing")
+    family.cluster.delete(CRDS, "things.example.com")
+    family.make(CONFIGMAPS, "owned", thing)
+    family.settle(60.0)
+    assert family.names(CONFIGMAPS) == ["owned"], "nobody knows whether its owner exists"
+    family.cluster.create(CRDS, crd())
+    family.settle(SOON + 60.0)
+    assert family.names(CONFIGMAPS) == []
+
+
+def test_a_resource_that_cannot_be_listed_stalls_only_what_rests_on_it(log: FilteringBoundLogger) -> None:
+    broken = Fault(
+        kind=FaultKind.COMMAND_ANSWERED, start=0.0, until=300.0, resource="things", process="manager", status=500
+    )
+    family = Family(log, broken)
+    family.cluster.create(CRDS, crd())
+    thing = family.make(THINGS, "thing")
+    family.make(CONFIGMAPS, "things-own", thing)
+    family.generations()
+    family.settle(60.0)
+    family.delete(DEPLOYMENTS, "d", "Foreground")
+    assert family.names(REPLICASETS) == []
+    assert family.names(PODS) == ["nobodys"]
+    family.delete(THINGS, "thing")
+    family.settle(60.0)
+    assert family.names(CONFIGMAPS) == ["things-own"], "the server does not say whether its owner exists"
+    assert family.system.checks()[NAME]() is None
+    assert family.system.metrics.counter(SYNC_ERRORS).value > 0
+    assert family.cluster.run_until(lambda: family.names(CONFIGMAPS) == [], within=300.0)
+
+
+def test_a_finalizer_of_somebody_else_is_kept(family: Family) -> None:
+    owner = family.make(CONFIGMAPS, "owner", finalizers=["example.com/mine"])
+    family.make(CONFIGMAPS, "owned", owner)
+    family.settle()
+    family.delete(CONFIGMAPS, "owner", "Foreground")
+    assert family.names(CONFIGMAPS) == ["owner"]
+    assert family.meta(CONFIGMAPS, "owner")["finalizers"] == ["example.com/mine"]
+
+
+def test_switched_off_it_collects_nothing(log: FilteringBoundLogger) -> None:
+    cluster = SimulatedCluster(log=log)
+    others = ",".join(f"-{one.name}" for one in BUILT_IN if one.discovers is not None and not one.discovers.only_shared)
+    flags = ["--enable-garbage-collector=false", f"--controllers=*,{others.replace(f'-{NAME},', '')}"]
+    system = cluster.manager(options=read_options(flags))
+    assert NAME not in system.enabled
+    assert "namespace-controller" in system.enabled  # which discovers nothing that nobody else does
+    cluster.run_for(1.0)
+    assert not system.actors.is_alive("discovery")
+
+
+def test_two_managers_collect_once(log: FilteringBoundLogger) -> None:
+    family = Family(log)
+    family.system.halt()
+    for number in range(2):
+        election = Election(identity=f"m{number}", namespace="kube-system", name="kcm")
+        family.cluster.manager(controllers=(SPEC,), election=election)
+    family.settle(60.0)
+    family.generations()
+    family.delete(DEPLOYMENTS, "d", "Background")
+    assert family.cluster.run_until(lambda: family.names(PODS) == ["nobodys"], within=30.0)

@@ -1,0 +1,116 @@
+"""Which resources are looked at in a namespace, by what discovery says."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from actors.controllers.apimachinery.namespace.served import Served, served_now
+from actors.simulation.driver import drive_steps
+from protocols.messages.commands import Command, Fetch
+from protocols.messages.outcomes import Done, NotFound, Outcome, ServerFailure, Unknown
+from protocols.objects import Object
+from runtime.tables.overlay import Tables
+
+ALL = ["create", "delete", "deletecollection", "get", "list", "watch"]
+
+
+def resource(plural: str, *, scope: str = "Namespaced", verbs: list[str] = ALL, **more: str) -> Object:
+    kind = {"group": "", "version": "", "kind": plural.title()}
+    return {"resource": plural, "responseKind": kind, "scope": scope, "verbs": verbs, **more}
+
+
+def group(name: str, *versions: Object) -> Object:
+    return {"metadata": {"name": name}, "versions": list(versions)}
+
+
+def version(name: str, *resources: Object, freshness: str = "Current") -> Object:
+    return {"version": name, "freshness": freshness, "resources": list(resources)}
+
+
+def aggregated(*groups: Object) -> Done:
+    return Done(orjson.dumps({"kind": "APIGroupDiscoveryList", "items": list(groups)}))
+
+
+def found(answers: dict[str, Outcome]) -> Served:
+    def answer(command: Command) -> Outcome:
+        assert isinstance(command, Fetch)
+        return answers[command.path]
+
+    served = drive_steps(served_now(), answer, tables=Tables({})).result
+    assert isinstance(served, Served)
+    return served
+
+
+def names(served: Served) -> list[str]:
+    return [f"{one.group}/{one.version}/{one.plural}" for one in served.resources]
+
+
+CORE = aggregated(group("", version("v1", resource("pods"), resource("nodes", scope="Cluster"))))
+
+
+def test_each_resource_is_there_once_in_the_preferred_version_if_it_is_in_namespaces_and_can_be_deleted() -> None:
+    apps = group(
+        "apps",
+        version("v1", resource("deployments"), resource("reviews", verbs=["create"])),
+        version("v1beta1", resource("deployments"), resource("scales", verbs=["delete"])),
+    )
+    served = found({"/api": CORE, "/apis": aggregated(apps)})
+    assert names(served) == ["/v1/pods", "apps/v1/deployments", "apps/v1beta1/scales"]
+    assert (served.failure, served.unparsed) == ("", "")
+
+
+def test_a_stale_group_is_a_failure_and_the_others_are_there() -> None:
+    metrics = group("metrics.k8s.io", version("v1beta1", freshness="Stale"))
+    custom = group("custom.metrics.k8s.io", version("v1", freshness="Stale"))
+    served = found({"/api": CORE, "/apis": aggregated(metrics, custom, group("apps", version("v1", resource("a"))))})
+    assert names(served) == ["/v1/pods", "apps/v1/a"]
+    assert served.failure == (
+        "Discovery failed for some groups, 2 failing: unable to retrieve the complete list of server APIs: "
+        "custom.metrics.k8s.io/v1: stale GroupVersion discovery: custom.metrics.k8s.io/v1, "
+        "metrics.k8s.io/v1beta1: stale GroupVersion discovery: metrics.k8s.io/v1beta1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (ServerFailure("HTTP 503", b"", 503), "the server is currently unable to handle the request"),
+        (ServerFailure("broken", b"{}", 500), "broken"),
+        (Unknown("timed out"), "timed out"),
+        (Unknown(), "Unknown"),
+        (Done(b"<html>"), "a discovery document that is no JSON"),
+    ],
+)
+def test_where_a_root_cannot_be_had_its_own_error_is_said(outcome: Outcome, text: str) -> None:
+    served = found({"/api": CORE, "/apis": outcome})
+    assert names(served) == ["/v1/pods"]
+    assert served.failure.startswith(text)
+
+
+def test_without_aggregated_discovery_each_group_version_is_asked_and_one_may_fail() -> None:
+    groups = [
+        {"name": name, "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
+        for name in ("apps", "broken")
+    ]
+    listed = [{"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": ALL}]
+    served = found(
+        {
+            "/api": CORE,
+            "/apis": Done(orjson.dumps({"kind": "APIGroupList", "groups": groups})),
+            "/apis/apps/v1": Done(orjson.dumps({"kind": "APIResourceList", "resources": listed})),
+            "/apis/broken/v1": NotFound("the server could not find the requested resource"),
+        }
+    )
+    assert names(served) == ["/v1/pods", "apps/v1/deployments"]
+    assert served.failure == (
+        "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: "
+        "broken/v1: the server could not find the requested resource"
+    )
+
+
+def test_a_group_version_whose_name_makes_no_sense_keeps_no_other_back() -> None:
+    odd = group("odd", version("v1/v2", resource("oddities")))
+    served = found({"/api": CORE, "/apis": aggregated(odd, group("apps", version("v1", resource("a"))))})
+    assert names(served) == ["/v1/pods", "apps/v1/a"]
+    assert served.unparsed == "unexpected GroupVersion string: odd/v1/v2"

@@ -1,0 +1,382 @@
+"""One quota, by hand: what is counted and written, what waits, which changes have it counted.
+
+Source of the cases: kubernetes pkg/controller/resourcequota/resource_quota_controller_test.go,
+pkg/quota/v1/install/update_filter_test.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+import structlog
+
+from actors.controllers.apimachinery.resourcequota import changes
+from actors.controllers.apimachinery.resourcequota.reconciler import (
+    BEHIND_CHECK,
+    CATCHES_UP_WITHIN,
+    PAGE,
+    PRIMARY,
+    ResourceQuotaReconciler,
+)
+from actors.controllers.apimachinery.resourcequota.usage_cache import MOST
+from actors.reconciliation import Change, RequeueAfter
+from actors.simulation.driver import Bench, Driven, bodies, drive, drive_steps, failing
+from protocols.messages.commands import Command, List, Update
+from protocols.messages.discovery import TablesChanged
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from protocols.objects import Object, encode_object
+from protocols.quota.calculation import NotCountedError
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES
+from protocols.times import format_time
+
+KEY = "default/rq"
+
+
+def pod(
+    name: str, phase: str = "Running", *, cpu: str = "100m", memory: str = "1Gi", class_: str = "", **meta: Any
+) -> Object:
+    resources = {"requests": {"cpu": cpu, "memory": memory}} if cpu else {}
+    container = {"name": "c", "image": "i", "resources": resources}
+    spec = {"containers": [container], **({"priorityClassName": class_} if class_ else {})}
+    return {"metadata": {"name": name, "namespace": "default", **meta}, "spec": spec, "status": {"phase": phase}}
+
+
+def quota(hard: Object, status: Object | None = None, *, name: str = "rq", **spec: Any) -> Object:
+    meta = {"name": name, "namespace": "default"}
+    return {"metadata": meta, "spec": {"hard": hard, **spec}, "status": status or {}}
+
+
+class Desk:
+    def __init__(self, of: Object, pods: Sequence[Object] = (), services: Sequence[Object] = ()) -> None:
+        objects = {RESOURCE_QUOTAS: [of], PODS: pods, SERVICES: services, PERSISTENT_VOLUME_CLAIMS: []}
+        self.bench = Bench(objects, facts=(changes.FACTS,), indexes=(changes.INDEX,))
+        self.start()
+
+    def start(self) -> None:
+        self.reconciler = ResourceQuotaReconciler(
+            tables=self.bench.tables, clock=self.bench.clock, log=structlog.get_logger()
+        )
+
+    def drive(self, answer: Any = None, **more: Any) -> Driven:
+        return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.bench.tables, **more)
+
+    def status(self) -> Object:
+        """What one reconciliation writes."""
+        (written,) = bodies(self.drive(), Update)
+        found: Object = written["status"]
+        return found
+
+
+PODS_OF_TEST = [pod("pod-running"), pod("pod-running-2"), pod("pod-failed", "Failed")]
+HARD = {"cpu": "3", "memory": "100Gi", "pods": "5"}
+NONE = {"cpu": "0", "memory": "0", "pods": "0"}
+OF_CLASSES = [pod("a", class_="high"), pod("b", class_="high", cpu=""), pod("c", "Failed", class_="high")]
+
+
+def by_class(operator: str, *values: str) -> Object:
+    term = {"scopeName": "PriorityClass", "operator": operator, **({"values": list(values)} if values else {})}
+    return {"scopeSelector": {"matchExpressions": [term]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods", "used"),
+    [
+        ({"scopes": ["BestEffort"]}, PODS_OF_TEST, NONE),
+        ({"scopes": ["BestEffort"]}, [pod("a", cpu=""), pod("b", cpu="")], {**NONE, "pods": "2"}),
+        (by_class("Exists"), PODS_OF_TEST, NONE),
+        (by_class("Exists"), OF_CLASSES, {"cpu": "100m", "memory": "1Gi", "pods": "2"}),
+        (by_class("In", "high"), OF_CLASSES, {"cpu": "100m", "memory": "1Gi", "pods": "2"}),
+        (by_class("In", "low"), OF_CLASSES, NONE),
+        (by_class("NotIn", "low"), OF_CLASSES, {"cpu": "100m", "memory": "1Gi", "pods": "2"}),
+        (by_class("NotIn", "high"), OF_CLASSES, NONE),
+        (by_class("DoesNotExist"), PODS_OF_TEST, {"cpu": "200m", "memory": "2Gi", "pods": "2"}),
+        ({}, PODS_OF_TEST, {"cpu": "200m", "memory": "2Gi", "pods": "2"}),
+    ],
+)
+def test_what_the_namespace_uses_is_written(spec: Object, pods: list[Object], used: Object) -> None:
+    elsewhere = {**pod("x"), "metadata": {"name": "x", "namespace": "other"}}
+    assert Desk(quota(HARD, **spec), [*pods, elsewhere]).status() == {"hard": HARD, "used": used}
+
+
+def test_new_limits_come_into_force() -> None:
+    of = quota({"cpu": "4"}, {"hard": {"cpu": "3"}, "used": {"cpu": "0"}})
+    assert Desk(of).status() == {"hard": {"cpu": "4"}, "used": {"cpu": "0"}}
+
+
+def test_what_is_limited_no_more_is_not_counted_any_more() -> None:
+    of = quota({"cpu": "4"}, {"hard": {"cpu": "4", "pods": "1"}, "used": {"cpu": "0", "pods": "0"}})
+    assert Desk(of).status() == {"hard": {"cpu": "4"}, "used": {"cpu": "0"}}
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        quota({"cpu": "4"}, {"hard": {"cpu": "4000m"}, "used": {"cpu": "0"}}),
+        quota({}, {}),
+        quota({"count/unknown.example.com": "1"}, {"hard": {"count/unknown.example.com": "1"}}),
+    ],
+)
+def test_where_nothing_differs_nothing_is_written(of: Object) -> None:
+    assert Desk(of).drive().commands == []
+
+
+def test_it_is_an_update_of_the_status_with_the_version_that_was_counted() -> None:
+    of = quota(HARD)
+    of["metadata"]["resourceVersion"] = "77"
+    (update,) = Desk(of).drive().of(Update)
+    assert (update.resource, update.key, update.subresource) == ("v1/resourcequotas", KEY, "status")
+    assert orjson.loads(update.body)["metadata"]["resourceVersion"] == "77"
+
+
+def test_what_cannot_be_counted_keeps_its_usage_and_the_limits_are_written() -> None:
+    desk = Desk(quota({"pods": "1", "services": "1"}), [pod("a"), pod("b", cpu="x")])
+    driven = desk.drive(raises=NotCountedError)
+    assert bodies(driven, Update)[0]["status"] == {"hard": {"pods": "1", "services": "1"}, "used": {"services": "0"}}
+    counted = quota({"pods": "1"}, {"hard": {"pods": "1"}, "used": {"pods": "7"}})
+    assert Desk(counted, [pod("b", cpu="x")]).drive(raises=NotCountedError).commands == []
+
+
+def test_what_nobody_knew_to_count_is_counted_once_its_resource_is_served() -> None:
+    """After a start: what was deleted meanwhile is told by nobody."""
+    status = {"hard": {"secrets": "9", "pods": "9"}, "used": {"secrets": "2", "pods": "0"}}
+    desk = Desk(quota({"secrets": "9", "pods": "9"}, status))
+    assert desk.drive().commands == []
+    found = desk.reconciler.on_message(TablesChanged(()))
+    assert [(one.queue, one.key) for one in found] == [(PRIMARY, KEY)]
+    whole = Desk(quota({"pods": "9"}, {"hard": {"pods": "9"}, "used": {"pods": "0"}}))
+    assert whole.drive().commands == []
+    assert whole.reconciler.on_message(TablesChanged(())) == []
+
+
+def test_a_quota_that_is_gone_is_nothing() -> None:
+    desk = Desk(quota(HARD))
+    desk.bench.hide(RESOURCE_QUOTAS, KEY)
+    assert desk.drive().commands == []
+
+
+def test_one_that_goes_meanwhile_is_no_failure_and_a_conflict_is_tried_again() -> None:
+    assert Desk(quota(HARD)).drive(lambda _: NotFound("gone")).error is None
+    desk = Desk(quota(HARD))
+    answer = failing(after=0, outcome=Conflict("changed"), to=Update, otherwise=desk.bench.accept)
+    assert isinstance(desk.drive(answer, raises=CommandFailed).error, CommandFailed)
+
+
+def test_after_a_crash_before_the_outcome_the_same_is_written() -> None:
+    desk = Desk(quota(HARD), PODS_OF_TEST)
+    first = desk.drive(stop_after=1)
+    desk.start()
+    assert bodies(first, Update) == bodies(desk.drive(), Update)
+    again = desk.drive(Live(desk, *PODS_OF_TEST))
+    assert again.of(Update) == []  # it reads what it wrote, though the watch is late
+
+
+# What was charged may not be in a table yet.
+
+
+def behind(used: str | None, pods: Sequence[Object] = ()) -> Desk:
+    """A quota that is newer than all other tables."""
+    status = {} if used is None else {"hard": {"pods": "9"}, "used": {"pods": used}}
+    of = quota({"pods": "9"}, status)
+    of["metadata"]["resourceVersion"] = "5000"
+    return Desk(of, pods)
+
+
+class Live:
+    """A server that has these pods."""
+
+    def __init__(self, desk: Desk, *pods: Object) -> None:
+        self.desk, self.pods = desk, pods
+
+    def __call__(self, command: Command) -> Outcome:
+        if isinstance(command, List):
+            assert (command.resource, command.namespace) == ("v1/pods", "default")
+            start = int(command.continue_from or "0")
+            end = start + command.limit
+            rest = {"continue": str(end)} if end < len(self.pods) else {}
+            return Done(encode_object({"metadata": rest, "items": list(self.pods[start:end])}))
+        return self.desk.bench.accept(command)
+
+
+def test_less_is_not_written_by_a_table_that_is_older_than_the_quota() -> None:
+    desk = behind("2", [pod("a")])
+    first = desk.drive()
+    assert (first.commands, first.result) == ([], RequeueAfter(BEHIND_CHECK))
+    desk.bench.clock.advance(CATCHES_UP_WITHIN)
+    asked = desk.drive(Live(desk, pod("a"), pod("b")))
+    assert [type(command) for command in asked.commands] == [List]  # two, as the quota says
+
+
+def test_what_the_server_has_is_written_where_the_table_does_not_catch_up() -> None:
+    desk = behind("2", [pod("a"), pod("b")])
+    assert desk.drive().commands == []
+    desk = behind("3", [pod("a"), pod("b")])
+    desk.drive()
+    desk.bench.clock.advance(CATCHES_UP_WITHIN)
+    written = bodies(desk.drive(Live(desk, pod("a"))), Update)
+    assert written[0]["status"]["used"] == {"pods": "1"}
+
+
+def test_a_table_that_catches_up_is_enough() -> None:
+    desk = behind("2", [pod("a")])
+    desk.drive()
+    desk.bench.show(PODS, pod("c", resourceVersion="5001"))
+    desk.bench.show(PODS, pod("d", resourceVersion="5002"))
+    desk.bench.hide(PODS, "default/a")
+    assert desk.drive().commands == []
+
+
+def test_a_quota_that_was_never_counted_does_not_wait() -> None:
+    desk = behind(None, [pod("a")])
+    driven = desk.drive(Live(desk, pod("a"), pod("b")))
+    assert [type(command) for command in driven.commands] == [List, Update]
+    assert bodies(driven, Update)[0]["status"]["used"] == {"pods": "2"}
+
+
+def test_what_came_before_limits_were_in_force_is_counted_at_once() -> None:
+    """Nobody was charged for it, so the version of the quota does not tell."""
+    desk = Desk(quota({"pods": "9"}), [pod("a")])
+    first = desk.drive()
+    assert bodies(first, Update)[0]["status"]["used"] == {"pods": "1"}
+    assert [(one.queue, one.key, one.after) for one in first.enqueued] == [(PRIMARY, KEY, 0.0)]
+    second = desk.drive(Live(desk, pod("a"), pod("b")))
+    assert [type(command) for command in second.commands] == [List, Update]
+    assert bodies(second, Update)[0]["status"]["used"] == {"pods": "2"}
+    assert second.enqueued == []
+
+
+def test_only_what_is_limited_anew_is_counted_at_once_again() -> None:
+    status = {"hard": {"pods": "9"}, "used": {"pods": "1"}}
+    desk = Desk(quota({"pods": "7", "services": "1"}, status), [pod("a")])
+    assert len(desk.drive().enqueued) == 1
+    desk.bench.catch_up()
+    assert desk.drive().commands == []
+    of = quota({"pods": "7"}, status)
+    assert Desk(of, [pod("a")]).drive().enqueued == []
+
+
+# Of thousands of pods each version is decoded once, some at a time.
+
+
+def test_many_pods_are_read_in_several_turns() -> None:
+    desk = Desk(quota({"pods": "9"}), [pod(f"p{number}") for number in range(2 * MOST + 1)])
+    assert [desk.drive().result for _ in range(2)] == [RequeueAfter(0.0)] * 2
+    assert bodies(desk.drive(), Update)[0]["status"]["used"] == {"pods": str(2 * MOST + 1)}
+
+
+def test_what_has_changed_is_read_again_and_what_is_gone_forgotten() -> None:
+    desk = Desk(quota({"pods": "9", "requests.cpu": "9"}), [pod("a"), pod("b"), pod("c", cpu="1")])
+    assert desk.status()["used"] == {"pods": "3", "requests.cpu": "1200m"}
+    desk.bench.catch_up()
+    desk.bench.show(PODS, pod("a", cpu="400m"))
+    desk.bench.hide(PODS, "default/c")
+    assert desk.status()["used"] == {"pods": "2", "requests.cpu": "500m"}
+    desk.bench.catch_up()
+    assert desk.drive().commands == []
+
+
+def test_a_long_live_list_comes_in_pages() -> None:
+    desk = behind(None)
+    pods = [pod(f"p{number}") for number in range(PAGE + 1)]
+    driven = desk.drive(Live(desk, *pods))
+    assert [type(command) for command in driven.commands] == [List, List, Update]
+    assert bodies(driven, Update)[0]["status"]["used"] == {"pods": str(PAGE + 1)}
+
+
+def test_a_quota_is_counted_again_when_a_pod_should_be_gone() -> None:
+    desk = Desk(quota({"pods": "9"}))
+    now = desk.bench.clock.now()
+    going = {"deletionGracePeriodSeconds": 30}
+    desk.bench.show(PODS, pod("a", deletionTimestamp=format_time(now + 10), **going))
+    desk.bench.show(PODS, pod("b", deletionTimestamp=format_time(now - 100), **going))
+    driven = desk.drive()
+    assert bodies(driven, Update)[0]["status"]["used"] == {"pods": "1"}
+    desk.bench.catch_up()
+    assert desk.drive().result == RequeueAfter(41.0)
+    desk.bench.clock.advance(41.0)
+    desk.bench.catch_up()
+    assert bodies(desk.drive(), Update)[0]["status"]["used"] == {"pods": "0"}
+
+
+def test_all_are_counted_again_from_time_to_time() -> None:
+    desk = Desk(quota(HARD))
+    driven = drive_steps(desk.reconciler.enqueue_all(), desk.bench.accept, tables=desk.bench.tables)
+    assert [(one.queue, one.key) for one in driven.enqueued] == [(PRIMARY, KEY)]
+
+
+# Which changes enqueue which quotas.
+
+
+def changed(new: Object, old: Object | None = None, type_: str = "MODIFIED") -> Change:
+    key = f"default/{new['metadata']['name']}"
+    previous = b"" if old is None else encode_object(old)
+    return Change(type=type_, key=key, raw=encode_object(new), controller=None, previous=previous)
+
+
+@pytest.mark.parametrize(
+    ("of", "first"),
+    [
+        (quota({"cpu": "4"}), True),
+        (quota({"cpu": "4"}, {"hard": {"cpu": "4"}}), True),
+        (quota({"requests.example.com/x": "4"}, {"hard": {"requests.example.com/x": "4"}}), True),
+        (quota({"cpu": "4"}, {"hard": {"cpu": "6"}, "used": {"cpu": "0"}}), True),
+        (quota({"count/foobars.example.com": "4"}, {"hard": {"count/foobars.example.com": "4"}}), False),
+        (quota({"cpu": "4"}, {"hard": {"cpu": "4"}, "used": {"cpu": "0"}}), False),
+    ],
+)
+def test_quotas_that_let_nothing_through_come_first(of: Object, first: bool) -> None:
+    tables = Desk(of).bench.tables
+    change = changed(of, type_="ADDED")
+    assert list(changes.priority(change, tables)) == ([KEY] if first else [])
+    assert list(changes.primary(change, tables)) == ([] if first else [KEY])
+    gone = changed(of, type_="DELETED")
+    assert (list(changes.priority(gone, tables)), list(changes.primary(gone, tables))) == ([], [KEY])
+
+
+def statuses(cpu: str) -> Object:
+    return {"phase": "Running", "containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
+
+
+POD = pod("p")
+SERVICE = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"type": "NodePort", "ports": [{"port": 1}]}}
+
+
+@pytest.mark.parametrize(
+    ("resource", "new", "old", "counted"),
+    [
+        (PODS, POD, POD, False),
+        (PODS, {**POD, "status": {"phase": "Succeeded"}}, POD, True),
+        (PODS, {**POD, "status": {"phase": "Failed"}}, {**POD, "status": {"phase": "Failed"}}, False),
+        (PODS, {**POD, "spec": {"activeDeadlineSeconds": 1}}, POD, True),
+        (PODS, {**POD, "spec": {"activeDeadlineSeconds": 1}}, {**POD, "spec": {"activeDeadlineSeconds": 2}}, False),
+        (PODS, {**POD, "status": statuses("2")}, {**POD, "status": statuses("2")}, False),
+        (PODS, {**POD, "status": statuses("3")}, {**POD, "status": statuses("2")}, True),
+        (SERVICES, SERVICE, SERVICE, False),
+        (SERVICES, {**SERVICE, "spec": {"type": "ClusterIP"}}, SERVICE, True),
+        (SERVICES, {**SERVICE, "spec": {**SERVICE["spec"], "ports": []}}, SERVICE, True),
+    ],
+)
+def test_what_gives_something_back_has_quotas_counted(resource: Any, new: Object, old: Object, counted: bool) -> None:
+    of = quota({"pods": "1", "services": "1"}, {"hard": {"pods": "1", "services": "1"}})
+    tables = Desk(of).bench.tables
+    (watch,) = {watch.to: watch for watch in changes.WATCHES if watch.resource is resource}.values()
+    assert list(watch.to(changed(new, old), tables)) == ([KEY] if counted else [])
+    assert list(watch.to(changed(new, type_="DELETED"), tables)) == [KEY]
+    unconcerned = Desk(quota({"secrets": "1"}, {"hard": {"secrets": "1"}})).bench.tables
+    assert list(watch.to(changed(new, type_="DELETED"), unconcerned)) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "values"),
+    [
+        ({}, {}, []),
+        ({"activeDeadlineSeconds": 9}, {}, ["deadline"]),
+        ({"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}, statuses("2"), []),
+        ({"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}, statuses("2"), ["resized"]),
+        ({"containers": [{"name": "d"}]}, statuses("2"), []),
+    ],
+)
+def test_pods_whose_usage_may_change_are_found(spec: Object, status: Object, values: list[str]) -> None:
+    assert list(changes.INDEX.values_of({"spec": spec, "status": status})) == values

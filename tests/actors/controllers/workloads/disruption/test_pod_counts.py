@@ -1,0 +1,153 @@
+"""How many pods have to be healthy, and how many may go: the rules alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controllers.shared.selector_texts import selector_in_go
+from actors.controllers.workloads.disruption.pod_counts import (
+    Need,
+    disrupted_pods,
+    fail_safe_status,
+    healthy,
+    need_of,
+    next_status,
+)
+from protocols.objects import Object
+from protocols.resources import PODS
+from protocols.times import format_time
+from tests.actors.controllers.workloads.disruption.scene import NOW, Scene, a_pod
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods", "scale", "need"),
+    [
+        # minAvailable as a number: what there is, whoever it belongs to.
+        ({"minAvailable": 3}, 0, 0, Need(0, 3)),
+        ({"minAvailable": 3}, 1, 7, Need(1, 3)),
+        ({"minAvailable": 0}, 4, 0, Need(4, 0)),
+        # Percentages and maxUnavailable: of what the controllers want; rounded up, either way.
+        ({"minAvailable": "20%"}, 10, 10, Need(10, 2)),
+        ({"minAvailable": "34%"}, 3, 3, Need(3, 2)),
+        ({"minAvailable": "28%"}, 11, 11, Need(11, 4)),
+        ({"minAvailable": "28%"}, 22, 22, Need(22, 7)),
+        ({"minAvailable": "1%"}, 2, 1, Need(1, 1)),
+        ({"minAvailable": "100%"}, 3, 3, Need(3, 3)),
+        ({"minAvailable": "0%"}, 3, 3, Need(3, 0)),
+        ({"maxUnavailable": 2}, 1, 7, Need(7, 5)),
+        ({"maxUnavailable": 5}, 1, 3, Need(3, 0)),
+        ({"maxUnavailable": "30%"}, 1, 7, Need(7, 4)),
+        ({"maxUnavailable": "30%"}, 1, 3, Need(3, 2)),
+        ({"maxUnavailable": "0%"}, 1, 3, Need(3, 3)),
+        # maxUnavailable goes before; without both nothing is expected.
+        ({"maxUnavailable": 1, "minAvailable": 1}, 9, 4, Need(4, 3)),
+        ({}, 4, 4, Need(0, 0)),
+    ],
+)
+def test_what_a_budget_needs(spec: Object, pods: int, scale: int, need: Need) -> None:
+    assert need_of(spec, pods=pods, scale=scale) == need
+
+
+@pytest.mark.parametrize("bound", ["10", "1.5%", "all", True, [3], 1.5])
+def test_a_bound_that_is_none_cannot_be_counted_by(bound: object) -> None:
+    for field in ("minAvailable", "maxUnavailable"):
+        with pytest.raises(ValueError, match="IntOrString"):
+            need_of({field: bound}, pods=3, scale=3)
+
+
+def test_which_evicted_pods_are_still_to_go() -> None:
+    """Upstream's TestUpdateDisruptedPods: one is being deleted, one has stayed too long, one is fresh, one is gone."""
+    pods = [a_pod("p1", deletionTimestamp=format_time(NOW)), a_pod("p2"), a_pod("p3"), a_pod("p4")]
+    entries = Scene(pods=pods).tables[PODS].entries("default")
+    then = {"p1": NOW, "p2": NOW - 180, "p3": NOW - 60, "gone": NOW, "p5": NOW - 1}
+    found = disrupted_pods(then, entries, now=NOW)
+    assert found.fresh == {"p3"}
+    assert [pod.key for pod in found.overdue] == ["default/p2"]
+    assert found.recheck == 60
+    assert sorted(pod.key for pod in entries if healthy(pod, found)) == ["default/p2", "default/p4"]
+
+
+def test_an_eviction_is_awaited_for_two_minutes() -> None:
+    entries = Scene(pods=[a_pod("p")]).tables[PODS].entries("default")
+    awaited = disrupted_pods({"p": NOW}, entries, now=NOW + 119.5)
+    assert (awaited.fresh, awaited.recheck) == ({"p"}, 0.5)
+    over = disrupted_pods({"p": NOW}, entries, now=NOW + 120)  # when it is looked at again
+    assert (over.fresh, over.recheck) == (frozenset(), None)
+
+
+def budget(**status: object) -> Object:
+    return {"metadata": {"name": "b", "generation": 2}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("current", "need", "allowed"),
+    [(4, Need(4, 3), 1), (3, Need(4, 3), 0), (1, Need(4, 3), 0), (4, Need(0, 0), 0), (5, Need(3, 1), 4)],
+)
+def test_what_is_allowed(current: int, need: Need, allowed: int) -> None:
+    status = next_status(budget(), need, current=current, disrupted={}, now=NOW)
+    assert status is not None
+    assert status["disruptionsAllowed"] == allowed
+    (condition,) = status["conditions"]
+    assert (condition["status"], condition["reason"]) == (
+        ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
+    )
+    assert condition["observedGeneration"] == status["observedGeneration"] == 2
+
+
+def test_a_status_is_written_only_if_it_says_something_else() -> None:
+    need = Need(4, 3)
+    status = next_status(budget(), need, current=4, disrupted={}, now=NOW)
+    assert status is not None
+    assert next_status(budget(**status), need, current=4, disrupted={}, now=NOW + 60) is None
+    noted = {"p": format_time(NOW)}
+    assert next_status(budget(**status), need, current=4, disrupted=noted, now=NOW) == {
+        **status,
+        "disruptedPods": noted,
+    }
+    for other in ({"observedGeneration": 1}, {"conditions": []}, {"currentHealthy": 5}):
+        assert next_status(budget(**{**status, **other}), need, current=4, disrupted={}, now=NOW) is not None
+
+
+def test_conditions_of_others_stay_and_the_transition_time_moves_with_the_status_alone() -> None:
+    theirs = {"type": "Theirs", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "t"}
+    first = next_status(budget(conditions=[theirs]), Need(4, 3), current=4, disrupted={}, now=NOW)
+    assert first is not None
+    assert first["conditions"][0] == theirs
+    more = next_status(budget(**first), Need(4, 3), current=5, disrupted={}, now=NOW + 60)
+    assert more is not None
+    assert more["conditions"] == first["conditions"]
+
+
+def test_what_cannot_be_counted_allows_nothing() -> None:
+    before = {"disruptionsAllowed": 2, "currentHealthy": 5, "desiredHealthy": 3, "observedGeneration": 1}
+    status = fail_safe_status(budget(**before), "why", now=NOW)
+    assert status is not None
+    assert status["disruptionsAllowed"] == 0
+    assert {name: status[name] for name in ("currentHealthy", "observedGeneration")} == {
+        "currentHealthy": 5,
+        "observedGeneration": 1,
+    }
+    (condition,) = status["conditions"]
+    assert (condition["reason"], condition["message"], condition["observedGeneration"]) == ("SyncFailed", "why", 1)
+    assert fail_safe_status(budget(**status), "why", now=NOW + 60) is None
+
+
+EXPRESSIONS = "[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},}"
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        (None, "nil"),
+        ({}, "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{},}"),
+        (
+            {
+                "matchLabels": {"b": "2", "a": "1"},
+                "matchExpressions": [{"key": "k", "operator": "In", "values": ["x", "y"]}],
+            },
+            f"&LabelSelector{{MatchLabels:map[string]string{{a: 1,b: 2,}},MatchExpressions:{EXPRESSIONS},}}",
+        ),
+    ],
+)
+def test_a_selector_is_shown_as_go_shows_it(selector: Object | None, text: str) -> None:
+    assert selector_in_go(selector) == text

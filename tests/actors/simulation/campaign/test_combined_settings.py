@@ -1,0 +1,117 @@
+"""Several settings as one: nothing that one of them brings along is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from actors.controllers.built_in import BUILT_IN
+from actors.controllers.network.endpointslice import EndpointSliceOptions
+from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
+from actors.reconciliation.specs import switched_on
+from actors.simulation.campaign.certificate_setting import POD_CERTIFICATES_TOO
+from actors.simulation.campaign.combined_settings import combined, switched_on_by_name
+from actors.simulation.campaign.named import EVERYTHING, PARTS, SWARM
+from actors.simulation.campaign.setting import USUAL, Setting
+from actors.simulation.trials.catalogue import TRIALS
+from actors.simulation.trials.scenario import Action, Fleet
+
+SCENARIOS = 12
+
+
+def test_everything_runs_all_built_in_controllers_and_each_is_tried() -> None:
+    for number in range(SCENARIOS):
+        specs, options = EVERYTHING.specs(None), EVERYTHING.options(number)
+        assert options is not None
+        assert [spec.name for spec in specs] == [spec.name for spec in BUILT_IN]
+        assert switched_on(specs, options) == specs
+        by_itself = {spec.name for spec in POD_CERTIFICATES_TOO.specs(None)}
+        assert {trial.controller for trial in EVERYTHING.composed(number).trials} == set(TRIALS) - by_itself
+
+
+def test_everything_has_the_options_of_its_parts() -> None:
+    options = [EVERYTHING.options(number) for number in range(SCENARIOS)]
+    assert {one[PodGarbageCollectorOptions].terminated_pod_threshold for one in options if one} == {3}
+    assert {one[EndpointSliceOptions].max_endpoints for one in options if one} >= {2, 3}
+
+
+def test_users_do_in_everything_what_they_do_in_each_of_its_parts() -> None:
+    kinds = [_first_words(part) - _first_words(EVERYTHING) for part in PARTS]
+    assert kinds == [set() for _ in PARTS]
+
+
+def test_in_a_swarm_users_of_some_trials_do_what_they_do_in_everything() -> None:
+    """What one of them does rests on nothing that another one does: their names are equal, and their times."""
+    for number in range(SCENARIOS):
+        there = {(action.at, action.text) for action in _actions(EVERYTHING, number)}
+        some = _actions(SWARM, number)
+        assert some
+        kept = [action for action in some if (action.at, action.text) in there]
+        assert len(kept) >= 0.8 * len(some), "other users leave other nodes free, and nothing else"
+
+
+def test_users_of_each_trial_act_in_some_seed_of_a_swarm() -> None:
+    trials = EVERYTHING.composed(0).trials
+    seen = [len([*SWARM.with_users(SWARM.scenario(number), trials)]) for number in range(60)]
+    assert {trial for number in range(60) for trial in SWARM.with_users(SWARM.scenario(number), trials)} == {*trials}
+    assert min(seen) < len(trials) / 5 < sum(seen) / 60 < len(trials) / 2
+    assert max(seen) == len(trials)
+
+
+def test_controllers_of_a_swarm_are_held_to_all_that_they_are_held_to_in_everything() -> None:
+    for number in range(SCENARIOS):
+        some, every = SWARM.composed(number), EVERYTHING.composed(number)
+        assert some.trials == every.trials
+        assert some.options == every.options
+        assert SWARM.plan(number) == EVERYTHING.plan(number)
+
+
+def _actions(setting: Setting, number: int) -> list[Action]:
+    return setting.composed(number).actions(setting.scenario(number))
+
+
+def _first_words(setting: Setting) -> set[str]:
+    """Of what users do in some scenarios: how an action begins says what it is, or to which kind of object."""
+    return {action.text.split()[0] for number in range(SCENARIOS) for action in _actions(setting, number)}
+
+
+def test_a_combination_is_held_to_what_each_part_is_held_to() -> None:
+    done: list[str] = []
+
+    def part(name: str, **more: Any) -> Setting:
+        return Setting(
+            name=name,
+            invariants=lambda _cluster, _scenario: [name],  # type: ignore[list-item]
+            unsettled=lambda _cluster: [f"{name} is unsettled"],
+            end_state=lambda _cluster: {name: 1},
+            prepare=lambda _cluster: done.append(name),
+            **more,
+        )
+
+    both: Any = combined(
+        "both",
+        part("a", acting=10.0, settled=500.0, steady=False, fleet=lambda _scenario: Fleet(nodes=9)),
+        part("b", faults=90.0, cloud=True, heartbeats=False, pod=lambda _scenario: {"hostNetwork": True}),
+    )
+    both.prepare(None)
+    assert done == ["a", "b"]
+    assert both.invariants(None, None) == ["a", "b"]
+    assert [*both.unsettled(None)] == ["a is unsettled", "b is unsettled"]
+    assert both.end_state(None) == {"a": 1, "b": 1}
+    assert (both.acting, both.faults, both.settled) == (30.0, 90.0, 500.0)
+    assert (both.steady, both.cloud, both.heartbeats) == (False, True, False)
+    assert (both.fleet(0).nodes, both.pod(0)) == (9, {"hostNetwork": True})
+    assert both.controllers == USUAL.controllers
+
+
+def test_a_setting_with_a_world_outside_is_not_combined() -> None:
+    with pytest.raises(ValueError, match="everything: a setting with a world outside"):
+        combined("everything", USUAL, Setting(outside=lambda _around: object()))
+
+
+def test_controllers_that_are_off_by_default_are_switched_on_by_name() -> None:
+    on, off = BUILT_IN[0], replace(BUILT_IN[1], on_by_default=False)
+    assert switched_on_by_name([on, off]) == f"--controllers=*,{off.name}"
+    assert switched_on_by_name([on]) == "--controllers=*"

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.known_state import History, Streaks, handling_delay
+from protocols.messages.commands import Command, Get
+from runtime.faults.vocabulary import parse_faults
+from runtime.logs.standard_log import quiet_log
+
+
+def test_a_value_holds_until_the_next_one() -> None:
+    history = History()
+    for version, value in ((10, 1), (20, 5), (25, 5), (30, 2)):
+        history.note("a", version, value)
+    assert history.between("a", 15, 15) == [1]
+    assert history.between("a", 15, 29) == [1, 5]
+    assert history.between("a", 20, 30) == [5, 2]
+    assert history.between("a", 40, 50) == [2]
+    assert history.since("a") == 10
+
+
+def test_what_came_later_counts_from_when_it_came() -> None:
+    history = History()
+    history.note("a", 10, 1)
+    assert history.between("a", 1, 10) == [1]
+    assert history.between("a", 1, 9) == []
+    assert history.between("b", 1, 9) == []
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    return SimulatedCluster(log=quiet_log())
+
+
+def submitted(streaks: Streaks, note: str, *commands: Command, owner: str = "uid") -> str:
+    return streaks.submitted("manager", "controller:c", owner, commands, lambda: note)
+
+
+def test_what_follows_an_answer_at_once_may_rest_on_what_was_known_before(cluster: SimulatedCluster) -> None:
+    streaks, asked = Streaks(cluster), Get("v1/pods", "d/a")
+    assert submitted(streaks, "first", asked) == "first"
+    cluster.run_for(20)
+    assert streaks.settled(asked) == "first"
+    assert submitted(streaks, "second") == "first"
+    cluster.run_for(1)
+    assert submitted(streaks, "third") == "third"
+
+
+def test_owners_and_incarnations_have_streaks_of_their_own(cluster: SimulatedCluster) -> None:
+    streaks, asked = Streaks(cluster), Get("v1/pods", "d/a")
+    assert streaks.admitted("manager", "controller:c", 1, ())
+    submitted(streaks, "first", asked)
+    assert submitted(streaks, "other", owner="another") == "other"
+    assert streaks.admitted("manager", "controller:c", 2, (asked,))
+    assert submitted(streaks, "second", asked) == "second"
+    streaks.started("manager")
+    assert submitted(streaks, "third") == "third"
+    assert streaks.admitted("manager", "controller:c", 2, ())
+
+
+def test_a_streak_outlives_the_dispatcher_and_loses_what_that_had_not_sent(cluster: SimulatedCluster) -> None:
+    streaks, sent, lost = Streaks(cluster), Get("v1/pods", "d/a"), Get("v1/pods", "d/b")
+    streaks.admitted("manager", "controller:c", 1, ())
+    submitted(streaks, "first", sent, lost)
+    assert not streaks.admitted("manager", "controller:c", 1, (lost,))
+    cluster.run_for(20)
+    assert submitted(streaks, "second") == "first"
+    assert streaks.settled(sent) == "first"
+    cluster.run_for(1)
+    assert submitted(streaks, "third") == "third"
+
+
+def test_a_plan_says_for_how_long_an_answer_may_lie_in_a_mailbox() -> None:
+    plan = (
+        "actor-hung 1..2 seconds=10; message-delayed 1..9 seconds=5; process-paused 3..7; watch-lagging 1..2 seconds=20"
+    )
+    assert handling_delay(parse_faults(plan)) == 19

@@ -1,0 +1,60 @@
+"""Invariants are called with what they look at, and with all of that."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+import actors.simulation
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observer import OBSERVATIONS, Committed, Fail, InvariantChecker, Observation
+from protocols.resources import PODS
+from runtime.logs.standard_log import quiet_log
+from tests.support.objects import pod
+
+
+def with_a_choice() -> Iterator[type]:
+    """All classes of the simulation that say what they observe."""
+    for module in pkgutil.walk_packages(actors.simulation.__path__, "actors.simulation."):
+        for found in vars(import_module(module.name)).values():
+            if isinstance(found, type) and found.__module__ == module.name and "observes" in vars(found):
+                yield found
+
+
+@pytest.mark.parametrize("invariant", [*with_a_choice()], ids=lambda one: one.__name__)
+def test_an_invariant_says_all_that_it_observes(invariant: type) -> None:
+    """Else it would hold because it is not asked."""
+    body = inspect.getsource(invariant.observe).partition("\n")[2]  # type: ignore[attr-defined]
+    named = {one for one in OBSERVATIONS if re.search(rf"\b{one.__name__}\b", body)}
+    assert set(invariant.observes) == named  # type: ignore[attr-defined]
+    assert not re.search(r"(?<!isinstance)\(observation\s*[,)]", body), "what it hands on may be looked at elsewhere"
+
+
+class Seen:
+    name = "seen"
+
+    def __init__(self) -> None:
+        self.kinds: set[type] = set()
+
+    def observe(self, observation: Observation, _fail: Fail) -> None:
+        self.kinds.add(type(observation))
+
+
+class SeenOfCommits(Seen):
+    observes = (Committed,)
+
+
+def test_one_that_does_not_say_observes_everything() -> None:
+    cluster = SimulatedCluster(log=quiet_log())
+    everything, commits = Seen(), SeenOfCommits()
+    InvariantChecker(cluster, [everything, commits])
+    cluster.manager()
+    cluster.create(PODS, pod("p1"))
+    cluster.run_for(5.0)
+    assert commits.kinds == {Committed}
+    assert everything.kinds > commits.kinds

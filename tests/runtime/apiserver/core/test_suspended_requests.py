@@ -1,0 +1,95 @@
+"""A request that needs an answer of somebody else goes on when it is there, against what is stored then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from protocols.admission_plugins import ON_BY_DEFAULT
+from runtime.apiserver.core.questions import PAUSED, Answer, Pause, Question
+from runtime.apiserver.core.suspended_requests import LONGEST, Suspended
+from runtime.client.api import Request, Response
+from tests.runtime.apiserver.conftest import Api
+
+POD = {"metadata": {"generateName": "web-"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
+PATH = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture
+def api(make_api: type[Api]) -> Api:
+    return make_api(plugins=ON_BY_DEFAULT)
+
+
+def begun(api: Api) -> Suspended:
+    """The creation of a pod whose account is not there yet."""
+    outcome = api.server.begin(Request(method="POST", path=PATH, body=orjson.dumps(POD)))
+    assert isinstance(outcome, Suspended)
+    return outcome
+
+
+def resumed(suspended: Suspended) -> Response | Suspended:
+    return suspended.resume([PAUSED for _ in suspended.questions])
+
+
+def body(outcome: Response | Suspended) -> dict[str, Any]:
+    assert isinstance(outcome, Response)
+    decoded: dict[str, Any] = orjson.loads(outcome.body)
+    return decoded
+
+
+def test_others_are_carried_out_while_a_request_waits(api: Api) -> None:
+    revision, waiting = api.server.revision, begun(api)
+    assert waiting.questions == (Pause(0.15, 0),)
+    assert api.server.revision == revision
+
+    api.create("serviceaccounts", {"metadata": {"name": "default"}})
+    made = resumed(waiting)
+
+    assert body(made)["spec"]["serviceAccountName"] == "default"
+    assert api.list("pods").names == [body(made)["metadata"]["name"]]
+
+
+def test_it_waits_as_long_as_it_takes_and_no_longer(api: Api) -> None:
+    outcome: Response | Suspended = begun(api)
+    pauses = 0
+    while isinstance(outcome, Suspended):
+        pauses += len(outcome.questions)
+        outcome = resumed(outcome)
+    assert (pauses, outcome.status) == (9, 403)
+    assert "error looking up service account default/default" in body(outcome)["message"]
+
+
+def test_each_attempt_draws_the_same(api: Api) -> None:
+    waiting = begun(api)
+    for _ in range(3):
+        resumed(waiting)
+    api.clock.time += 1.0
+    api.create("serviceaccounts", {"metadata": {"name": "default"}})
+    before = api.create("configmaps", {"metadata": {"name": "c"}}).meta
+    meta = body(resumed(waiting))["metadata"]
+    assert meta["uid"] < before["uid"]
+    assert meta["creationTimestamp"] < before["creationTimestamp"]
+
+
+def test_it_is_refused_after_as_long_as_a_request_may_take(api: Api) -> None:
+    waiting = begun(api)
+    api.clock.time += LONGEST + 1
+    refused = resumed(waiting)
+    assert isinstance(refused, Response)
+    assert (refused.status, body(refused)["reason"]) == (504, "Timeout")
+
+
+def test_one_who_cannot_wait_has_it_answered_at_once(make_api: type[Api]) -> None:
+    asked: list[Question] = []
+
+    def ask(question: Question) -> Answer:
+        asked.append(question)
+        if len(asked) == 3:
+            api.create("serviceaccounts", {"metadata": {"name": "default"}})
+        return PAUSED
+
+    api = make_api(plugins=ON_BY_DEFAULT, ask=ask)
+    assert api.create("pods", POD).status == 201
+    assert asked == [Pause(0.15, number) for number in range(3)]

@@ -1,0 +1,139 @@
+"""Who waits for whom, by a clock that only requests move."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from runtime.apiserver.http.priority import SLICE, TURNS_OF_ALL, Level, Turns, is_heartbeat, level_of
+from runtime.apiserver.registry.users import MASTERS, NODES, User
+from tests.runtime.apiserver.http.served import PODS as POSTED
+from tests.runtime.apiserver.http.served import TOKEN, Served, posted_pod, run, until
+
+LONG, SHORT = SLICE, SLICE / 4
+
+
+class Loop:
+    """Requests are (name, seconds that they take)."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.done: list[str] = []
+        self.soon: list[Callable[[], None]] = []
+        self.turns = Turns[tuple[str, float]](self.handle, now=lambda: self.time, soon=self.soon.append)
+
+    def handle(self, request: tuple[str, float]) -> None:
+        self.done.append(request[0])
+        self.time += request[1]
+
+    def take(self, name: str, level: Level = Level.OTHERS, seconds: float = LONG) -> None:
+        self.turns.take((name, seconds), level)
+
+    def turn(self) -> None:
+        due, self.soon[:] = self.soon[:], []
+        for one in due:
+            one()
+
+
+def test_what_finds_nobody_waiting_is_handled_at_once() -> None:
+    loop = Loop()
+    for name in "abc":
+        loop.take(name, seconds=SHORT)
+    assert loop.done == ["a", "b", "c"]
+    loop.turn()
+    assert (loop.soon, len(loop.turns)) == ([], 0)
+
+
+def test_in_one_turn_requests_are_handled_for_a_slice() -> None:
+    loop = Loop()
+    for name in "abc":
+        loop.take(name)
+    assert (loop.done, len(loop.turns)) == (["a"], 2)
+    loop.turn()
+    assert loop.done == ["a", "b"]
+    loop.take("d", seconds=SHORT)
+    loop.turn()
+    loop.turn()
+    assert loop.done == ["a", "b", "c", "d"]
+
+
+def test_a_heartbeat_waits_for_nobody() -> None:
+    loop = Loop()
+    for i in range(100):
+        loop.take(f"list {i}")
+    loop.take("lease", Level.AT_ONCE, 0)
+    assert loop.done == ["list 0", "lease"]
+
+
+def test_the_control_plane_goes_first_and_others_do_not_starve() -> None:
+    loop = Loop()
+    for i in range(3):
+        loop.take(f"list {i}")
+    for i in range(20):
+        loop.take(f"pod {i}", Level.CONTROL_PLANE)
+    for _ in range(30):
+        loop.turn()
+    assert len(loop.done) == 23
+    assert loop.done[1:TURNS_OF_ALL] == [f"pod {i}" for i in range(TURNS_OF_ALL - 1)]
+    assert loop.done[TURNS_OF_ALL] == "list 1"
+
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n"
+STATUS = "/api/v1/nodes/n/status"
+PODS = "/api/v1/namespaces/default/pods"
+MANAGER = User("system:kube-controller-manager")
+CONTROLLER = User("system:serviceaccount:kube-system:replicaset-controller")
+NODE = User("system:node:n", groups=(NODES,))
+ADMIN = User("admin", groups=(MASTERS,))
+SOMEBODY = User("somebody")
+
+
+@pytest.mark.parametrize(
+    ("user", "method", "path", "level"),
+    [
+        (MANAGER, "PUT", LEASE, Level.AT_ONCE),
+        (NODE, "PATCH", LEASE, Level.AT_ONCE),
+        (NODE, "PATCH", STATUS, Level.AT_ONCE),
+        (ADMIN, "PUT", LEASE, Level.AT_ONCE),
+        (SOMEBODY, "PUT", LEASE, Level.OTHERS),
+        (SOMEBODY, "PATCH", STATUS, Level.OTHERS),
+        (ADMIN, "DELETE", LEASE, Level.OTHERS),
+        (MANAGER, "POST", PODS, Level.CONTROL_PLANE),
+        (CONTROLLER, "POST", PODS, Level.CONTROL_PLANE),
+        (NODE, "GET", PODS, Level.CONTROL_PLANE),
+        (NODE, "GET", "/api/v1/nodes/n", Level.CONTROL_PLANE),
+        (ADMIN, "GET", PODS, Level.OTHERS),
+        (None, "GET", PODS, Level.OTHERS),
+    ],
+)
+def test_who_asks_for_what_decides(user: User | None, method: str, path: str, level: Level) -> None:
+    assert level_of(user, method, is_heartbeat(path)) is level
+
+
+def test_a_probe_waits_for_nobody() -> None:
+    assert level_of(None, "GET", False, is_probe=True) is Level.AT_ONCE
+
+
+def test_a_request_whose_client_is_gone_is_not_handled() -> None:
+    async def scenario(served: Served) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+        head = f"POST {POSTED} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: "
+        body = orjson.dumps(posted_pod("web"))
+        waiting: list[Any] = []
+        await served.get("/version")
+        turns = served.front._turns
+        assert turns is not None
+        turns.take = lambda request, _level: waiting.append(request)  # type: ignore[method-assign]
+        writer.write(f"{head}{len(body)}\r\n\r\n".encode() + body)
+        await until(lambda: bool(waiting))
+        writer.close()
+        await until(lambda: not waiting[0].is_awaited)
+        served.front._handle(waiting[0])
+        del turns.take  # type: ignore[method-assign]
+        assert (await served.get(f"{POSTED}/web")).status == 404
+
+    run(scenario)

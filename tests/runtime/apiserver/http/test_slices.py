@@ -1,0 +1,51 @@
+"""Long work leaves turns to others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from runtime.apiserver.http.slices import SLICE, Gradually
+
+
+class Turns:
+    """Every step takes a third of a slice."""
+
+    def __init__(self) -> None:
+        self.time, self.taken = 0.0, list[str]()
+        self._next: list[Callable[[], None]] = []
+        self.gradually = Gradually(now=lambda: self.time, soon=self._next.append)
+
+    def steps(self, name: str, count: int) -> Iterator[None]:
+        for _ in range(count):
+            self.time += SLICE / 2.9
+            self.taken.append(name)
+            yield
+
+    def take(self) -> str:
+        """The steps of one turn."""
+        self.taken.clear()
+        due, self._next[:] = [*self._next], []
+        for callback in due:
+            callback()
+        return "".join(self.taken)
+
+    @property
+    def are_wanted(self) -> bool:
+        return bool(self._next)
+
+
+def test_short_work_is_done_at_once() -> None:
+    turns = Turns()
+    turns.gradually.do(turns.steps("a", 2))
+    assert (turns.taken, turns.are_wanted) == (["a", "a"], False)
+
+
+def test_long_pieces_take_turns_a_slice_each() -> None:
+    turns = Turns()
+    turns.gradually.do(turns.steps("a", 8))
+    turns.gradually.do(turns.steps("b", 5))
+    assert "".join(turns.taken) == "aaabbb"
+    assert [turns.take() for _ in range(4)] == ["aaa", "bb", "aa", ""]
+    assert not turns.are_wanted
+    turns.gradually.do(turns.steps("c", 4))
+    assert [turns.take(), turns.are_wanted] == ["c", False]

@@ -1,0 +1,112 @@
+"""Sources in threads and on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from runtime.calls.listeners import Listen, Listener, Waker
+from runtime.calls.threads import ThreadedCalls
+from runtime.scheduling.clock import SystemClock
+
+PATIENCE = 10.0  # seconds
+
+
+class Rig:
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self.clock = SystemClock()
+        self.calls = ThreadedCalls(clock=self.clock)
+        self.keys: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.ended = threading.Event()
+        self._log = log
+
+    def listener(self, listen: Listen) -> Listener:
+        return Listener("c/one", listen, host=self.calls, clock=self.clock, log=self._log)
+
+    def key(self) -> Any:
+        return self.keys.get(timeout=PATIENCE)
+
+
+@pytest.fixture
+def rig(log: FilteringBoundLogger) -> Iterator[Rig]:
+    made = Rig(log)
+    yield made
+    made.calls.close()
+    made.clock.close()
+
+
+@pytest.mark.parametrize("kind", ["generator", "function", "async generator", "async function"])
+def test_a_source_wakes_keys_until_it_is_stopped(rig: Rig, kind: str) -> None:
+    def generator(waker: Waker) -> Iterator[str]:
+        try:
+            yield "a"
+            while not waker.wait(0.01):
+                yield "b"
+        finally:
+            rig.ended.set()
+
+    def function(waker: Waker) -> None:
+        for key in generator(waker):
+            waker.enqueue(key)
+
+    async def async_generator(_waker: Waker) -> AsyncIterator[str]:
+        try:
+            yield "a"
+            while True:
+                await asyncio.sleep(0.01)
+                yield "b"
+        finally:
+            rig.ended.set()
+
+    async def async_function(waker: Waker) -> None:
+        async for key in async_generator(waker):
+            waker.enqueue(key)
+
+    kinds: dict[str, Listen] = {
+        "generator": generator,
+        "function": function,
+        "async generator": async_generator,
+        "async function": async_function,
+    }
+    listener = rig.listener(kinds[kind])
+    listener.start(rig.keys.put)
+    assert [rig.key(), rig.key()] == ["a", "b"]
+    assert not rig.ended.is_set()
+    listener.stop()
+    assert rig.ended.wait(PATIENCE)
+
+
+def test_one_that_does_not_end_wakes_nobody_any_more(rig: Rig) -> None:
+    go_on = threading.Event()
+
+    def stubborn(waker: Waker) -> None:
+        waker.enqueue("a")
+        assert go_on.wait(PATIENCE)
+        waker.enqueue("late")
+        rig.ended.set()
+
+    listener = rig.listener(stubborn)
+    listener.start(rig.keys.put)
+    assert rig.key() == "a"
+    listener.stop()
+    go_on.set()
+    assert rig.ended.wait(PATIENCE)
+    assert rig.keys.empty()
+
+
+def test_one_that_raises_is_started_again(rig: Rig) -> None:
+    def failing(waker: Waker) -> Iterator[str]:
+        yield "a"
+        raise SystemExit(1)
+
+    listener = rig.listener(failing)
+    listener.start(rig.keys.put)
+    assert [rig.key(), rig.key()] == ["a", "a"]
+    assert listener.trouble == "SystemExit: 1"
+    listener.stop()

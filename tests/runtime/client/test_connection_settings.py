@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runtime.client.config import ClientConfig, ConfigError, Credential
+from runtime.client.connection_settings import load_config
+from runtime.metrics.registry import Metrics
+from runtime.simulation.clock import VirtualClock
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+KUBECONFIG = """
+current-context: c
+contexts: [{name: c, context: {cluster: k}}]
+clusters: [{name: k, cluster: {server: "https://from-file"}}]
+"""
+
+
+def load(
+    service_account: Path, environ: dict[str, str], *, kubeconfig: str | None = None, master: str | None = None
+) -> ClientConfig:
+    return load_config(
+        kubeconfig=kubeconfig,
+        master=master,
+        environ=environ,
+        clock=VirtualClock(),
+        metrics=Metrics(),
+        service_account=service_account,
+    )
+
+
+@pytest.mark.parametrize("kubeconfig", [None, ""])
+def test_with_nothing_given_and_no_pod_that_is_said(service_account: Path, kubeconfig: str | None) -> None:
+    with pytest.raises(ConfigError, match="neither --kubeconfig nor --master is given"):
+        load(service_account, {"KUBECONFIG": "/not/looked/at"}, kubeconfig=kubeconfig, master="")
+
+
+def test_master_alone_sends_no_credentials(service_account: Path) -> None:
+    config = load(service_account, POD, master="http://localhost:8080/")
+    assert (config.server, config.origin, config.ca) == ("http://localhost:8080", "--master", None)
+    assert config.credentials.load() == Credential()
+
+
+@pytest.mark.parametrize(
+    ("master", "server"), [(None, "https://from-file"), ("https://from-flag", "https://from-flag")]
+)
+def test_a_kubeconfig_goes_before_the_pod_and_master_before_its_server(
+    service_account: Path, tmp_path: Path, master: str | None, server: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(KUBECONFIG)
+    assert load(service_account, POD, kubeconfig=str(path), master=master).server == server

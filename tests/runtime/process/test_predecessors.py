@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.process.files import DirectoryInUse
+from runtime.process.predecessors import FILE, REMEMBERED, succeed
+
+ROOT = Path(__file__).parents[3]
+HOLD = """
+import subprocess, sys
+from pathlib import Path
+from runtime.process.predecessors import succeed
+with succeed(Path(sys.argv[1]), "first") as ended:
+    child = subprocess.Popen(["sleep", "60"])
+    print(child.pid, sorted(ended), flush=True)
+    input()
+"""
+
+
+def test_who_used_it_before_is_named_to_whoever_comes_next(tmp_path: Path) -> None:
+    directory = tmp_path / "made" / "here"
+    with succeed(directory, "a") as ended:
+        assert ended == frozenset()
+    with succeed(directory, "b") as ended:
+        assert ended == {"a"}
+    with succeed(directory, "c") as ended:
+        assert ended == {"a", "b"}
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert (directory / FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_only_the_last_ones_are_remembered(tmp_path: Path) -> None:
+    for number in range(REMEMBERED + 5):
+        with succeed(tmp_path, f"n{number}") as ended:
+            pass
+    assert len(ended) == REMEMBERED
+    assert "n0" not in ended
+
+
+def test_a_live_process_has_no_successor_and_a_killed_one_has_though_its_children_live(tmp_path: Path) -> None:
+    first = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with first:
+        assert first.stdout is not None
+        child, _, ended = first.stdout.readline().strip().partition(" ")
+        assert ended == "[]"
+        with pytest.raises(DirectoryInUse, match=f"is in use by process {first.pid}$"), succeed(tmp_path, "second"):
+            pytest.fail("the first one lives")
+        first.kill()
+        first.wait()
+        with succeed(tmp_path, "second") as proven:
+            assert proven == {"first"}
+    subprocess.run(["kill", child], check=True)
