@@ -440,7 +440,7 @@ def become(command: "list[str]", environment: Path, held: int) -> None:
         command = [str(python_of(environment)), *command[1:]]
     else:
         environ["PATH"] = os.pathsep.join([str(environment / "bin"), environ.get("PATH", os.defpath)])
-    if "actors.command" not in command:
+    if "kcm.actors.command" not in command:
         hear_signals()
     os.execvpe(command[0], command, environ)
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from kcm._lazy import lazily
 
 if TYPE_CHECKING:
-    from actors.app.api_server import ApiServer
-    from actors.app.arguments import read_options
-    from actors.app.connection import api_transport
-    from actors.app.installed import installed_controllers
-    from actors.app.local_cluster import LocalCluster
-    from actors.app.serving import Pages, serve
-    from actors.app.system import ControllerSystem
-    from actors.controllers.built_in import BUILT_IN
-    from actors.engine.elector import Election
-    from actors.options import ControllerOptions, InvalidOptions, Options
-    from actors.reconciliation import (
+    from kcm.actors.app.api_server import ApiServer
+    from kcm.actors.app.arguments import read_options
+    from kcm.actors.app.connection import api_transport
+    from kcm.actors.app.installed import installed_controllers
+    from kcm.actors.app.local_cluster import LocalCluster
+    from kcm.actors.app.serving import Pages, serve
+    from kcm.actors.app.system import ControllerSystem
+    from kcm.actors.controllers.built_in import BUILT_IN
+    from kcm.actors.engine.elector import Election
+    from kcm.actors.options import ControllerOptions, InvalidOptions, Options
+    from kcm.actors.reconciliation import (
         ORPHANS,
         Change,
         DebugPage,
@@ -64,12 +64,12 @@ if TYPE_CHECKING:
         together,
         update,
     )
-    from actors.reconciliation.discovered import Discovered
-    from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Index, Pass, Queue, Source
-    from protocols.conditions import find_condition, set_condition
-    from protocols.messages.commands import PatchType
-    from protocols.messages.discovery import ServedResource
-    from protocols.messages.outcomes import (
+    from kcm.actors.reconciliation.discovered import Discovered
+    from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Index, Pass, Queue, Source
+    from kcm.protocols.conditions import find_condition, set_condition
+    from kcm.protocols.messages.commands import PatchType
+    from kcm.protocols.messages.discovery import ServedResource
+    from kcm.protocols.messages.outcomes import (
         AlreadyExists,
         CommandFailed,
         Conflict,
@@ -85,8 +85,8 @@ if TYPE_CHECKING:
         Throttled,
         Unknown,
     )
-    from protocols.models import ObjectMeta, OwnerReference, as_object
-    from protocols.objects import (
+    from kcm.protocols.models import ObjectMeta, OwnerReference, as_object
+    from kcm.protocols.objects import (
         Key,
         Object,
         decode_object,
@@ -101,142 +101,142 @@ if TYPE_CHECKING:
         split_key,
         uid_of,
     )
-    from protocols.resources import Resource
-    from runtime.apiserver.process.launch import LaunchError
-    from runtime.calls.listeners import Waker
-    from runtime.client.api import Request, Response, Transport
-    from runtime.client.config import ConfigError
-    from runtime.flags.declaration import FlagError, flag
-    from runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics
-    from runtime.scheduling.backoff import Backoff
-    from runtime.scheduling.clock import Clock, SystemClock
-    from runtime.serving.server import ServingError
-    from runtime.serving.tls_names import TlsError
-    from runtime.tables.overlay import Lister, TableMissingError, Tables, UnreadableError
+    from kcm.protocols.resources import Resource
+    from kcm.runtime.apiserver.process.launch import LaunchError
+    from kcm.runtime.calls.listeners import Waker
+    from kcm.runtime.client.api import Request, Response, Transport
+    from kcm.runtime.client.config import ConfigError
+    from kcm.runtime.flags.declaration import FlagError, flag
+    from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics
+    from kcm.runtime.scheduling.backoff import Backoff
+    from kcm.runtime.scheduling.clock import Clock, SystemClock
+    from kcm.runtime.serving.server import ServingError
+    from kcm.runtime.serving.tls_names import TlsError
+    from kcm.runtime.tables.overlay import Lister, TableMissingError, Tables, UnreadableError
 else:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "AlreadyExists": "protocols.messages.outcomes:AlreadyExists",
-            "answer_of": "actors.reconciliation:answer_of",
-            "api_transport": "actors.app.connection:api_transport",
-            "ApiServer": "actors.app.api_server:ApiServer",
-            "apply": "actors.reconciliation:apply",
-            "as_object": "protocols.models:as_object",
-            "Backoff": "runtime.scheduling.backoff:Backoff",
-            "BUILT_IN": "actors.controllers.built_in:BUILT_IN",
-            "call": "actors.reconciliation:call",
-            "Change": "actors.reconciliation:Change",
-            "Clock": "runtime.scheduling.clock:Clock",
-            "CommandFailed": "protocols.messages.outcomes:CommandFailed",
-            "ConfigError": "runtime.client.config:ConfigError",
-            "Conflict": "protocols.messages.outcomes:Conflict",
-            "controlled_by": "actors.reconciliation:controlled_by",
-            "ControllerContext": "actors.reconciliation.specs:ControllerContext",
-            "ControllerOptions": "actors.options:ControllerOptions",
-            "ControllerSpec": "actors.reconciliation.specs:ControllerSpec",
-            "ControllerSystem": "actors.app.system:ControllerSystem",
-            "Counter": "runtime.metrics.registry:Counter",
-            "create": "actors.reconciliation:create",
-            "DebugPage": "actors.reconciliation:DebugPage",
-            "decode_object": "protocols.objects:decode_object",
-            "delete": "actors.reconciliation:delete",
-            "Discovered": "actors.reconciliation.discovered:Discovered",
-            "Done": "protocols.messages.outcomes:Done",
-            "Election": "actors.engine.elector:Election",
-            "encode_object": "protocols.objects:encode_object",
-            "Enqueue": "actors.reconciliation:Enqueue",
-            "ensure": "actors.reconciliation:ensure",
-            "ensure_finalizer": "actors.reconciliation:ensure_finalizer",
-            "Facts": "actors.reconciliation.specs:Facts",
-            "Family": "runtime.metrics.registry:Family",
-            "finalizers_of": "protocols.objects:finalizers_of",
-            "find_condition": "protocols.conditions:find_condition",
-            "flag": "runtime.flags.declaration:flag",
-            "FlagError": "runtime.flags.declaration:FlagError",
-            "Forbidden": "protocols.messages.outcomes:Forbidden",
-            "Gauge": "runtime.metrics.registry:Gauge",
-            "get_live": "actors.reconciliation:get_live",
-            "Gone": "protocols.messages.outcomes:Gone",
-            "Histogram": "runtime.metrics.registry:Histogram",
-            "in_batches": "actors.reconciliation:in_batches",
-            "Index": "actors.reconciliation.specs:Index",
-            "installed_controllers": "actors.app.installed:installed_controllers",
-            "Interest": "actors.reconciliation:Interest",
-            "Invalid": "protocols.messages.outcomes:Invalid",
-            "InvalidOptions": "actors.options:InvalidOptions",
-            "is_deleting": "protocols.objects:is_deleting",
-            "its_controller": "actors.reconciliation:its_controller",
-            "itself": "actors.reconciliation:itself",
-            "Key": "protocols.objects:Key",
-            "key_of": "protocols.objects:key_of",
-            "labels_of": "protocols.objects:labels_of",
-            "LaunchError": "runtime.apiserver.process.launch:LaunchError",
-            "list_live": "actors.reconciliation:list_live",
-            "Lister": "runtime.tables.overlay:Lister",
-            "LocalCluster": "actors.app.local_cluster:LocalCluster",
-            "make_key": "protocols.objects:make_key",
-            "merge_status": "actors.reconciliation:merge_status",
-            "Metrics": "runtime.metrics.registry:Metrics",
-            "must": "actors.reconciliation:must",
-            "must_all": "actors.reconciliation:must_all",
-            "must_object": "actors.reconciliation:must_object",
-            "name_of": "protocols.objects:name_of",
-            "namespace_of": "protocols.objects:namespace_of",
-            "NotFound": "protocols.messages.outcomes:NotFound",
-            "Object": "protocols.objects:Object",
-            "ObjectMeta": "protocols.models:ObjectMeta",
-            "Options": "actors.options:Options",
-            "ORPHANS": "actors.reconciliation:ORPHANS",
-            "Outcome": "protocols.messages.outcomes:Outcome",
-            "outside": "actors.reconciliation:outside",
-            "own": "actors.reconciliation:own",
-            "owned": "actors.reconciliation:owned",
-            "OwnerReference": "protocols.models:OwnerReference",
-            "Pages": "actors.app.serving:Pages",
-            "Pass": "actors.reconciliation.specs:Pass",
-            "patch": "actors.reconciliation:patch",
-            "patch_status": "actors.reconciliation:patch_status",
-            "PatchType": "protocols.messages.commands:PatchType",
-            "perform": "actors.reconciliation:perform",
-            "Queue": "actors.reconciliation.specs:Queue",
-            "Raised": "protocols.messages.outcomes:Raised",
-            "Read": "actors.reconciliation:Read",
-            "read_options": "actors.app.arguments:read_options",
-            "Reconciler": "actors.reconciliation:Reconciler",
-            "Reconciliation": "actors.reconciliation:Reconciliation",
-            "record": "actors.reconciliation:record",
-            "Refused": "protocols.messages.outcomes:Refused",
-            "remove_finalizer": "actors.reconciliation:remove_finalizer",
-            "Request": "runtime.client.api:Request",
-            "RequeueAfter": "actors.reconciliation:RequeueAfter",
-            "Resource": "protocols.resources:Resource",
-            "Response": "runtime.client.api:Response",
-            "Retry": "actors.reconciliation:Retry",
-            "serve": "actors.app.serving:serve",
-            "ServedResource": "protocols.messages.discovery:ServedResource",
-            "ServerFailure": "protocols.messages.outcomes:ServerFailure",
-            "ServingError": "runtime.serving.server:ServingError",
-            "set_condition": "protocols.conditions:set_condition",
-            "slow_start": "actors.reconciliation:slow_start",
-            "Source": "actors.reconciliation.specs:Source",
-            "split_key": "protocols.objects:split_key",
-            "Step": "actors.reconciliation:Step",
-            "step": "actors.reconciliation:step",
-            "SystemClock": "runtime.scheduling.clock:SystemClock",
-            "TableMissingError": "runtime.tables.overlay:TableMissingError",
-            "Tables": "runtime.tables.overlay:Tables",
-            "TerminalError": "actors.reconciliation:TerminalError",
-            "Throttled": "protocols.messages.outcomes:Throttled",
-            "TlsError": "runtime.serving.tls_names:TlsError",
-            "together": "actors.reconciliation:together",
-            "Transport": "runtime.client.api:Transport",
-            "uid_of": "protocols.objects:uid_of",
-            "Unknown": "protocols.messages.outcomes:Unknown",
-            "UnreadableError": "runtime.tables.overlay:UnreadableError",
-            "update": "actors.reconciliation:update",
-            "Waker": "runtime.calls.listeners:Waker",
-            "Watch": "actors.reconciliation:Watch",
+            "AlreadyExists": "kcm.protocols.messages.outcomes:AlreadyExists",
+            "answer_of": "kcm.actors.reconciliation:answer_of",
+            "api_transport": "kcm.actors.app.connection:api_transport",
+            "ApiServer": "kcm.actors.app.api_server:ApiServer",
+            "apply": "kcm.actors.reconciliation:apply",
+            "as_object": "kcm.protocols.models:as_object",
+            "Backoff": "kcm.runtime.scheduling.backoff:Backoff",
+            "BUILT_IN": "kcm.actors.controllers.built_in:BUILT_IN",
+            "call": "kcm.actors.reconciliation:call",
+            "Change": "kcm.actors.reconciliation:Change",
+            "Clock": "kcm.runtime.scheduling.clock:Clock",
+            "CommandFailed": "kcm.protocols.messages.outcomes:CommandFailed",
+            "ConfigError": "kcm.runtime.client.config:ConfigError",
+            "Conflict": "kcm.protocols.messages.outcomes:Conflict",
+            "controlled_by": "kcm.actors.reconciliation:controlled_by",
+            "ControllerContext": "kcm.actors.reconciliation.specs:ControllerContext",
+            "ControllerOptions": "kcm.actors.options:ControllerOptions",
+            "ControllerSpec": "kcm.actors.reconciliation.specs:ControllerSpec",
+            "ControllerSystem": "kcm.actors.app.system:ControllerSystem",
+            "Counter": "kcm.runtime.metrics.registry:Counter",
+            "create": "kcm.actors.reconciliation:create",
+            "DebugPage": "kcm.actors.reconciliation:DebugPage",
+            "decode_object": "kcm.protocols.objects:decode_object",
+            "delete": "kcm.actors.reconciliation:delete",
+            "Discovered": "kcm.actors.reconciliation.discovered:Discovered",
+            "Done": "kcm.protocols.messages.outcomes:Done",
+            "Election": "kcm.actors.engine.elector:Election",
+            "encode_object": "kcm.protocols.objects:encode_object",
+            "Enqueue": "kcm.actors.reconciliation:Enqueue",
+            "ensure": "kcm.actors.reconciliation:ensure",
+            "ensure_finalizer": "kcm.actors.reconciliation:ensure_finalizer",
+            "Facts": "kcm.actors.reconciliation.specs:Facts",
+            "Family": "kcm.runtime.metrics.registry:Family",
+            "finalizers_of": "kcm.protocols.objects:finalizers_of",
+            "find_condition": "kcm.protocols.conditions:find_condition",
+            "flag": "kcm.runtime.flags.declaration:flag",
+            "FlagError": "kcm.runtime.flags.declaration:FlagError",
+            "Forbidden": "kcm.protocols.messages.outcomes:Forbidden",
+            "Gauge": "kcm.runtime.metrics.registry:Gauge",
+            "get_live": "kcm.actors.reconciliation:get_live",
+            "Gone": "kcm.protocols.messages.outcomes:Gone",
+            "Histogram": "kcm.runtime.metrics.registry:Histogram",
+            "in_batches": "kcm.actors.reconciliation:in_batches",
+            "Index": "kcm.actors.reconciliation.specs:Index",
+            "installed_controllers": "kcm.actors.app.installed:installed_controllers",
+            "Interest": "kcm.actors.reconciliation:Interest",
+            "Invalid": "kcm.protocols.messages.outcomes:Invalid",
+            "InvalidOptions": "kcm.actors.options:InvalidOptions",
+            "is_deleting": "kcm.protocols.objects:is_deleting",
+            "its_controller": "kcm.actors.reconciliation:its_controller",
+            "itself": "kcm.actors.reconciliation:itself",
+            "Key": "kcm.protocols.objects:Key",
+            "key_of": "kcm.protocols.objects:key_of",
+            "labels_of": "kcm.protocols.objects:labels_of",
+            "LaunchError": "kcm.runtime.apiserver.process.launch:LaunchError",
+            "list_live": "kcm.actors.reconciliation:list_live",
+            "Lister": "kcm.runtime.tables.overlay:Lister",
+            "LocalCluster": "kcm.actors.app.local_cluster:LocalCluster",
+            "make_key": "kcm.protocols.objects:make_key",
+            "merge_status": "kcm.actors.reconciliation:merge_status",
+            "Metrics": "kcm.runtime.metrics.registry:Metrics",
+            "must": "kcm.actors.reconciliation:must",
+            "must_all": "kcm.actors.reconciliation:must_all",
+            "must_object": "kcm.actors.reconciliation:must_object",
+            "name_of": "kcm.protocols.objects:name_of",
+            "namespace_of": "kcm.protocols.objects:namespace_of",
+            "NotFound": "kcm.protocols.messages.outcomes:NotFound",
+            "Object": "kcm.protocols.objects:Object",
+            "ObjectMeta": "kcm.protocols.models:ObjectMeta",
+            "Options": "kcm.actors.options:Options",
+            "ORPHANS": "kcm.actors.reconciliation:ORPHANS",
+            "Outcome": "kcm.protocols.messages.outcomes:Outcome",
+            "outside": "kcm.actors.reconciliation:outside",
+            "own": "kcm.actors.reconciliation:own",
+            "owned": "kcm.actors.reconciliation:owned",
+            "OwnerReference": "kcm.protocols.models:OwnerReference",
+            "Pages": "kcm.actors.app.serving:Pages",
+            "Pass": "kcm.actors.reconciliation.specs:Pass",
+            "patch": "kcm.actors.reconciliation:patch",
+            "patch_status": "kcm.actors.reconciliation:patch_status",
+            "PatchType": "kcm.protocols.messages.commands:PatchType",
+            "perform": "kcm.actors.reconciliation:perform",
+            "Queue": "kcm.actors.reconciliation.specs:Queue",
+            "Raised": "kcm.protocols.messages.outcomes:Raised",
+            "Read": "kcm.actors.reconciliation:Read",
+            "read_options": "kcm.actors.app.arguments:read_options",
+            "Reconciler": "kcm.actors.reconciliation:Reconciler",
+            "Reconciliation": "kcm.actors.reconciliation:Reconciliation",
+            "record": "kcm.actors.reconciliation:record",
+            "Refused": "kcm.protocols.messages.outcomes:Refused",
+            "remove_finalizer": "kcm.actors.reconciliation:remove_finalizer",
+            "Request": "kcm.runtime.client.api:Request",
+            "RequeueAfter": "kcm.actors.reconciliation:RequeueAfter",
+            "Resource": "kcm.protocols.resources:Resource",
+            "Response": "kcm.runtime.client.api:Response",
+            "Retry": "kcm.actors.reconciliation:Retry",
+            "serve": "kcm.actors.app.serving:serve",
+            "ServedResource": "kcm.protocols.messages.discovery:ServedResource",
+            "ServerFailure": "kcm.protocols.messages.outcomes:ServerFailure",
+            "ServingError": "kcm.runtime.serving.server:ServingError",
+            "set_condition": "kcm.protocols.conditions:set_condition",
+            "slow_start": "kcm.actors.reconciliation:slow_start",
+            "Source": "kcm.actors.reconciliation.specs:Source",
+            "split_key": "kcm.protocols.objects:split_key",
+            "Step": "kcm.actors.reconciliation:Step",
+            "step": "kcm.actors.reconciliation:step",
+            "SystemClock": "kcm.runtime.scheduling.clock:SystemClock",
+            "TableMissingError": "kcm.runtime.tables.overlay:TableMissingError",
+            "Tables": "kcm.runtime.tables.overlay:Tables",
+            "TerminalError": "kcm.actors.reconciliation:TerminalError",
+            "Throttled": "kcm.protocols.messages.outcomes:Throttled",
+            "TlsError": "kcm.runtime.serving.tls_names:TlsError",
+            "together": "kcm.actors.reconciliation:together",
+            "Transport": "kcm.runtime.client.api:Transport",
+            "uid_of": "kcm.protocols.objects:uid_of",
+            "Unknown": "kcm.protocols.messages.outcomes:Unknown",
+            "UnreadableError": "kcm.runtime.tables.overlay:UnreadableError",
+            "update": "kcm.actors.reconciliation:update",
+            "Waker": "kcm.runtime.calls.listeners:Waker",
+            "Watch": "kcm.actors.reconciliation:Watch",
         },
     )
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from actors.command.__main__ import main
-from runtime.process.standard_streams import open_closed_streams
+from kcm.actors.command.__main__ import main
+from kcm.runtime.process.standard_streams import open_closed_streams
 
 if __name__ == "__main__":
     open_closed_streams()

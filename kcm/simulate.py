@@ -2,8 +2,8 @@
 
 import sys
 
-from actors.simulation.campaign.command import main
-from runtime.process.standard_streams import printing
+from kcm.actors.simulation.campaign.command import main
+from kcm.runtime.process.standard_streams import printing
 
 if __name__ == "__main__":
     sys.exit(printing(main))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from kcm._lazy import lazily
 
 if TYPE_CHECKING:
-    from actors.simulation import SimulatedCluster
-    from actors.simulation.campaign.coverage import Coverage
-    from actors.simulation.campaign.failure_reports import must_hold
-    from actors.simulation.campaign.many import Campaign, Tried, run_campaign
-    from actors.simulation.campaign.setting import Setting, Surroundings
-    from actors.simulation.campaign.strategies import Plan, plans, wishes
-    from actors.simulation.campaign.wishes import Wishes
-    from actors.simulation.driver import (
+    from kcm.actors.simulation import SimulatedCluster
+    from kcm.actors.simulation.campaign.coverage import Coverage
+    from kcm.actors.simulation.campaign.failure_reports import must_hold
+    from kcm.actors.simulation.campaign.many import Campaign, Tried, run_campaign
+    from kcm.actors.simulation.campaign.setting import Setting, Surroundings
+    from kcm.actors.simulation.campaign.strategies import Plan, plans, wishes
+    from kcm.actors.simulation.campaign.wishes import Wishes
+    from kcm.actors.simulation.driver import (
         Bench,
         Driven,
         StillClock,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         failing,
         returned,
     )
-    from actors.simulation.invariants.observer import (
+    from kcm.actors.simulation.invariants.observer import (
         Admitted,
         Called,
         Committed,
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         Sent,
         Submitted,
     )
-    from actors.simulation.invariants.ownership import Owns
-    from actors.simulation.objects import (
+    from kcm.actors.simulation.invariants.ownership import Owns
+    from kcm.actors.simulation.objects import (
         custom_object,
         deployment,
         lease,
@@ -61,86 +61,86 @@ if TYPE_CHECKING:
         taint,
         toleration,
     )
-    from actors.simulation.trials.actions import create as user_creates
-    from actors.simulation.trials.actions import delete as user_deletes
-    from actors.simulation.trials.actions import merge as user_merges
-    from actors.simulation.trials.actions import replace as user_replaces
-    from actors.simulation.trials.actions import unless_gone
-    from actors.simulation.trials.scenario import Action, Fleet, Scenario
-    from actors.simulation.trials.trial import Trial
-    from runtime.calls.prepared_calls import raised
-    from runtime.faults.vocabulary import Fault, FaultKind, parse_faults
-    from runtime.simulation.plan import draw_plan
+    from kcm.actors.simulation.trials.actions import create as user_creates
+    from kcm.actors.simulation.trials.actions import delete as user_deletes
+    from kcm.actors.simulation.trials.actions import merge as user_merges
+    from kcm.actors.simulation.trials.actions import replace as user_replaces
+    from kcm.actors.simulation.trials.actions import unless_gone
+    from kcm.actors.simulation.trials.scenario import Action, Fleet, Scenario
+    from kcm.actors.simulation.trials.trial import Trial
+    from kcm.runtime.calls.prepared_calls import raised
+    from kcm.runtime.faults.vocabulary import Fault, FaultKind, parse_faults
+    from kcm.runtime.simulation.plan import draw_plan
 else:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "OutcomeReceived": "actors.simulation.invariants.observer:OutcomeReceived",
-            "Campaign": "actors.simulation.campaign.many:Campaign",
-            "run_campaign": "actors.simulation.campaign.many:run_campaign",
-            "Tried": "actors.simulation.campaign.many:Tried",
-            "Called": "actors.simulation.invariants.observer:Called",
-            "Entitled": "actors.simulation.invariants.observer:Entitled",
-            "Recorded": "actors.simulation.invariants.observer:Recorded",
-            "Handled": "actors.simulation.invariants.observer:Handled",
-            "Bench": "actors.simulation.driver:Bench",
-            "Driven": "actors.simulation.driver:Driven",
-            "StillClock": "actors.simulation.driver:StillClock",
-            "bodies": "actors.simulation.driver:bodies",
-            "created_keys": "actors.simulation.driver:created_keys",
-            "created_names": "actors.simulation.driver:created_names",
-            "deleted_keys": "actors.simulation.driver:deleted_keys",
-            "drive": "actors.simulation.driver:drive",
-            "drive_steps": "actors.simulation.driver:drive_steps",
-            "failing": "actors.simulation.driver:failing",
-            "raised": "runtime.calls.prepared_calls:raised",
-            "returned": "actors.simulation.driver:returned",
-            "Coverage": "actors.simulation.campaign.coverage:Coverage",
-            "Plan": "actors.simulation.campaign.strategies:Plan",
-            "plans": "actors.simulation.campaign.strategies:plans",
-            "wishes": "actors.simulation.campaign.strategies:wishes",
-            "Wishes": "actors.simulation.campaign.wishes:Wishes",
-            "Committed": "actors.simulation.invariants.observer:Committed",
-            "draw_plan": "runtime.simulation.plan:draw_plan",
-            "Fault": "runtime.faults.vocabulary:Fault",
-            "FaultKind": "runtime.faults.vocabulary:FaultKind",
-            "Action": "actors.simulation.trials.scenario:Action",
-            "Fleet": "actors.simulation.trials.scenario:Fleet",
-            "Owns": "actors.simulation.invariants.ownership:Owns",
-            "Scenario": "actors.simulation.trials.scenario:Scenario",
-            "Trial": "actors.simulation.trials.trial:Trial",
-            "Observation": "actors.simulation.invariants.observer:Observation",
-            "Invariant": "actors.simulation.invariants.observer:Invariant",
-            "Admitted": "actors.simulation.invariants.observer:Admitted",
-            "must_hold": "actors.simulation.campaign.failure_reports:must_hold",
-            "Fail": "actors.simulation.invariants.observer:Fail",
-            "parse_faults": "runtime.faults.vocabulary:parse_faults",
-            "ProcessStarted": "actors.simulation.invariants.observer:ProcessStarted",
-            "Sent": "actors.simulation.invariants.observer:Sent",
-            "Setting": "actors.simulation.campaign.setting:Setting",
-            "SimulatedCluster": "actors.simulation:SimulatedCluster",
-            "Surroundings": "actors.simulation.campaign.setting:Surroundings",
-            "Submitted": "actors.simulation.invariants.observer:Submitted",
-            "custom_object": "actors.simulation.objects:custom_object",
-            "deployment": "actors.simulation.objects:deployment",
-            "lease": "actors.simulation.objects:lease",
-            "namespace": "actors.simulation.objects:namespace",
-            "node": "actors.simulation.objects:node",
-            "owned_by": "actors.simulation.objects:owned_by",
-            "pod": "actors.simulation.objects:pod",
-            "pod_spec": "actors.simulation.objects:pod_spec",
-            "pod_template": "actors.simulation.objects:pod_template",
-            "replica_set": "actors.simulation.objects:replica_set",
-            "running_pod": "actors.simulation.objects:running_pod",
-            "service": "actors.simulation.objects:service",
-            "stored": "actors.simulation.objects:stored",
-            "taint": "actors.simulation.objects:taint",
-            "toleration": "actors.simulation.objects:toleration",
-            "user_creates": "actors.simulation.trials.actions:create",
-            "user_deletes": "actors.simulation.trials.actions:delete",
-            "user_merges": "actors.simulation.trials.actions:merge",
-            "user_replaces": "actors.simulation.trials.actions:replace",
-            "unless_gone": "actors.simulation.trials.actions:unless_gone",
+            "OutcomeReceived": "kcm.actors.simulation.invariants.observer:OutcomeReceived",
+            "Campaign": "kcm.actors.simulation.campaign.many:Campaign",
+            "run_campaign": "kcm.actors.simulation.campaign.many:run_campaign",
+            "Tried": "kcm.actors.simulation.campaign.many:Tried",
+            "Called": "kcm.actors.simulation.invariants.observer:Called",
+            "Entitled": "kcm.actors.simulation.invariants.observer:Entitled",
+            "Recorded": "kcm.actors.simulation.invariants.observer:Recorded",
+            "Handled": "kcm.actors.simulation.invariants.observer:Handled",
+            "Bench": "kcm.actors.simulation.driver:Bench",
+            "Driven": "kcm.actors.simulation.driver:Driven",
+            "StillClock": "kcm.actors.simulation.driver:StillClock",
+            "bodies": "kcm.actors.simulation.driver:bodies",
+            "created_keys": "kcm.actors.simulation.driver:created_keys",
+            "created_names": "kcm.actors.simulation.driver:created_names",
+            "deleted_keys": "kcm.actors.simulation.driver:deleted_keys",
+            "drive": "kcm.actors.simulation.driver:drive",
+            "drive_steps": "kcm.actors.simulation.driver:drive_steps",
+            "failing": "kcm.actors.simulation.driver:failing",
+            "raised": "kcm.runtime.calls.prepared_calls:raised",
+            "returned": "kcm.actors.simulation.driver:returned",
+            "Coverage": "kcm.actors.simulation.campaign.coverage:Coverage",
+            "Plan": "kcm.actors.simulation.campaign.strategies:Plan",
+            "plans": "kcm.actors.simulation.campaign.strategies:plans",
+            "wishes": "kcm.actors.simulation.campaign.strategies:wishes",
+            "Wishes": "kcm.actors.simulation.campaign.wishes:Wishes",
+            "Committed": "kcm.actors.simulation.invariants.observer:Committed",
+            "draw_plan": "kcm.runtime.simulation.plan:draw_plan",
+            "Fault": "kcm.runtime.faults.vocabulary:Fault",
+            "FaultKind": "kcm.runtime.faults.vocabulary:FaultKind",
+            "Action": "kcm.actors.simulation.trials.scenario:Action",
+            "Fleet": "kcm.actors.simulation.trials.scenario:Fleet",
+            "Owns": "kcm.actors.simulation.invariants.ownership:Owns",
+            "Scenario": "kcm.actors.simulation.trials.scenario:Scenario",
+            "Trial": "kcm.actors.simulation.trials.trial:Trial",
+            "Observation": "kcm.actors.simulation.invariants.observer:Observation",
+            "Invariant": "kcm.actors.simulation.invariants.observer:Invariant",
+            "Admitted": "kcm.actors.simulation.invariants.observer:Admitted",
+            "must_hold": "kcm.actors.simulation.campaign.failure_reports:must_hold",
+            "Fail": "kcm.actors.simulation.invariants.observer:Fail",
+            "parse_faults": "kcm.runtime.faults.vocabulary:parse_faults",
+            "ProcessStarted": "kcm.actors.simulation.invariants.observer:ProcessStarted",
+            "Sent": "kcm.actors.simulation.invariants.observer:Sent",
+            "Setting": "kcm.actors.simulation.campaign.setting:Setting",
+            "SimulatedCluster": "kcm.actors.simulation:SimulatedCluster",
+            "Surroundings": "kcm.actors.simulation.campaign.setting:Surroundings",
+            "Submitted": "kcm.actors.simulation.invariants.observer:Submitted",
+            "custom_object": "kcm.actors.simulation.objects:custom_object",
+            "deployment": "kcm.actors.simulation.objects:deployment",
+            "lease": "kcm.actors.simulation.objects:lease",
+            "namespace": "kcm.actors.simulation.objects:namespace",
+            "node": "kcm.actors.simulation.objects:node",
+            "owned_by": "kcm.actors.simulation.objects:owned_by",
+            "pod": "kcm.actors.simulation.objects:pod",
+            "pod_spec": "kcm.actors.simulation.objects:pod_spec",
+            "pod_template": "kcm.actors.simulation.objects:pod_template",
+            "replica_set": "kcm.actors.simulation.objects:replica_set",
+            "running_pod": "kcm.actors.simulation.objects:running_pod",
+            "service": "kcm.actors.simulation.objects:service",
+            "stored": "kcm.actors.simulation.objects:stored",
+            "taint": "kcm.actors.simulation.objects:taint",
+            "toleration": "kcm.actors.simulation.objects:toleration",
+            "user_creates": "kcm.actors.simulation.trials.actions:create",
+            "user_deletes": "kcm.actors.simulation.trials.actions:delete",
+            "user_merges": "kcm.actors.simulation.trials.actions:merge",
+            "user_replaces": "kcm.actors.simulation.trials.actions:replace",
+            "unless_gone": "kcm.actors.simulation.trials.actions:unless_gone",
         },
     )
 

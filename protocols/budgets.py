@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.conditions import find_condition, set_condition
-from protocols.objects import Object, metadata
+from kcm.protocols.conditions import find_condition, set_condition
+from kcm.protocols.objects import Object, metadata
 
 DISRUPTION_ALLOWED = "DisruptionAllowed"  # the condition
 SUFFICIENT_PODS, INSUFFICIENT_PODS, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"  # its reasons

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from protocols.blanks import blank_of
-from protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes
-from protocols.messages import debug_pages as debugging
-from protocols.messages import events as recording
-from protocols.messages import watches as watching
-from protocols.objects import OwnerRef
+from kcm.protocols.blanks import blank_of
+from kcm.protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes
+from kcm.protocols.messages import debug_pages as debugging
+from kcm.protocols.messages import events as recording
+from kcm.protocols.messages import watches as watching
+from kcm.protocols.objects import OwnerRef
 
 TAGS: tuple[tuple[int, type], ...] = (
     (1, commands.Create),

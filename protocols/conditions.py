@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from protocols.arguments import check_number, check_text
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.protocols.arguments import check_number, check_text
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 _STATUSES = ("True", "False", "Unknown")

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from protocols.fnv import FixedText
-from protocols.go_structs import STRUCTS
+from kcm.protocols.fnv import FixedText
+from kcm.protocols.go_structs import STRUCTS
 
 POD_TEMPLATE = "v1.PodTemplateSpec"
 _RESOURCES = "v1.ResourceList"

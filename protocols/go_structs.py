@@ -1,4 +1,4 @@
-"""Go's structs of pod templates; `python -m runtime.apiserver.schema.generate.go_structs` makes this file.
+"""Go's pod template structs, made by `python -m kcm.runtime.apiserver.schema.generate.go_structs`.
 
     v1.ContainerPort Name:string HostPort:int32 …    a struct, then its fields in Go's order: name and type
     VolumeDevice=volumeDevices    a field whose name in JSON does not follow from its own; nothing after "=": its fields

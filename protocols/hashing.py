@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
-from protocols.fnv import FixedText, fnv1a_32
-from protocols.go_dump import dump_parts
+from kcm.protocols.fnv import FixedText, fnv1a_32
+from kcm.protocols.go_dump import dump_parts
 
 POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
 

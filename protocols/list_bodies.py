@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from protocols.watch_lines import ListPage, parse_list_page
+from kcm.protocols.watch_lines import ListPage, parse_list_page
 
 BEGINS_LIST = re.compile(rb'\s*\{\s*"(?:kind|apiVersion|metadata|items)"').match  # an event has "type" and "object"
 ITEMS = b'"items":['

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 
 
 def merge_patched(target: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:

@@ -16,8 +16,8 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object, decode_object
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, decode_object
 
 M = TypeVar("M")
 

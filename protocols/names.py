@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from protocols.bounded_cache import bounded_cache
+from kcm.protocols.bounded_cache import bounded_cache
 
 NameRule = Callable[[str], list[str]]
 

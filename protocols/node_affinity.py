@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from protocols.selectors import Operator, Requirement, requirement
+from kcm.protocols.selectors import Operator, Requirement, requirement
 
 NAME_FIELD = "metadata.name"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

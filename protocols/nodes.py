@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from protocols.bounded_cache import bounded_cache
-from protocols.late_methods import dataclass
-from protocols.objects import Object, shared_json
-from protocols.times import parse_time
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, shared_json
+from kcm.protocols.times import parse_time
 
 LEASE_NAMESPACE = "kube-node-lease"
 

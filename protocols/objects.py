@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocols.bounded_cache import bounded_cache, total_size
+from kcm.protocols.bounded_cache import bounded_cache, total_size
 
 Object = dict[str, Any]
 Key = str  # "namespace/name", or "name" for a cluster-scoped object

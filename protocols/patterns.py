@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from protocols.bounded_cache import bounded_cache
+from kcm.protocols.bounded_cache import bounded_cache
 
 # What RE2 says of a pattern that it cannot parse → what Go says.
 _TEXTS = {

@@ -5,7 +5,7 @@ Source: apimachinery pkg/util/intstr, GetScaledValueFromIntOrPercent.
 
 from __future__ import annotations
 
-from protocols.integers import parse_int
+from kcm.protocols.integers import parse_int
 
 IntOrString = int | str
 

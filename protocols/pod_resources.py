@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import Quantity
-from protocols.quota.amounts import Amounts, add, highest, plus, read_amounts
-from protocols.quota.names import is_huge_pages
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import Quantity
+from kcm.protocols.quota.amounts import Amounts, add, highest, plus, read_amounts
+from kcm.protocols.quota.names import is_huge_pages
 
 OfPod = Callable[[str], bool]
 RESIZE_PENDING = "PodResizePending"  # a condition

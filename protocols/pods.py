@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from protocols.blanks import blank_of
-from protocols.bounded_cache import bounded_cache
-from protocols.integers import INT32
-from protocols.late_methods import dataclass
-from protocols.node_affinity import NAME_FIELD, REQUIRED
-from protocols.objects import Object, shared_json
-from protocols.times import parse_time
+from kcm.protocols.blanks import blank_of
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.integers import INT32
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.node_affinity import NAME_FIELD, REQUIRED
+from kcm.protocols.objects import Object, shared_json
+from kcm.protocols.times import parse_time
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 # A minus is the only sign, and there are no leading zeros. Source: apis/core/helper, GetDeletionCostFromPodAnnotations.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from protocols.objects import Object
-from protocols.quantities import parse_quantity
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import parse_quantity
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
 _COUNTED = ("cpu", "memory")

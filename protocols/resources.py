@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from protocols.arguments import check_text
-from protocols.late_methods import dataclass
-from protocols.models import codec_of
-from protocols.objects import Object
+from kcm.protocols.arguments import check_text
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.models import codec_of
+from kcm.protocols.objects import Object
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

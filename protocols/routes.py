@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

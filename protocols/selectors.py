@@ -13,8 +13,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
-from protocols.integers import parse_int
-from protocols.late_methods import dataclass
+from kcm.protocols.integers import parse_int
+from kcm.protocols.late_methods import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")

@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from protocols.hashing import POD_TEMPLATE_HASH_LABEL
-from protocols.objects import Object
-from protocols.quantities import parse_quantity
-from protocols.semantic_facts import FACTS
+from kcm.protocols.hashing import POD_TEMPLATE_HASH_LABEL
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import parse_quantity
+from kcm.protocols.semantic_facts import FACTS
 
 POD_TEMPLATE = "core.v1.PodTemplateSpec"
 

@@ -1,4 +1,4 @@
-"""What semantic equality knows of API types; `python -m runtime.apiserver.schema.generate` makes this file.
+"""Facts for semantic equality of API types, made by `python -m kcm.runtime.apiserver.schema.generate`.
 
     core.v1.Volume emptyDir:*core.v1.EmptyDirVolumeSource    a type, then its fields
     *     is held by pointer: its zero is a value             []   is a list, {} a map with keys of the user's choice

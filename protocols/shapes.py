@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from protocols.quantities import parse_quantity
-from protocols.times import parse_time
+from kcm.protocols.quantities import parse_quantity
+from kcm.protocols.times import parse_time
 
 
 class Kind(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocols.objects import Key, make_key
+from kcm.protocols.objects import Key, make_key
 
 UINT64 = 2**64 - 1
 _LONGEST = 20  # digits of the largest

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from protocols.objects import (
+from kcm.protocols.objects import (
     Key,
     Object,
     annotations_of,
@@ -21,9 +21,9 @@ from protocols.objects import (
     resource_version_of,
     uid_of,
 )
-from protocols.quantities import whole_value
-from protocols.shapes import MAP, QUANTITY, TEXT, check
-from protocols.times import parse_time
+from kcm.protocols.quantities import whole_value
+from kcm.protocols.shapes import MAP, QUANTITY, TEXT, check
+from kcm.protocols.times import parse_time
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"  # goes before spec.storageClassName
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"  # of a claim: both sides name each other

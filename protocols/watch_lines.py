@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object, encode_to_keep
-from protocols.versions import State, own_state, parse_version
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, encode_to_keep
+from kcm.protocols.versions import State, own_state, parse_version
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # annotation of the bookmark that ends a streaming list (KEP-3157)
 

@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from actors.simulation import SimulatedCluster
+from kcm.actors.simulation import SimulatedCluster
 
 # To compile the tests with their rewritten assertions takes longer than to collect them: it is done once, and kept
 # even where PYTHONDONTWRITEBYTECODE says otherwise. Processes that tests start go by that still.
@@ -58,7 +58,7 @@ def logging_left_alone() -> Iterator[None]:
     if structlog.is_configured():
         structlog.reset_defaults()
         logging.getLogger().handlers = [
-            one for one in logging.getLogger().handlers if not type(one).__module__.startswith("runtime.logs")
+            one for one in logging.getLogger().handlers if not type(one).__module__.startswith("kcm.runtime.logs")
         ]
 
 

@@ -44,7 +44,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("project")
     for name in COPIED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, copy / name)  # with what is compiled, which is good for the copy as well
+            shutil.copytree(ROOT / name, copy / name, symlinks=True)  # with compiled files, which are valid there too
         else:
             shutil.copy2(ROOT / name, copy / name)
     for path, text in new_files().items():
@@ -96,7 +96,7 @@ def test_its_style_and_imports_are_those_of_the_project(project: Path) -> None:
 
 
 def test_it_has_its_flags_and_its_name(project: Path) -> None:
-    usage = run(project, "actors.command", "--help")
+    usage = run(project, "kcm.actors.command", "--help")
     assert "--pod-census-annotation" in usage
     assert "Pod-census-controller flags:" in usage
 
@@ -105,7 +105,7 @@ def test_its_types_are_right(project: Path) -> None:
     if not (ROOT / ".mypy_cache").exists():
         pytest.skip("mypy would check everything anew; bin/run-tests has run it before")
     shutil.copytree(ROOT / ".mypy_cache", project / ".mypy_cache", dirs_exist_ok=True)
-    files = [path for path in new_files() if path.startswith("actors/")]
+    files = [f"kcm/{path}" for path in new_files() if path.startswith("actors/")]
     assert "Success: no issues found" in run(project, "mypy", "--follow-imports=silent", *files)
 
 
@@ -129,8 +129,8 @@ def importers_of(module: str) -> set[str]:
     """Modules of production outside of a controller's own file or folder that import something of it."""
     found = set()
     for path in (ROOT / "actors").rglob("*.py"):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        if f"{name}.".startswith((f"{module}.", "actors.simulation.")):
+        name = ".".join(("kcm", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+        if f"{name}.".startswith((f"{module}.", "kcm.actors.simulation.")):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
@@ -144,9 +144,9 @@ def importers_of(module: str) -> set[str]:
     ("controller", "shared_with"),
     [
         ("nodes.ttl", set()),
-        ("nodes.node_ipam", {"actors.command.run_setup"}),  # the embedded server takes cluster IPs from its range
-        ("workloads.replicaset", {"actors.controllers.workloads.replicationcontroller"}),
+        ("nodes.node_ipam", {"kcm.actors.command.run_setup"}),  # the embedded server takes cluster IPs from its range
+        ("workloads.replicaset", {"kcm.actors.controllers.workloads.replicationcontroller"}),
     ],
 )
 def test_a_controller_of_ours_is_its_own_place_and_an_entry(controller: str, shared_with: set[str]) -> None:
-    assert importers_of(f"actors.controllers.{controller}") == {"actors.controllers.built_in", *shared_with}
+    assert importers_of(f"kcm.actors.controllers.{controller}") == {"kcm.actors.controllers.built_in", *shared_with}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -103,7 +103,7 @@ def test_another_program_brings_a_cluster_of_its_own_and_serves_metrics() -> Non
 
 def test_a_controller_that_is_installed_is_switched_like_any_other(server: EmbeddedServer, installed: Path) -> None:
     flags = ("--secure-port=0", "--leader-elect=0", "--v=1")
-    command = ("-P", "-m", "actors.command", f"--kubeconfig={server.kubeconfig}", *flags)
+    command = ("-P", "-m", "kcm.actors.command", f"--kubeconfig={server.kubeconfig}", *flags)
     process = start(*command, "--controllers=website", path=installed)
     seen = read_until(process, 'Controller starting..." controller="website-controller"')  # from --v=1
     end(process)

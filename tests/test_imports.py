@@ -19,7 +19,7 @@ HEAVY = (
     "yaml",
     "jwt",
     "pycurl",
-    "runtime.apiserver",
+    "kcm.runtime.apiserver",
 )
 
 
@@ -41,15 +41,20 @@ def imported_with(*modules: str) -> set[str]:
 @pytest.mark.parametrize(
     "modules",
     [
-        ("actors",),
-        ("runtime", "protocols"),
-        ("protocols.codec", "protocols.objects", "protocols.resources"),
-        ("actors.options", "runtime.flags.declaration"),
-        ("actors.app.arguments", "actors.controllers.built_in"),
-        ("actors.reconciliation", "actors.engine.controller", "actors.engine.informer", "actors.engine.dispatcher"),
-        ("actors.engine.manager", "actors.engine.elector", "actors.engine.event_recorder"),
-        ("runtime.metrics.registry", "runtime.metrics.meters", "runtime.logs.configuration"),
-        ("runtime.client", "runtime.serving", "runtime.simulation"),
+        ("kcm.actors",),
+        ("kcm.runtime", "kcm.protocols"),
+        ("kcm.protocols.codec", "kcm.protocols.objects", "kcm.protocols.resources"),
+        ("kcm.actors.options", "kcm.runtime.flags.declaration"),
+        ("kcm.actors.app.arguments", "kcm.actors.controllers.built_in"),
+        (
+            "kcm.actors.reconciliation",
+            "kcm.actors.engine.controller",
+            "kcm.actors.engine.informer",
+            "kcm.actors.engine.dispatcher",
+        ),
+        ("kcm.actors.engine.manager", "kcm.actors.engine.elector", "kcm.actors.engine.event_recorder"),
+        ("kcm.runtime.metrics.registry", "kcm.runtime.metrics.meters", "kcm.runtime.logs.configuration"),
+        ("kcm.runtime.client", "kcm.runtime.serving", "kcm.runtime.simulation"),
     ],
     ids=" ".join,
 )
@@ -60,7 +65,7 @@ def test_the_light_parts_bring_along_no_heavy_library(modules: tuple[str, ...]) 
 
 
 def test_reading_flags_needs_neither_actors_nor_logs() -> None:
-    imported = imported_with("actors.options", "actors.controllers.unbuilt")
+    imported = imported_with("kcm.actors.options", "kcm.actors.controllers.unbuilt")
     assert [name for name in ("pykka", "structlog", "msgpack", "asyncio") if name in imported] == []
 
 
@@ -74,15 +79,14 @@ def test_the_public_modules_import_nothing_before_a_name_is_used(module: str) ->
 
 def test_the_pytest_plugin_brings_along_no_heavy_library() -> None:
     imported = imported_with("kcm.pytest_plugin")
-    guests = {"pykka", "structlog", "msgpack", *HEAVY} - {"runtime.apiserver"}  # of which it starts the process
+    guests = {"pykka", "structlog", "msgpack", *HEAVY} - {"kcm.runtime.apiserver"}  # of which it starts the process
     assert guests & imported == set()
 
 
 def imported_by_command(*arguments: str) -> set[str]:
     """As imported_with, of run-kcm with these arguments."""
-    code = (
-        f"import sys; from actors.command.run_kcm import main; main({list(arguments)!r}); print(); print(*sys.modules)"
-    )
+    run = f"from kcm.actors.command.run_kcm import main; main({list(arguments)!r})"
+    code = f"import sys; {run}; print(); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -96,40 +100,49 @@ def first_party(imported: set[str]) -> set[str]:
 def besides_controllers(imported: set[str]) -> set[str]:
     """Of controllers there are more and more, and of the objects that they know; what they all stand on is what a start
     has to bear."""
-    return {name for name in first_party(imported) if not name.startswith(("actors.controllers.", "protocols."))}
+    return {
+        name for name in first_party(imported) if not name.startswith(("kcm.actors.controllers.", "kcm.protocols."))
+    }
 
 
 @pytest.mark.parametrize("asked", ["--version", "--version=raw"])
 def test_the_version_is_told_before_anything_is_imported(asked: str) -> None:
-    command = {"actors", "actors.command", "actors.command.run_kcm"}
+    command = {"kcm", "kcm._lazy", "kcm.actors", "kcm.actors.command", "kcm.actors.command.run_kcm"}
     assert first_party(imported_by_command(asked)) == {
         *command,
-        "runtime",
-        "runtime.process",
-        "runtime.process.version",
-        "runtime.process.distributions",
-        "protocols",
-        "protocols.late_methods",
+        "kcm.runtime",
+        "kcm.runtime.process",
+        "kcm.runtime.process.version",
+        "kcm.runtime.process.distributions",
+        "kcm.protocols",
+        "kcm.protocols.late_methods",
     }
 
 
 def test_help_needs_the_specs_of_controllers_and_no_more() -> None:
     imported = imported_by_command("--help")
     assert [name for name in (*HEAVY, "structlog", "asyncio", "ssl") if name in imported] == []
-    assert "actors.command.run" not in imported
+    assert "kcm.actors.command.run" not in imported
     assert len(besides_controllers(imported)) < 90  # 81 when it was measured
 
 
 def test_a_run_that_serves_nothing_begins_without_what_serves() -> None:
-    imported = imported_with("actors.command.run")
-    late = ("aiohttp.web", "cryptography", "prometheus_client", "actors.app.serving", "actors.faults", "difflib")
+    imported = imported_with("kcm.actors.command.run")
+    late = (
+        "aiohttp.web",
+        "cryptography",
+        "prometheus_client",
+        "kcm.actors.app.serving",
+        "kcm.actors.faults",
+        "difflib",
+    )
     assert [name for name in late if name in imported] == []
-    assert not {name for name in imported if name.startswith("actors.command.journal.")}
+    assert not {name for name in imported if name.startswith("kcm.actors.command.journal.")}
     assert len(besides_controllers(imported)) < 200  # 182 when it was measured
 
 
 def test_a_start_brings_along_nothing_that_it_does_not_need() -> None:
-    imported = imported_with("actors.command.run_kcm", "actors.controllers.built_in", "actors.command.run")
+    imported = imported_with("kcm.actors.command.run_kcm", "kcm.actors.controllers.built_in", "kcm.actors.command.run")
     idle = {
         "importlib.metadata",
         "email",
@@ -147,14 +160,14 @@ def test_a_start_brings_along_nothing_that_it_does_not_need() -> None:
 def test_few_methods_of_dataclasses_are_written_at_a_start() -> None:
     """Each takes as long as the rest of its class, and most are never called."""
     code = """
-import builtins, dataclasses, protocols.late_methods
+import builtins, dataclasses, kcm.protocols.late_methods
 written = 0
 def count(*of):
     global written
     written += 1
     builtins.exec(*of)
-dataclasses.exec = protocols.late_methods.exec = count
-import actors.command.run_kcm, actors.controllers.built_in, actors.command.run
+dataclasses.exec = kcm.protocols.late_methods.exec = count
+import kcm.actors.command.run_kcm, kcm.actors.controllers.built_in, kcm.actors.command.run
 print(written)
 """
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -244,8 +244,8 @@ def test_a_launch_starts_python_twice_and_nothing_else_of_ours(
     launched: Callable[[], list[str]], project: Path
 ) -> None:
     assert launched() == [
-        f"-I -S {project / 'bin' / 'launch.py'}  -- python -P -m actors.command --help",
-        "-P -m actors.command --help",
+        f"-I -S {project / 'bin' / 'launch.py'}  -- python -P -m kcm.actors.command --help",
+        "-P -m kcm.actors.command --help",
     ]
 
 
@@ -418,7 +418,7 @@ def test_ctrl_c_while_python_imports_is_one_line() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         os.kill(os.getpid(), signal.SIGINT)
 
-    command = [sys.executable, "-P", "-m", "actors.command", "--help"]
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", "--help"]
     done = subprocess.run(
         command, cwd=ROOT, preexec_fn=interrupted_already, capture_output=True, text=True, check=False
     )

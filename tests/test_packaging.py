@@ -56,4 +56,4 @@ def test_wheel_has_the_packages_and_nothing_else(tmp_path: Path) -> None:
         entry_points = next(wheel.read(name) for name in wheel.namelist() if name.endswith("entry_points.txt"))
     wanted = set().union(*(files(package) for package in PACKAGES))
     assert found == wanted
-    assert b"run-kcm = actors.command.__main__:main" in entry_points
+    assert b"run-kcm = kcm.actors.command.__main__:main" in entry_points

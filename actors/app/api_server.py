@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from runtime.apiserver.process.launch import FULL, EmbeddedServer, launch
+from kcm.runtime.apiserver.process.launch import FULL, EmbeddedServer, launch
 
 
 class ApiServer:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from actors.controllers.built_in import BUILT_IN
-from actors.controllers.unbuilt import UNBUILT
-from actors.options import Options, parse_options
-from actors.reconciliation.specs import ControllerSpec, checked_specs
-from protocols.arguments import check_sequence
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.unbuilt import UNBUILT
+from kcm.actors.options import Options, parse_options
+from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs
+from kcm.protocols.arguments import check_sequence
 
 
 def read_options(arguments: Sequence[str], *, controllers: Iterable[ControllerSpec] = BUILT_IN) -> Options:

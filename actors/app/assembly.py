@@ -9,9 +9,9 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from actors.app.health import misread
-from actors.app.tables import plan_tables
-from actors.engine.controller import (
+from kcm.actors.app.health import misread
+from kcm.actors.app.tables import plan_tables
+from kcm.actors.engine.controller import (
     Controller,
     ControllerSettings,
     HeldBack,
@@ -20,16 +20,16 @@ from actors.engine.controller import (
     QueueSettings,
     task_log,
 )
-from actors.engine.discovery import Discovery
-from actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
-from actors.engine.elector import Election, Elector
-from actors.engine.event_recorder import EventRecorder
-from actors.engine.informer import Informer, InformerLimits, Outage
-from actors.engine.manager import ControllerManager
-from actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, Steering
-from actors.engine.server_warnings import ServerWarnings
-from actors.options import Options
-from actors.reconciliation.actor_names import (
+from kcm.actors.engine.discovery import Discovery
+from kcm.actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
+from kcm.actors.engine.elector import Election, Elector
+from kcm.actors.engine.event_recorder import EventRecorder
+from kcm.actors.engine.informer import Informer, InformerLimits, Outage
+from kcm.actors.engine.manager import ControllerManager
+from kcm.actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, Steering
+from kcm.actors.engine.server_warnings import ServerWarnings
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.actor_names import (
     DISCOVERY,
     DISPATCHER,
     ELECTOR,
@@ -38,37 +38,37 @@ from actors.reconciliation.actor_names import (
     controller_name,
     informer_name,
 )
-from actors.reconciliation.derived import MakeTable, new_table
-from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
-from actors.reconciliation.outside import Functions
-from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
-from protocols.late_methods import dataclass
-from protocols.messages.discovery import ServedResource
-from protocols.objects import Key
-from runtime.calls.listeners import Listener
-from runtime.calls.prepared_calls import Calls
-from runtime.client.api import Transport
-from runtime.cloud.provider import CloudProvider
-from runtime.metrics.families import (
+from kcm.actors.reconciliation.derived import MakeTable, new_table
+from kcm.actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
+from kcm.actors.reconciliation.outside import Functions
+from kcm.actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.objects import Key
+from kcm.runtime.calls.listeners import Listener
+from kcm.runtime.calls.prepared_calls import Calls
+from kcm.runtime.client.api import Transport
+from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.metrics.families import (
     HUNG_CALLS,
     LEADER_ELECTION_MASTER_STATUS,
     LEADER_ELECTION_SLOWPATH,
     REST_CLIENT_RATE_LIMITER_DURATION,
     UNREADABLE_OBJECTS,
 )
-from runtime.metrics.meters import WorkQueueMeter, rate_limiter_use
-from runtime.metrics.registry import Metrics, Reading
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.limiters import TokenBucket
-from runtime.scheduling.permits import Tenure
-from runtime.scheduling.work_queue import QueueMeter
-from runtime.system.actor import Context
-from runtime.system.actor_system import ActorSpec
-from runtime.system.ledger import Ledger
-from runtime.system.vitals import Vitals
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Table
-from runtime.tables.view import AnyTable, tables_of
+from kcm.runtime.metrics.meters import WorkQueueMeter, rate_limiter_use
+from kcm.runtime.metrics.registry import Metrics, Reading
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.limiters import TokenBucket
+from kcm.runtime.scheduling.permits import Tenure
+from kcm.runtime.scheduling.work_queue import QueueMeter
+from kcm.runtime.system.actor import Context
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.ledger import Ledger
+from kcm.runtime.system.vitals import Vitals
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.view import AnyTable, tables_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -182,7 +182,7 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
 
 
 class _DiscoveryPlan:
-    """Implements actors.engine.manager.plan.DiscoveryPlan."""
+    """Implements kcm.actors.engine.manager.plan.DiscoveryPlan."""
 
     def __init__(self, assembly: Assembly, *, seed: int) -> None:
         self.actor = ActorSpec(name=DISCOVERY, build=self._discovery, never_blocks=True)

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.client.api import Request
-from runtime.client.config import ClientConfig, CredentialSource
-from runtime.client.connection_settings import load_config
-from runtime.client.http_session import OWN_CLIENT
-from runtime.client.transport import HttpTransport
-from runtime.client.user_agent import UserAgents, program_or_error
-from runtime.logs.standard_log import standard_log
-from runtime.metrics.registry import Metrics
-from runtime.process.termination import Ending
-from runtime.process.version import this_version
-from runtime.scheduling.clock import Clock, SystemClock
+from kcm.runtime.client.api import Request
+from kcm.runtime.client.config import ClientConfig, CredentialSource
+from kcm.runtime.client.connection_settings import load_config
+from kcm.runtime.client.http_session import OWN_CLIENT
+from kcm.runtime.client.transport import HttpTransport
+from kcm.runtime.client.user_agent import UserAgents, program_or_error
+from kcm.runtime.logs.standard_log import standard_log
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.process.termination import Ending
+from kcm.runtime.process.version import this_version
+from kcm.runtime.scheduling.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from actors.engine.elector import Election
-from actors.engine.vitals import (
+from kcm.actors.engine.elector import Election
+from kcm.actors.engine.vitals import (
     ChildVitals,
     ControllerVitals,
     DiscoveryVitals,
@@ -18,14 +18,14 @@ from actors.engine.vitals import (
     ManagerVitals,
     Misread,
 )
-from actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
-from runtime.calls.listeners import Listener
-from runtime.calls.prepared_calls import Calls
-from runtime.scheduling.clock import Clock
-from runtime.serving.health import Notice
-from runtime.system.vitals import Vitals
-from runtime.tables.table import Table
-from runtime.tables.view import AnyTable
+from kcm.actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
+from kcm.runtime.calls.listeners import Listener
+from kcm.runtime.calls.prepared_calls import Calls
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.serving.health import Notice
+from kcm.runtime.system.vitals import Vitals
+from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.view import AnyTable
 
 Check = Callable[[], str | None]
 

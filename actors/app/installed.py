@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from actors.controllers.built_in import BUILT_IN
-from actors.controllers.unbuilt import UNBUILT
-from actors.options.controller_options import KnownController, flags_of_controllers
-from actors.options.table import all_flags
-from actors.reconciliation.derived import indexes_of
-from actors.reconciliation.specs import ControllerSpec
-from protocols.late_methods import dataclass
-from runtime.process.distributions import may_have_entry_points
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.unbuilt import UNBUILT
+from kcm.actors.options.controller_options import KnownController, flags_of_controllers
+from kcm.actors.options.table import all_flags
+from kcm.actors.reconciliation.derived import indexes_of
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.process.distributions import may_have_entry_points
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from runtime.process.children import Child
-from runtime.process.termination import ended_by
-from runtime.scheduling.backoff import Backoff
+from kcm.runtime.process.children import Child
+from kcm.runtime.process.termination import ended_by
+from kcm.runtime.scheduling.backoff import Backoff
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from actors.app.kept_child import KeptChild
-from protocols.admission_plugins import NEED_CONTROLLERS
-from protocols.late_methods import dataclass
-from runtime.apiserver.process.access_settings import BY_ROLES, RBAC, AccessSettings
-from runtime.apiserver.process.launch import CONTEXT, FULL, HOLLOW_NODES, SCHEDULER, EmbeddedServer, launch
-from runtime.logs.standard_log import standard_log
-from runtime.process.children import start_module
-from runtime.process.termination import ended_by
-from runtime.scheduling.clock import SystemClock
+from kcm.actors.app.kept_child import KeptChild
+from kcm.protocols.admission_plugins import NEED_CONTROLLERS
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.apiserver.process.access_settings import BY_ROLES, RBAC, AccessSettings
+from kcm.runtime.apiserver.process.launch import CONTEXT, FULL, HOLLOW_NODES, SCHEDULER, EmbeddedServer, launch
+from kcm.runtime.logs.standard_log import standard_log
+from kcm.runtime.process.children import start_module
+from kcm.runtime.process.termination import ended_by
+from kcm.runtime.scheduling.clock import SystemClock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -223,5 +223,5 @@ def start_local_cluster(
             told.append("--quiet")
         if volumes:
             told.append("--volumes")
-        fleet = KeptChild(lambda: start_module("actors.hollow.process", told), what=NODES)
+        fleet = KeptChild(lambda: start_module("kcm.actors.hollow.process", told), what=NODES)
     return LocalCluster(server, fleet)

@@ -6,24 +6,24 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
-from actors.app.health import Check
-from actors.app.system import ControllerSystem
-from actors.options import Options
-from actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
-from protocols.arguments import check_function, check_mapping, check_text, check_type
-from protocols.late_methods import dataclass
-from runtime.metrics.meters import report_build
-from runtime.metrics.registry import Metrics
-from runtime.process.bounded_connections import Bounds
-from runtime.process.version import Version, this_version
-from runtime.scheduling.clock import Clock
-from runtime.serving.authentication import ByCertificate, ProxyHeaders
-from runtime.serving.authorization import EverythingAllowed, PathsAllowed
-from runtime.serving.debug_pages import DebugPages
-from runtime.serving.health import HealthChecks
-from runtime.serving.server import Listener, ServerThread, connections_of
-from runtime.serving.site import Site, build_application
-from runtime.serving.tls import NamedPair, ServingTls, TlsSettings
+from kcm.actors.app.health import Check
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.options import Options
+from kcm.actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
+from kcm.protocols.arguments import check_function, check_mapping, check_text, check_type
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.metrics.meters import report_build
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.process.bounded_connections import Bounds
+from kcm.runtime.process.version import Version, this_version
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.serving.authentication import ByCertificate, ProxyHeaders
+from kcm.runtime.serving.authorization import EverythingAllowed, PathsAllowed
+from kcm.runtime.serving.debug_pages import DebugPages
+from kcm.runtime.serving.health import HealthChecks
+from kcm.runtime.serving.server import Listener, ServerThread, connections_of
+from kcm.runtime.serving.site import Site, build_application
+from kcm.runtime.serving.tls import NamedPair, ServingTls, TlsSettings
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

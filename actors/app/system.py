@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 import pykka
 
-from actors.app.assembly import Assembly, manager_spec, plan_manager
-from actors.app.health import (
+from kcm.actors.app.assembly import Assembly, manager_spec, plan_manager
+from kcm.actors.app.health import (
     Check,
     calls_check,
     controller_check,
@@ -29,20 +29,20 @@ from actors.app.health import (
     sources_check,
     unreadable_check,
 )
-from actors.app.watchdog import Watchdog
-from actors.controllers.built_in import BUILT_IN
-from actors.engine.elector import Election
-from actors.engine.manager import DRAINED
-from actors.engine.server_warnings import ServerWarnings
-from actors.options import Options
-from actors.reconciliation import DebugPage
-from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
-from actors.reconciliation.derived import MakeTable, frozen_table, new_table
-from actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
-from protocols.arguments import check_type
-from protocols.codec import pack
-from protocols.messages.debug_pages import ShowPage
-from protocols.messages.lifecycle import (
+from kcm.actors.app.watchdog import Watchdog
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.engine.elector import Election
+from kcm.actors.engine.manager import DRAINED
+from kcm.actors.engine.server_warnings import ServerWarnings
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import DebugPage
+from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
+from kcm.actors.reconciliation.derived import MakeTable, frozen_table, new_table
+from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
+from kcm.protocols.arguments import check_type
+from kcm.protocols.codec import pack
+from kcm.protocols.messages.debug_pages import ShowPage
+from kcm.protocols.messages.lifecycle import (
     ActorFailed,
     Describe,
     Disable,
@@ -54,20 +54,20 @@ from protocols.messages.lifecycle import (
     Restart,
     Resume,
 )
-from runtime.calls.prepared_calls import Calls
-from runtime.calls.threads import ThreadedCalls
-from runtime.client.api import Transport
-from runtime.cloud.provider import CloudProvider
-from runtime.logs.standard_log import standard_log
-from runtime.metrics.families import CARRIERS, HUNG_THREADS
-from runtime.metrics.registry import Metrics, Reading
-from runtime.process.from_async import in_thread
-from runtime.process.termination import Ending
-from runtime.scheduling.clock import Clock, SystemClock
-from runtime.system.actor_system import ActorSystem, Journal, Spawner, ThreadSpawner
-from runtime.system.supervision import restart_delay
-from runtime.system.vitals import Vitals
-from runtime.tables.table import Table
+from kcm.runtime.calls.prepared_calls import Calls
+from kcm.runtime.calls.threads import ThreadedCalls
+from kcm.runtime.client.api import Transport
+from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.logs.standard_log import standard_log
+from kcm.runtime.metrics.families import CARRIERS, HUNG_THREADS
+from kcm.runtime.metrics.registry import Metrics, Reading
+from kcm.runtime.process.from_async import in_thread
+from kcm.runtime.process.termination import Ending
+from kcm.runtime.scheduling.clock import Clock, SystemClock
+from kcm.runtime.system.actor_system import ActorSystem, Journal, Spawner, ThreadSpawner
+from kcm.runtime.system.supervision import restart_delay
+from kcm.runtime.system.vitals import Vitals
+from kcm.runtime.tables.table import Table
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -396,7 +396,7 @@ class ControllerSystem:
 
     def metrics_text(self) -> str:
         """All metrics, those that controllers have of their own among them, in Prometheus' text format."""
-        from runtime.serving.metrics_page import MetricsPage  # heavy, and most systems are served by a page
+        from kcm.runtime.serving.metrics_page import MetricsPage  # heavy, and most systems are served by a page
 
         return MetricsPage(self.metrics, process=False).render("")[0].decode()
 

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from actors.options import Options
-from actors.reconciliation.derived import MakeTable, check_interests, derived_by, indexes_of
-from actors.reconciliation.specs import ControllerSpec
-from protocols.resources import Resource
-from runtime.tables.selection import WHOLE, Selection
-from runtime.tables.table import IndexValues, Table
-from runtime.tables.view import AnyTable, Part, View, mark_of, marks, of_metadata, tables_of
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.derived import MakeTable, check_interests, derived_by, indexes_of
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.selection import WHOLE, Selection
+from kcm.runtime.tables.table import IndexValues, Table
+from kcm.runtime.tables.view import AnyTable, Part, View, mark_of, marks, of_metadata, tables_of
 
 
 class TablePlan(NamedTuple):

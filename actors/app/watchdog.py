@@ -7,11 +7,11 @@ the lease: it has to end, so that a standby, or the process that is started in i
 
 from __future__ import annotations
 
-from actors.engine.vitals import ManagerVitals
-from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER
-from runtime.client.api import Breakable, Transport
-from runtime.scheduling.clock import Clock
-from runtime.system.vitals import Vitals
+from kcm.actors.engine.vitals import ManagerVitals
+from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER
+from kcm.runtime.client.api import Breakable, Transport
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.system.vitals import Vitals
 
 # One informer that stays down stalls its table, one controller its own work; the rest is better than nothing. Without
 # the recorder there are no events. Without these there is nothing.

@@ -1,4 +1,4 @@
-"""python -m actors.command, python -m kcm, and the script run-kcm."""
+"""python -m kcm.actors.command, python -m kcm, and the script run-kcm."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import gc
 
 gc.disable()  # what is imported stays; collect_rarely() lets it begin once there is work
 
-from runtime.process.interrupts import answer_interrupts  # noqa: E402
+from kcm.runtime.process.interrupts import answer_interrupts  # noqa: E402
 
 answer_interrupts("kcm")  # the imports take a while
 
 import sys  # noqa: E402
 
-from actors.command import run_kcm  # noqa: E402
-from runtime.process.standard_streams import open_closed_streams, printing  # noqa: E402
+from kcm.actors.command import run_kcm  # noqa: E402
+from kcm.runtime.process.standard_streams import open_closed_streams, printing  # noqa: E402
 
 
 def main() -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.options.general import EmbeddedServer
-from runtime.apiserver.process.access_settings import AccessSettings
+from kcm.actors.options.general import EmbeddedServer
+from kcm.runtime.apiserver.process.access_settings import AccessSettings
 
 
 def access_of(server: EmbeddedServer) -> AccessSettings:

@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from actors.options.general import EmbeddedServer, Logging, Process
-from actors.options.validation import embedded_server_faults, logging_faults
-from protocols.admission_plugins import without_controllers
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import Flag, FlagError, fill, flag, flags_in, parse, usage
-from runtime.flags.values import quote
-from runtime.process.version import this_version
+from kcm.actors.options.general import EmbeddedServer, Logging, Process
+from kcm.actors.options.validation import embedded_server_faults, logging_faults
+from kcm.protocols.admission_plugins import without_controllers
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import Flag, FlagError, fill, flag, flags_in, parse, usage
+from kcm.runtime.flags.values import quote
+from kcm.runtime.process.version import this_version
 
 PROGRAM = "kcm apiserver"
 SUMMARY = (
@@ -74,15 +74,15 @@ def main(argv: Sequence[str]) -> int:
 
 def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence[str]) -> int:
     # Heavy, and of no use to whom only help or a mistake is shown.
-    from actors.command.access import access_of
-    from actors.command.embedded_directory import directory_of
-    from runtime.apiserver.process.arguments import Arguments
-    from runtime.apiserver.process.failures import CannotServeError
-    from runtime.apiserver.process.main import run
-    from runtime.logs.configuration import configure_logging, logger_for
-    from runtime.process.standard_streams import is_terminal, write_or_forget
-    from runtime.process.start_state import StartState
-    from runtime.scheduling.clock import SystemClock
+    from kcm.actors.command.access import access_of
+    from kcm.actors.command.embedded_directory import directory_of
+    from kcm.runtime.apiserver.process.arguments import Arguments
+    from kcm.runtime.apiserver.process.failures import CannotServeError
+    from kcm.runtime.apiserver.process.main import run
+    from kcm.runtime.logs.configuration import configure_logging, logger_for
+    from kcm.runtime.process.standard_streams import is_terminal, write_or_forget
+    from kcm.runtime.process.start_state import StartState
+    from kcm.runtime.scheduling.clock import SystemClock
 
     server: EmbeddedServer = groups[EmbeddedServer]
     alone: Alone = groups[Alone]

@@ -9,13 +9,13 @@ from typing import TextIO
 
 import orjson
 
-from actors.engine.vitals import ElectorVitals
-from protocols.nodes import node_facts
-from protocols.objects import Object
-from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
-from runtime.client.api import Request, Response
-from runtime.process.standard_streams import ERASE, is_terminal, write_or_forget
-from runtime.tables.table import Table
+from kcm.actors.engine.vitals import ElectorVitals
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.process.standard_streams import ERASE, is_terminal, write_or_forget
+from kcm.runtime.tables.table import Table
 
 Ask = Callable[[Request], Response]
 SHOWN: tuple[tuple[Resource, str], ...] = (

@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-from actors.command.run_setup import StartError
-from protocols.late_methods import dataclass
-from protocols.objects import Object, encode_object, name_of, namespace_of
-from protocols.resources import resource_path
-from runtime.client.api import Request, Response
-from runtime.process.go_yaml import YamlError, read_all
-from runtime.process.yaml_errors import yaml_complaint
+from kcm.actors.command.run_setup import StartError
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, encode_object, name_of, namespace_of
+from kcm.protocols.resources import resource_path
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.process.go_yaml import YamlError, read_all
+from kcm.runtime.process.yaml_errors import yaml_complaint
 
 Ask = Callable[[Request], Response]
 MANAGER = "kcm-apply"
@@ -52,7 +52,7 @@ def read_manifests(path: Path) -> list[Manifest]:
 
 def check_manifests(manifests: Iterable[Manifest]) -> None:
     """Before there is a server: what it would refuse whatever it holds. Raises ManifestError."""
-    from runtime.apiserver.process.foresight import refusal
+    from kcm.runtime.apiserver.process.foresight import refusal
 
     for manifest in manifests:
         why = refusal(manifest.obj)

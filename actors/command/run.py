@@ -16,11 +16,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from actors.app.connection import SERVER_WAIT, ServerUnavailableError, connect, wait_for_server
-from actors.app.installed import Installed
-from actors.app.local_cluster import CONTEXT, LocalCluster
-from actors.app.system import ControllerSystem
-from actors.command.greeting import (
+from kcm.actors.app.connection import SERVER_WAIT, ServerUnavailableError, connect, wait_for_server
+from kcm.actors.app.installed import Installed
+from kcm.actors.app.local_cluster import CONTEXT, LocalCluster
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.command.greeting import (
     Ask,
     LiveLine,
     Welcome,
@@ -30,7 +30,7 @@ from actors.command.greeting import (
     standing_by,
     summary,
 )
-from actors.command.run_setup import (
+from kcm.actors.command.run_setup import (
     CONTROLLER_MANAGER,
     Interrupted,
     Launch,
@@ -41,30 +41,30 @@ from actors.command.run_setup import (
     local_cluster,
     serve_pages,
 )
-from actors.controllers.built_in import BUILT_IN
-from actors.controllers.unbuilt import not_built
-from actors.engine.vitals import ElectorVitals
-from actors.options import Options
-from actors.options.parsing import PROGRAM
-from actors.reconciliation.actor_names import ELECTOR
-from runtime.apiserver.process.launch import MANAGER, LaunchError
-from runtime.client.config import ConfigError, with_fixed_authority
-from runtime.client.connection_settings import load_config
-from runtime.client.http_session import OWN_CLIENT
-from runtime.cloud.providers import CloudError, load_provider
-from runtime.logs.configuration import configure_logging, logger_for
-from runtime.metrics.meters import report_build
-from runtime.metrics.registry import Metrics
-from runtime.process.descriptors import FEW, raise_limit
-from runtime.process.memory import collect_rarely, give_back_freed, keep_one_heap
-from runtime.process.standard_streams import is_terminal
-from runtime.process.start_state import StartState
-from runtime.process.termination import SIGINT, Ending, ending_within, on_signals, unique_identity
-from runtime.process.version import this_version
-from runtime.scheduling.clock import SystemClock
-from runtime.serving.debug_pages import DebugPages
-from runtime.serving.health import HealthChecks
-from runtime.system.journal import JournalError
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.unbuilt import not_built
+from kcm.actors.engine.vitals import ElectorVitals
+from kcm.actors.options import Options
+from kcm.actors.options.parsing import PROGRAM
+from kcm.actors.reconciliation.actor_names import ELECTOR
+from kcm.runtime.apiserver.process.launch import MANAGER, LaunchError
+from kcm.runtime.client.config import ConfigError, with_fixed_authority
+from kcm.runtime.client.connection_settings import load_config
+from kcm.runtime.client.http_session import OWN_CLIENT
+from kcm.runtime.cloud.providers import CloudError, load_provider
+from kcm.runtime.logs.configuration import configure_logging, logger_for
+from kcm.runtime.metrics.meters import report_build
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.process.descriptors import FEW, raise_limit
+from kcm.runtime.process.memory import collect_rarely, give_back_freed, keep_one_heap
+from kcm.runtime.process.standard_streams import is_terminal
+from kcm.runtime.process.start_state import StartState
+from kcm.runtime.process.termination import SIGINT, Ending, ending_within, on_signals, unique_identity
+from kcm.runtime.process.version import this_version
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.serving.debug_pages import DebugPages
+from kcm.runtime.serving.health import HealthChecks
+from kcm.runtime.system.journal import JournalError
 
 # Connections that are there when the work begins, as after a fail-over: half of those that a burst comes to.
 AHEAD = 32
@@ -235,7 +235,7 @@ def manifests_of(launch: Launch) -> Callable[[Ask], list[str]]:
     """Reads and checks what --apply names; returns what loads it. Raises ManifestError."""
     if not launch.options.embedded.apply:
         return lambda _ask: []
-    from actors.command.manifests import apply, check_manifests, read_manifests  # with YAML, which few runs need
+    from kcm.actors.command.manifests import apply, check_manifests, read_manifests  # with YAML, which few runs need
 
     manifests = [one for path in launch.options.embedded.apply for one in read_manifests(Path(path))]
     if launch.embeds_cluster:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from runtime.process.version import this_version
+from kcm.runtime.process.version import this_version
 
 ONLY_VERSION = {"--version": "true", "--version=true": "true", "--version=raw": "raw"}
 
@@ -21,21 +21,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(this_version().describe(ONLY_VERSION[arguments[0]]))
         return 0
     if arguments and arguments[0] == "journal":
-        from actors.command.journal import command as journal_command
-        from runtime.process.memory import collect_rarely
+        from kcm.actors.command.journal import command as journal_command
+        from kcm.runtime.process.memory import collect_rarely
 
         collect_rarely()
         return journal_command.main(arguments[1:])
     if arguments and arguments[0] == "apiserver":
-        from actors.command import apiserver
+        from kcm.actors.command import apiserver
 
         return apiserver.main(arguments[1:])
     if arguments and arguments[0] == "snapshot":
-        from actors.command import snapshot
+        from kcm.actors.command import snapshot
 
         return snapshot.main(arguments[1:])
     if arguments and arguments[0] == "wait":
-        from actors.command import wait
+        from kcm.actors.command import wait
 
         return wait.main(arguments[1:])
     return with_flags(arguments)
@@ -45,11 +45,11 @@ def with_flags(arguments: Sequence[str]) -> int:
     """As main, of arguments that are flags; the controllers say which there are."""
     import shutil
 
-    from actors.app.arguments import read_options
-    from actors.app.installed import installed_controllers
-    from actors.controllers.built_in import BUILT_IN
-    from actors.options import InvalidOptions, help_text
-    from runtime.flags.declaration import FlagError
+    from kcm.actors.app.arguments import read_options
+    from kcm.actors.app.installed import installed_controllers
+    from kcm.actors.controllers.built_in import BUILT_IN
+    from kcm.actors.options import InvalidOptions, help_text
+    from kcm.runtime.flags.declaration import FlagError
 
     installed = installed_controllers()
     try:
@@ -65,6 +65,6 @@ def with_flags(arguments: Sequence[str]) -> int:
     if options.process.version in ("true", "raw"):
         print(this_version().describe(options.process.version))
         return 0
-    from actors.command.run import carry_out
+    from kcm.actors.command.run import carry_out
 
     return carry_out(arguments, options, installed)

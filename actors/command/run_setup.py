@@ -9,44 +9,44 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actors.app.installed import Installed
-from actors.app.local_cluster import LocalCluster, start_local_cluster
-from actors.app.system import ControllerSystem
-from actors.command.access import access_of
-from actors.command.embedded_directory import directory_of
-from actors.command.greeting import LiveLine
-from actors.controllers.apimachinery import garbage_collector, namespace
-from actors.controllers.built_in import BUILT_IN
-from actors.controllers.identity.options import ServiceAccountOptions
-from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from actors.controllers.storage import persistentvolume_binder
-from actors.engine.elector import Election
-from actors.options import Options
-from actors.reconciliation.specs import ControllerSpec, runs
-from protocols.admission_plugins import without_controllers
-from protocols.late_methods import dataclass
-from runtime.calls.prepared_calls import Calls
-from runtime.calls.threads import ThreadedCalls
-from runtime.client.in_cluster import is_in_cluster
-from runtime.client.transport import HttpTransport
-from runtime.cloud.provider import CloudProvider
-from runtime.logs.configuration import LogControl
-from runtime.metrics.families import JOURNAL_WRITING
-from runtime.metrics.registry import Metrics
-from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign
-from runtime.process.predecessors import succeed
-from runtime.process.termination import Ending
-from runtime.process.version import Version, this_version
-from runtime.scheduling.clock import SystemClock
-from runtime.system.journal import JournalWriter, Run, check_place
+from kcm.actors.app.installed import Installed
+from kcm.actors.app.local_cluster import LocalCluster, start_local_cluster
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.command.access import access_of
+from kcm.actors.command.embedded_directory import directory_of
+from kcm.actors.command.greeting import LiveLine
+from kcm.actors.controllers.apimachinery import garbage_collector, namespace
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.identity.options import ServiceAccountOptions
+from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from kcm.actors.controllers.storage import persistentvolume_binder
+from kcm.actors.engine.elector import Election
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.specs import ControllerSpec, runs
+from kcm.protocols.admission_plugins import without_controllers
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.calls.prepared_calls import Calls
+from kcm.runtime.calls.threads import ThreadedCalls
+from kcm.runtime.client.in_cluster import is_in_cluster
+from kcm.runtime.client.transport import HttpTransport
+from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.logs.configuration import LogControl
+from kcm.runtime.metrics.families import JOURNAL_WRITING
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign
+from kcm.runtime.process.predecessors import succeed
+from kcm.runtime.process.termination import Ending
+from kcm.runtime.process.version import Version, this_version
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.system.journal import JournalWriter, Run, check_place
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from actors.faults.live import LiveFaults
-    from runtime.faults.plan_file import FaultPlan
-    from runtime.serving.debug_pages import DebugPages
-from runtime.serving.health import HealthChecks
+    from kcm.actors.faults.live import LiveFaults
+    from kcm.runtime.faults.plan_file import FaultPlan
+    from kcm.runtime.serving.debug_pages import DebugPages
+from kcm.runtime.serving.health import HealthChecks
 
 CONTROLLER_MANAGER = "kube-controller-manager"  # our name to API servers: field manager, component of events
 ORPHANED = 10.0  # seconds for an API server to end whose manager was killed
@@ -162,9 +162,9 @@ def serve_pages(
     options = launch.options
     if not options.secure_serving.port and options.plain_http is None:
         return
-    from actors.app.serving import build_server  # heavy: a web server, certificates
-    from runtime.serving.server import ServingError
-    from runtime.serving.tls_names import TlsError
+    from kcm.actors.app.serving import build_server  # heavy: a web server, certificates
+    from kcm.runtime.serving.server import ServingError
+    from kcm.runtime.serving.tls_names import TlsError
 
     try:
         server = build_server(
@@ -196,7 +196,7 @@ def fault_plan(launch: Launch) -> FaultPlan | None:
             "--fault-plan is for the embedded cluster: leave --kubeconfig and --master away, "
             "or say --fault-plan-on-any-cluster if this one may come to harm"
         )
-    from runtime.faults.plan_file import PlanError, read_plan  # few runs have one
+    from kcm.runtime.faults.plan_file import PlanError, read_plan  # few runs have one
 
     try:
         return read_plan(Path(chosen.fault_plan))
@@ -231,7 +231,7 @@ def build_system(
     faults: LiveFaults | None = None
     calls: Calls = ThreadedCalls(clock=launch.clock)
     if plan is not None:
-        from actors.faults.live import LiveFaults
+        from kcm.actors.faults.live import LiveFaults
 
         lease = (options.leader_election.resource_namespace, options.leader_election.resource_name)
         faults = LiveFaults(plan, transport=transport, clock=launch.clock, lease=lease, log=log)

@@ -13,16 +13,16 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from actors.app.connection import connect
-from actors.options.general import EmbeddedServer
-from runtime.apiserver.process.launch import CONTEXT
-from runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
-from runtime.client.config import ConfigError
-from runtime.client.connection_settings import load_config
-from runtime.client.http_session import OWN_CLIENT
-from runtime.logs.standard_log import standard_log
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import SystemClock
+from kcm.actors.app.connection import connect
+from kcm.actors.options.general import EmbeddedServer
+from kcm.runtime.apiserver.process.launch import CONTEXT
+from kcm.runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
+from kcm.runtime.client.config import ConfigError
+from kcm.runtime.client.connection_settings import load_config
+from kcm.runtime.client.http_session import OWN_CLIENT
+from kcm.runtime.logs.standard_log import standard_log
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import SystemClock
 
 PATIENCE = 600.0  # seconds: a large store takes a while
 

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from actors.options.general import EmbeddedServer
-from runtime.flags.values import parse_duration
-from runtime.process.start_state import ObservedStart, observe
-from runtime.process.termination import Ending
-from runtime.scheduling.clock import Clock, SystemClock
+from kcm.actors.options.general import EmbeddedServer
+from kcm.runtime.flags.values import parse_duration
+from kcm.runtime.process.start_state import ObservedStart, observe
+from kcm.runtime.process.termination import Ending
+from kcm.runtime.scheduling.clock import Clock, SystemClock
 
 GLANCE = 0.1  # seconds between two looks
 TIMEOUT = "60s"

@@ -14,11 +14,11 @@ Reading flags imports all of this: so no controller may import the HTTP client, 
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery import garbage_collector, namespace, resourcequota
-from actors.controllers.bootstrap import signer, token_cleaner
-from actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
-from actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
-from actors.controllers.identity import (
+from kcm.actors.controllers.apimachinery import garbage_collector, namespace, resourcequota
+from kcm.actors.controllers.bootstrap import signer, token_cleaner
+from kcm.actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
+from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
+from kcm.actors.controllers.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
     root_ca_publisher,
@@ -26,15 +26,15 @@ from actors.controllers.identity import (
     tokens,
     trust_bundle_publisher,
 )
-from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
-from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.controllers.storage import (
+from kcm.actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
+from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from kcm.actors.controllers.storage import (
     attributes_class_protection,
     claim_protection,
     persistentvolume_binder,
     volume_protection,
 )
-from actors.controllers.workloads import (
+from kcm.actors.controllers.workloads import (
     cronjob,
     daemonset,
     deployment,
@@ -46,7 +46,7 @@ from actors.controllers.workloads import (
     statefulset,
     ttl_after_finished,
 )
-from actors.reconciliation.specs import ControllerSpec
+from kcm.actors.reconciliation.specs import ControllerSpec
 
 BUILT_IN: tuple[ControllerSpec, ...] = (
     tokens.SPEC,

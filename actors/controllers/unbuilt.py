@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from actors.controllers.shared.option_checks import at_least_one
-from actors.options import Check, ControllerOptions, Options
-from actors.options.controller_names import is_enabled
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import flag
-from runtime.flags.values import DURATION
+from kcm.actors.controllers.shared.option_checks import at_least_one
+from kcm.actors.options import Check, ControllerOptions, Options
+from kcm.actors.options.controller_names import is_enabled
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import DURATION
 
 YEAR = 8760 * 3600.0
 

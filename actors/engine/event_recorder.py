@@ -18,18 +18,18 @@ from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
-from actors.reconciliation import actor_names
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command, Create, Patch, PatchType, Submit
-from protocols.messages.events import Record
-from protocols.messages.lifecycle import Restarted, Wake
-from protocols.messages.outcomes import Done, NotFound, Refused, Settled, Unknown
-from protocols.names import dns_subdomain
-from protocols.objects import Object, encode_object, make_key
-from protocols.resources import EVENTS
-from protocols.times import format_time
-from runtime.scheduling.limiters import TokenBucket
-from runtime.system.actor import Actor, Context
+from kcm.actors.reconciliation import actor_names
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command, Create, Patch, PatchType, Submit
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.lifecycle import Restarted, Wake
+from kcm.protocols.messages.outcomes import Done, NotFound, Refused, Settled, Unknown
+from kcm.protocols.names import dns_subdomain
+from kcm.protocols.objects import Object, encode_object, make_key
+from kcm.protocols.resources import EVENTS
+from kcm.protocols.times import format_time
+from kcm.runtime.scheduling.limiters import TokenBucket
+from kcm.runtime.system.actor import Actor, Context
 
 MOST_WAITING = 1000  # further events are dropped
 TRIES, RETRY_SECONDS = 12, 10.0

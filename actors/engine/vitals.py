@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import orjson
 
-from protocols.codec import encode
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command
-from protocols.messages.lifecycle import Description
-from runtime.scheduling.work_queue import Pending
+from kcm.protocols.codec import encode
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.lifecycle import Description
+from kcm.runtime.scheduling.work_queue import Pending
 
 
 def description(name: str, facts: object) -> bytes:

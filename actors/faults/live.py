@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from actors.faults.writes import SHORTEST_FLAP, TIMEOUT, concerns, silence, theft
-from actors.hollow.behaviour import SILENT
-from protocols.objects import annotations_of, decode_object, name_of
-from protocols.resources import NODES, resource_path
-from runtime.calls.prepared_calls import Calls
-from runtime.client.api import Request, Response, Transport
-from runtime.faults.actors import FaultyBeginning, FaultyClock, FaultyGate, FaultySpawner
-from runtime.faults.calls import FaultyCalls
-from runtime.faults.plan_file import FaultPlan
-from runtime.faults.transport import FaultyTransport
-from runtime.faults.triggers import Strikes
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.scheduling.clock import Clock
+from kcm.actors.faults.writes import SHORTEST_FLAP, TIMEOUT, concerns, silence, theft
+from kcm.actors.hollow.behaviour import SILENT
+from kcm.protocols.objects import annotations_of, decode_object, name_of
+from kcm.protocols.resources import NODES, resource_path
+from kcm.runtime.calls.prepared_calls import Calls
+from kcm.runtime.client.api import Request, Response, Transport
+from kcm.runtime.faults.actors import FaultyBeginning, FaultyClock, FaultyGate, FaultySpawner
+from kcm.runtime.faults.calls import FaultyCalls
+from kcm.runtime.faults.plan_file import FaultPlan
+from kcm.runtime.faults.transport import FaultyTransport
+from kcm.runtime.faults.triggers import Strikes
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from actors.hollow.behaviour import SILENT
-from protocols.objects import Object, encode_object, labels_of, name_of
-from protocols.resources import LEASES, NODES, resource_path
-from protocols.times import format_micro_time
-from runtime.client.api import Request
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.hollow.behaviour import SILENT
+from kcm.protocols.objects import Object, encode_object, labels_of, name_of
+from kcm.protocols.resources import LEASES, NODES, resource_path
+from kcm.protocols.times import format_micro_time
+from kcm.runtime.client.api import Request
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 
 ZONE = "topology.kubernetes.io/zone"
 THIEF = "somebody-else"

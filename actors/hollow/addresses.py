@@ -7,8 +7,8 @@ from dataclasses import field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from protocols.late_methods import dataclass
-from protocols.objects import Key
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key
 
 Range = IPv4Network | IPv6Network
 

@@ -35,8 +35,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from protocols.integers import parse_uint
-from protocols.objects import Object, annotations_of
+from kcm.protocols.integers import parse_uint
+from kcm.protocols.objects import Object, annotations_of
 
 DOMAIN = "hollow.kcm.dev/"
 REJECT = "hollow.kcm.dev/reject"

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.hollow.image_commands import command_of
-from actors.hollow.programs import FOR_EVER, SHELLS, EndlessError, Machine, Run, UnknownProgramError, execute
-from actors.hollow.shell import run_script
-from protocols.bounded_cache import bounded_cache, total_size
-from protocols.objects import Object, annotations_of, labels_of, metadata, uid_of
+from kcm.actors.hollow.image_commands import command_of
+from kcm.actors.hollow.programs import FOR_EVER, SHELLS, EndlessError, Machine, Run, UnknownProgramError, execute
+from kcm.actors.hollow.shell import run_script
+from kcm.protocols.bounded_cache import bounded_cache, total_size
+from kcm.protocols.objects import Object, annotations_of, labels_of, metadata, uid_of
 
 # Words that hardly any image takes for a subcommand of its own.
 COMMANDS = {"cat", "date", "echo", "env", "false", "ls", "pause", "perl", "sleep", "tail", "timeout", "true", "yes"}

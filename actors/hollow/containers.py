@@ -15,14 +15,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.hollow.images import Pull, Said, hindrance
-from actors.hollow.probes import first_verdict, probe_of, readiness
-from actors.hollow.scripts import FOR_EVER, Script, Scripts
-from protocols.bounded_cache import bounded_cache
-from protocols.messages.events import RecordType
-from protocols.objects import Object, metadata, uid_of
-from protocols.times import format_time, parse_time
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.hollow.images import Pull, Said, hindrance
+from kcm.actors.hollow.probes import first_verdict, probe_of, readiness
+from kcm.actors.hollow.scripts import FOR_EVER, Script, Scripts
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.objects import Object, metadata, uid_of
+from kcm.protocols.times import format_time, parse_time
+from kcm.runtime.scheduling.backoff import Backoff
 
 RUNTIME = "hollow"
 BACKOFF = Backoff(first=10.0, most=300.0)

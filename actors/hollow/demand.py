@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from protocols.late_methods import dataclass
-from protocols.node_affinity import Term, required_terms
-from protocols.objects import Object, OwnerRef
-from protocols.quantities import milli_value, whole_value
-from protocols.selectors import Operator
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.node_affinity import Term, required_terms
+from kcm.protocols.objects import Object, OwnerRef
+from kcm.protocols.quantities import milli_value, whole_value
+from kcm.protocols.selectors import Operator
 
 # What a pod that asks for nothing is counted as when nodes are compared. Source: pkg/scheduler/util/pod_resources.go.
 UNASKED_CPU, UNASKED_MEMORY = 100, 200 * 1024 * 1024

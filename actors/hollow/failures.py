@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from actors.hollow.behaviour import FLAP, HEARTBEAT, READY, SILENT, TERMINATE_AFTER
-from protocols.objects import Key, Object, labels_of, name_of
-from protocols.resources import NODES, Resource
+from kcm.actors.hollow.behaviour import FLAP, HEARTBEAT, READY, SILENT, TERMINATE_AFTER
+from kcm.protocols.objects import Key, Object, labels_of, name_of
+from kcm.protocols.resources import NODES, Resource
 
 ZONE = "topology.kubernetes.io/zone"
 

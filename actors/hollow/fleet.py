@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 
-from protocols.hollow_nodes import NODE_RANGE, POD_RANGE
-from protocols.late_methods import dataclass
+from kcm.protocols.hollow_nodes import NODE_RANGE, POD_RANGE
+from kcm.protocols.late_methods import dataclass
 
 REGION = "hollow"
 NODE_USER = "system:node:"  # begins the names of users that are nodes

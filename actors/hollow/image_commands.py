@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocols.bounded_cache import bounded_cache
+from kcm.protocols.bounded_cache import bounded_cache
 
 _SHELL = """
     almalinux alpine amazonlinux archlinux bash busybox buildpack-deps centos debian fedora opensuse oraclelinux

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from protocols.bounded_cache import bounded_cache, total_size
-from protocols.messages.events import RecordType
-from protocols.objects import Object
-from runtime.scheduling.backoff import Backoff
+from kcm.protocols.bounded_cache import bounded_cache, total_size
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.objects import Object
+from kcm.runtime.scheduling.backoff import Backoff
 
 BACKOFF = Backoff(first=10.0, most=300.0)
 SHOWN = 5.0  # seconds that ErrImagePull stays, before the kubelet looks again and backs off

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.reconciliation import RequeueAfter
+from kcm.actors.reconciliation import RequeueAfter
 
 MOMENT = 0.001  # seconds
 

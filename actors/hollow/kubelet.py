@@ -15,15 +15,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from actors.hollow import behaviour, pod_status
-from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
-from actors.hollow.demand import Port, host_ports
-from actors.hollow.fleet import HollowNode
-from actors.hollow.images import Said
-from actors.hollow.intervals import MANY, look_again
-from actors.hollow.node_fit import is_taken
-from actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
-from actors.reconciliation import (
+from kcm.actors.hollow import behaviour, pod_status
+from kcm.actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
+from kcm.actors.hollow.demand import Port, host_ports
+from kcm.actors.hollow.fleet import HollowNode
+from kcm.actors.hollow.images import Said
+from kcm.actors.hollow.intervals import MANY, look_again
+from kcm.actors.hollow.node_fit import is_taken
+from kcm.actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
+from kcm.actors.reconciliation import (
     Change,
     Interest,
     Reconciliation,
@@ -35,18 +35,18 @@ from actors.reconciliation import (
     must,
     record,
 )
-from actors.reconciliation.commands import in_name_of
-from actors.reconciliation.derived import NODE, PODS_BY_NODE
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.messages.outcomes import Conflict, NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key, Object, metadata, name_of
-from protocols.pods import is_terminal
-from protocols.quantities import milli_value
-from protocols.resources import NODES, PODS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.reconciliation.commands import in_name_of
+from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.messages.outcomes import Conflict, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, Object, metadata, name_of
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.quantities import milli_value
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 # Seconds to stop a pod that has a running container, where nothing else is asked for: less than a real one takes.
 # Without it a StatefulSet's next pod of the name is there before `kubectl delete pod` has begun to watch, which then

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from actors.hollow.demand import Demand, Port, Taint, amount_of
-from protocols.late_methods import dataclass
-from protocols.objects import Object, labels_of, name_of
+from kcm.actors.hollow.demand import Demand, Port, Taint, amount_of
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, labels_of, name_of
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 UNSCHEDULABLE = "node(s) were unschedulable"

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.hollow.fleet import REGION, HollowNode
-from protocols.conditions import find_condition
-from protocols.hollow_nodes import RUNTIME
-from protocols.objects import Object, name_of, uid_of
-from protocols.times import format_micro_time, format_time
+from kcm.actors.hollow.fleet import REGION, HollowNode
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.hollow_nodes import RUNTIME
+from kcm.protocols.objects import Object, name_of, uid_of
+from kcm.protocols.times import format_micro_time, format_time
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40

@@ -16,10 +16,10 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 
-from actors.hollow.behaviour import Silence, heartbeat_interval, says_ready, silence
-from actors.hollow.fleet import HollowNode
-from actors.hollow.intervals import MANY, look_again
-from actors.hollow.node_objects import (
+from kcm.actors.hollow.behaviour import Silence, heartbeat_interval, says_ready, silence
+from kcm.actors.hollow.fleet import HollowNode
+from kcm.actors.hollow.intervals import MANY, look_again
+from kcm.actors.hollow.node_objects import (
     LEASE_NAMESPACE,
     default_labels,
     lease_spec,
@@ -28,7 +28,7 @@ from actors.hollow.node_objects import (
     new_node,
     status_changes,
 )
-from actors.reconciliation import (
+from kcm.actors.reconciliation import (
     Change,
     Enqueue,
     Reconciliation,
@@ -42,18 +42,18 @@ from actors.reconciliation import (
     patch,
     together,
 )
-from actors.reconciliation.commands import in_name_of
-from actors.reconciliation.element_order import in_element_order
-from actors.reconciliation.specs import ControllerSpec, Pass, Queue
-from protocols.hollow_nodes import is_hollow
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command, PatchType
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key, Object, labels_of, make_key, uid_of
-from protocols.resources import LEASES, NODES
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation.commands import in_name_of
+from kcm.actors.reconciliation.element_order import in_element_order
+from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from kcm.protocols.hollow_nodes import is_hollow
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command, PatchType
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, Object, labels_of, make_key, uid_of
+from kcm.protocols.resources import LEASES, NODES
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 LEASE_INTERVAL = 10.0  # seconds
 STATUS_INTERVAL = 300.0

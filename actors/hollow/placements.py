@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from actors.hollow.demand import Demand
-from actors.hollow.node_fit import Usage
-from protocols.objects import Key
+from kcm.actors.hollow.demand import Demand
+from kcm.actors.hollow.node_fit import Usage
+from kcm.protocols.objects import Key
 
 _NOBODY: Mapping[str, int] = {}
 _MOST_SHARED = 10_000

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from actors.hollow import behaviour
-from actors.hollow.containers import (
+from kcm.actors.hollow import behaviour
+from kcm.actors.hollow.containers import (
     KILLED,
     NOTHING,
     Life,
@@ -22,12 +22,12 @@ from actors.hollow.containers import (
     stopped,
     surroundings,
 )
-from actors.hollow.images import Said
-from actors.hollow.node_fit import NO_PORTS
-from actors.hollow.scripts import scripts_of
-from protocols.conditions import find_condition
-from protocols.objects import Object, metadata
-from protocols.times import format_time, parse_time
+from kcm.actors.hollow.images import Said
+from kcm.actors.hollow.node_fit import NO_PORTS
+from kcm.actors.hollow.scripts import scripts_of
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.times import format_time, parse_time
 
 INITIALIZED, READY, CONTAINERS_READY = "Initialized", "Ready", "ContainersReady"
 SCHEDULED, READY_TO_START = "PodScheduled", "PodReadyToStartContainers"

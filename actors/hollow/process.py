@@ -1,4 +1,4 @@
-"""The hollow cluster as a process of its own: `python -m actors.hollow.process --kubeconfig FILE --nodes 3 --zones 2`.
+"""The process of the hollow cluster: `python -m kcm.actors.hollow.process --kubeconfig FILE --nodes 3 --zones 2`.
 
 Its nodes, kubelets, scheduler and provisioner are controllers like any other, in an actor system of their own: nothing
 that happens to the controller manager happens to them. What they read is read by the user of the kubeconfig; with
@@ -16,21 +16,21 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from actors.app.connection import connect
-from actors.app.system import ControllerSystem
-from actors.hollow.fleet import HollowNode, make_fleet
-from actors.hollow.scheduler import CLIENT
-from actors.hollow.specs import specs_of
-from actors.options import Options
-from runtime.client.config import ConfigError, Credential, CredentialSource
-from runtime.client.connection_settings import load_config
-from runtime.client.credentials import FixedCredential, bearer
-from runtime.logs.configuration import configure_logging, logger_for
-from runtime.logs.settings import LogSettings
-from runtime.metrics.registry import Metrics
-from runtime.process.termination import with_parent
-from runtime.scheduling.clock import SystemClock
-from runtime.signing.node_tokens import node_token
+from kcm.actors.app.connection import connect
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.hollow.fleet import HollowNode, make_fleet
+from kcm.actors.hollow.scheduler import CLIENT
+from kcm.actors.hollow.specs import specs_of
+from kcm.actors.options import Options
+from kcm.runtime.client.config import ConfigError, Credential, CredentialSource
+from kcm.runtime.client.connection_settings import load_config
+from kcm.runtime.client.credentials import FixedCredential, bearer
+from kcm.runtime.logs.configuration import configure_logging, logger_for
+from kcm.runtime.logs.settings import LogSettings
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.process.termination import with_parent
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.signing.node_tokens import node_token
 
 PROGRAM = "hollow-cluster"
 # By client, the program that a real cluster has for it, with the suffix of its user agent.

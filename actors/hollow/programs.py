@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 SHELLS = {"sh", "bash", "ash", "dash", "zsh", "ksh"}
 LONGEST_VALUE = 10_000  # characters

@@ -14,9 +14,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.hollow.intervals import MANY
-from actors.hollow.node_fit import ZONE_LABEL
-from actors.reconciliation import (
+from kcm.actors.hollow.intervals import MANY
+from kcm.actors.hollow.node_fit import ZONE_LABEL
+from kcm.actors.reconciliation import (
     Change,
     Interest,
     Reconciliation,
@@ -30,10 +30,10 @@ from actors.reconciliation import (
     record,
     update,
 )
-from actors.reconciliation.specs import ControllerSpec, Pass, Queue
-from protocols.messages.outcomes import AlreadyExists, Done, NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import (
+from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import (
     Key,
     Object,
     annotations_of,
@@ -45,8 +45,8 @@ from protocols.objects import (
     name_of,
     uid_of,
 )
-from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from protocols.volumes import (
+from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kcm.protocols.volumes import (
     BETA_PROVISIONER,
     DEFAULT_CLASS,
     EXTERNAL_PROTECTION,
@@ -63,7 +63,7 @@ from protocols.volumes import (
     requested_storage,
     volume_name_of,
 )
-from runtime.tables.overlay import Tables
+from kcm.runtime.tables.overlay import Tables
 
 NAME = "hollow.kcm.dev"  # of the provisioner, and of the driver that its volumes name
 CLASS, WAITING_CLASS = "hollow", "hollow-wait"

@@ -14,16 +14,16 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
-from actors.controllers.storage.persistentvolume_binder.matching import (
+from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     UNCLAIMED_VOLUMES,
     VOLUME_FACTS,
     VOLUMES_BY_CLAIM,
 )
-from actors.controllers.storage.persistentvolume_binder.spec import CLAIM_FACTS
-from actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
-from actors.hollow.demand import Demand, demand_of
-from actors.hollow.intervals import MANY, look_again
-from actors.hollow.node_fit import (
+from kcm.actors.controllers.storage.persistentvolume_binder.spec import CLAIM_FACTS
+from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
+from kcm.actors.hollow.demand import Demand, demand_of
+from kcm.actors.hollow.intervals import MANY, look_again
+from kcm.actors.hollow.node_fit import (
     UNUSED,
     NodeView,
     best,
@@ -33,9 +33,9 @@ from actors.hollow.node_fit import (
     node_view,
     nodes_to_find,
 )
-from actors.hollow.placements import Placement, Placements
-from actors.hollow.volumes import NOTHING, Claimed, PodVolumes, UnusableError
-from actors.reconciliation import (
+from kcm.actors.hollow.placements import Placement, Placements
+from kcm.actors.hollow.volumes import NOTHING, Claimed, PodVolumes, UnusableError
+from kcm.actors.reconciliation import (
     Change,
     Interest,
     Reconciliation,
@@ -46,20 +46,20 @@ from actors.reconciliation import (
     must,
     record,
 )
-from actors.reconciliation.derived import NODE, PODS_BY_NODE
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.conditions import changed_condition
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Create
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key, Object, encode_object, split_key
-from protocols.pods import is_terminal
-from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
-from protocols.volumes import claims_of, class_of, key_of_reference
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.conditions import changed_condition
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Create
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, Object, encode_object, split_key
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
+from kcm.protocols.volumes import claims_of, class_of, key_of_reference
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 SCHEDULER_NAME = "default-scheduler"
 FIRST_BACKOFF, MOST_BACKOFF = 1.0, 10.0

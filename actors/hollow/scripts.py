@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from actors.hollow import behaviour
-from actors.hollow.command_lines import run_of
-from actors.hollow.image_commands import command_of, serves
-from actors.hollow.probes import Course, course
-from protocols.late_methods import dataclass
-from protocols.objects import Object, annotations_of, controller_of
-from protocols.resources import JOBS
+from kcm.actors.hollow import behaviour
+from kcm.actors.hollow.command_lines import run_of
+from kcm.actors.hollow.image_commands import command_of, serves
+from kcm.actors.hollow.probes import Course, course
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, annotations_of, controller_of
+from kcm.protocols.resources import JOBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

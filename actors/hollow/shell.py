@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from actors.hollow.programs import MOST_STEPS, EndlessError, Machine, UnknownProgramError, execute
+from kcm.actors.hollow.programs import MOST_STEPS, EndlessError, Machine, UnknownProgramError, execute
 
 LONGEST_SCRIPT = 10_000  # characters
 _RESERVED = {"then", "do", "done", "fi", "else", "elif", "}", ")", "esac"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.hollow import provisioner
-from actors.hollow.fleet import HollowNode, make_fleet
-from actors.hollow.kubelet import kubelet_spec
-from actors.hollow.nodes import LEASE_INTERVAL, nodes_spec
-from actors.hollow.scheduler import scheduler_spec
-from actors.reconciliation.specs import ControllerSpec
+from kcm.actors.hollow import provisioner
+from kcm.actors.hollow.fleet import HollowNode, make_fleet
+from kcm.actors.hollow.kubelet import kubelet_spec
+from kcm.actors.hollow.nodes import LEASE_INTERVAL, nodes_spec
+from kcm.actors.hollow.scheduler import scheduler_spec
+from kcm.actors.reconciliation.specs import ControllerSpec
 
 
 def hollow_specs(

@@ -12,22 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from actors.controllers.storage.persistentvolume_binder.binding import bound_volume, with_annotations
-from actors.controllers.storage.persistentvolume_binder.matching import (
+from kcm.actors.controllers.storage.persistentvolume_binder.binding import bound_volume, with_annotations
+from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     Wish,
     best_volume,
     candidates,
     labels_in,
     wish_of,
 )
-from actors.hollow.node_fit import NodeView
-from actors.reconciliation import Step, must, must_object, step, update
-from protocols.late_methods import dataclass
-from protocols.messages.outcomes import NotFound
-from protocols.node_affinity import Term, terms_of
-from protocols.objects import Key, Object, annotations_of, controller_of, is_deleting, key_of, split_key, uid_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from protocols.volumes import (
+from kcm.actors.hollow.node_fit import NodeView
+from kcm.actors.reconciliation import Step, must, must_object, step, update
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.node_affinity import Term, terms_of
+from kcm.protocols.objects import Key, Object, annotations_of, controller_of, is_deleting, key_of, split_key, uid_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kcm.protocols.volumes import (
     SELECTED_NODE,
     claims_of,
     class_of,
@@ -37,8 +37,8 @@ from protocols.volumes import (
     volume_name_of,
     waits_for_consumer,
 )
-from runtime.tables.overlay import Lister, Tables
-from runtime.tables.table import Entry
+from kcm.runtime.tables.overlay import Lister, Tables
+from kcm.runtime.tables.table import Entry
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"

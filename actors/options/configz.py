@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.options.feature_gates import WORKING, without_effect
-from actors.options.table import Options
-from runtime.flags.values import DURATION, format_duration
+from kcm.actors.options.feature_gates import WORKING, without_effect
+from kcm.actors.options.table import Options
+from kcm.runtime.flags.values import DURATION, format_duration
 
 CONFIGZ_KEY = "kubecontrollermanager.config.k8s.io"
 OWN_KEY = "kcm"

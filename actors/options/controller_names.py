@@ -1,6 +1,7 @@
 """Names of controllers on the command line: aliases, and what --controllers switches on.
 
-Which controllers there are is said elsewhere: by the specs of those that are built, and by actors.controllers.unbuilt.
+The controllers themselves are listed elsewhere: by the specs of those that are built, and by
+kcm.actors.controllers.unbuilt.
 """
 
 from __future__ import annotations

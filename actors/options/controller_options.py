@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from actors.options.controller_names import Named
-from runtime.flags.declaration import Flag, flags_in
+from kcm.actors.options.controller_names import Named
+from kcm.runtime.flags.declaration import Flag, flags_in
 
 if TYPE_CHECKING:
-    from actors.options.table import Options
+    from kcm.actors.options.table import Options
 
 
 class ControllerOptions:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import flag
-from runtime.flags.values import INT
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import INT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from actors.options.known_gates import ALPHA, BETA, DEPENDENCIES, GA, STAGES
-from protocols.late_methods import dataclass
-from runtime.flags.values import parse_bool
+from kcm.actors.options.known_gates import ALPHA, BETA, DEPENDENCIES, GA, STAGES
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.values import parse_bool
 
 COMPONENT = "kube"
 

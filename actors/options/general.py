@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import tempfile
 
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import flag
-from runtime.flags.values import (
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import (
     DURATION,
     FILES,
     FLOAT32,
@@ -22,7 +22,7 @@ from runtime.flags.values import (
     VERSION,
     VMODULE,
 )
-from runtime.logs.settings import LogSettings
+from kcm.runtime.logs.settings import LogSettings
 
 SERVED_BY_JSON = "kcm speaks JSON"
 GONE_WITH_CLOUD_PROVIDERS = "cloud providers have no use for it"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from actors.options.controller_names import aliases_of
-from actors.options.controller_options import KnownController, flags_of_controllers, in_order
-from actors.options.feature_gates import GATES, resolve, without_effect
-from actors.options.known_gates import DEPRECATED, GA
-from actors.options.table import CORE_GROUPS, Options, all_flags
-from actors.options.validation import faults, unknown_controllers
-from actors.options.versions import version_faults
-from protocols.errors import aggregate
-from runtime.flags import declaration
-from runtime.flags.declaration import Flag, FlagError, Parsed
-from runtime.flags.values import quote
+from kcm.actors.options.controller_names import aliases_of
+from kcm.actors.options.controller_options import KnownController, flags_of_controllers, in_order
+from kcm.actors.options.feature_gates import GATES, resolve, without_effect
+from kcm.actors.options.known_gates import DEPRECATED, GA
+from kcm.actors.options.table import CORE_GROUPS, Options, all_flags
+from kcm.actors.options.validation import faults, unknown_controllers
+from kcm.actors.options.versions import version_faults
+from kcm.protocols.errors import aggregate
+from kcm.runtime.flags import declaration
+from kcm.runtime.flags.declaration import Flag, FlagError, Parsed
+from kcm.runtime.flags.values import quote
 
 PROGRAM = "kcm"
 FIRST = ("embedded cluster", "diagnosis")  # sections that upstream does not have

@@ -8,12 +8,12 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Self, TypeVar, cast
 
-from actors.options import general
-from actors.options.controller_options import ControllerOptions
-from actors.options.diagnosis import Diagnosis
-from actors.options.feature_gates import DEFAULTS
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import Flag, flags_of, group, spellings
+from kcm.actors.options import general
+from kcm.actors.options.controller_options import ControllerOptions
+from kcm.actors.options.diagnosis import Diagnosis
+from kcm.actors.options.feature_gates import DEFAULTS
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import Flag, flags_of, group, spellings
 
 G = TypeVar("G", bound=ControllerOptions)
 NO_GROUPS: Mapping[type[ControllerOptions], ControllerOptions] = MappingProxyType({})

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from actors.options.controller_options import Check
-from actors.options.general import EmbeddedServer, Logging
-from actors.options.table import Options
-from protocols.addresses import is_address
-from protocols.admission_plugins import enabled_plugins
-from runtime.cloud.providers import is_known
-from runtime.flags.values import quote
+from kcm.actors.options.controller_options import Check
+from kcm.actors.options.general import EmbeddedServer, Logging
+from kcm.actors.options.table import Options
+from kcm.protocols.addresses import is_address
+from kcm.protocols.admission_plugins import enabled_plugins
+from kcm.runtime.cloud.providers import is_known
+from kcm.runtime.flags.values import quote
 
 TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
 LARGEST_PORT = 65535

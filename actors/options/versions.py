@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from actors.options.feature_gates import COMPONENT
-from runtime.flags.values import quote
+from kcm.actors.options.feature_gates import COMPONENT
+from kcm.runtime.flags.values import quote
 
 
 class MinorVersion(NamedTuple):

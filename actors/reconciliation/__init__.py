@@ -20,7 +20,7 @@ the key retried with backoff.
 `async def reconcile` is the same with `await` in the place of `yield` and `yield from`.
 """
 
-from actors.reconciliation.commands import (
+from kcm.actors.reconciliation.commands import (
     apply,
     create,
     delete,
@@ -31,12 +31,12 @@ from actors.reconciliation.commands import (
     record,
     update,
 )
-from actors.reconciliation.ensured_objects import ensure
-from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
-from actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
-from actors.reconciliation.outside import answer_of, call, outside
-from actors.reconciliation.owners import controlled_by, own, owned
-from actors.reconciliation.reconciler import (
+from kcm.actors.reconciliation.ensured_objects import ensure
+from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
+from kcm.actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
+from kcm.actors.reconciliation.outside import answer_of, call, outside
+from kcm.actors.reconciliation.owners import controlled_by, own, owned
+from kcm.actors.reconciliation.reconciler import (
     AsyncReconciliation,
     Debuggable,
     DebugPage,
@@ -51,10 +51,19 @@ from actors.reconciliation.reconciler import (
     Word,
     step,
 )
-from actors.reconciliation.statuses import patch_status
-from actors.reconciliation.steps import batches, in_batches, must, must_all, must_object, perform, slow_start, together
-from actors.reconciliation.watches import Change, Read, Watch, its_controller, itself
-from protocols.messages.watches import EVERYTHING, ORPHANS, Interest
+from kcm.actors.reconciliation.statuses import patch_status
+from kcm.actors.reconciliation.steps import (
+    batches,
+    in_batches,
+    must,
+    must_all,
+    must_object,
+    perform,
+    slow_start,
+    together,
+)
+from kcm.actors.reconciliation.watches import Change, Read, Watch, its_controller, itself
+from kcm.protocols.messages.watches import EVERYTHING, ORPHANS, Interest
 
 __all__ = [
     "EVERYTHING",

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from actors.reconciliation.element_order import in_element_order
-from protocols.arguments import check_mapping, check_number, check_sequence, check_text, check_type, one_of
-from protocols.messages.commands import Create, Delete, DeleteCollection, Get, List, Patch, PatchType, Update
-from protocols.messages.events import RECORD_TYPES, Record, RecordType
-from protocols.models import as_object
-from protocols.objects import (
+from kcm.actors.reconciliation.element_order import in_element_order
+from kcm.protocols.arguments import check_mapping, check_number, check_sequence, check_text, check_type, one_of
+from kcm.protocols.messages.commands import Create, Delete, DeleteCollection, Get, List, Patch, PatchType, Update
+from kcm.protocols.messages.events import RECORD_TYPES, Record, RecordType
+from kcm.protocols.models import as_object
+from kcm.protocols.objects import (
     Key,
     encode_object,
     key_of,
@@ -28,8 +28,8 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.resources import M, Resource
-from runtime.tables.table import Entry
+from kcm.protocols.resources import M, Resource
+from kcm.runtime.tables.table import Entry
 
 W = TypeVar("W", Create, Patch, Delete, Record)
 

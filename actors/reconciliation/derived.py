@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from actors.reconciliation.specs import ControllerSpec, Index, names_of_facts
-from protocols.nodes import lease_facts, node_facts
-from protocols.objects import Object
-from protocols.pods import pod_facts
-from protocols.resources import LEASES, NODES, PODS, Resource
-from runtime.tables.frozen import freeze
-from runtime.tables.selection import WHOLE, Selection
-from runtime.tables.table import BUILT_IN_INDEXES, IndexValues, Table
+from kcm.actors.reconciliation.specs import ControllerSpec, Index, names_of_facts
+from kcm.protocols.nodes import lease_facts, node_facts
+from kcm.protocols.objects import Object
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import LEASES, NODES, PODS, Resource
+from kcm.runtime.tables.frozen import freeze
+from kcm.runtime.tables.selection import WHOLE, Selection
+from kcm.runtime.tables.table import BUILT_IN_INDEXES, IndexValues, Table
 
 NODE = "node"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from protocols.objects import Object
-from protocols.quantities import parse_quantity
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import parse_quantity
 
 # Fields whose values, or whose maps' values, are quantities: the server writes "1000m" as "1".
 _QUANTITIES = frozenset(

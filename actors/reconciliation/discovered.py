@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Generic
 
-from actors.reconciliation.watches import Change, K_co, Watch
-from protocols.arguments import check_function, check_text, check_type
-from protocols.late_methods import dataclass
-from protocols.messages.discovery import ServedResource
-from protocols.messages.watches import EVERYTHING, Interest
-from protocols.resources import Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation.watches import Change, K_co, Watch
+from kcm.protocols.arguments import check_function, check_text, check_type
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.watches import EVERYTHING, Interest
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.overlay import Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

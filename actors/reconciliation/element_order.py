@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 
 # The merge key of each list that is written this way; "" for lists of strings. Other lists are replaced as a whole.
 _MERGE_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "finalizers": ""}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.reconciliation.commands import check_key, create, get_live, patch
-from actors.reconciliation.differences import differences, without_none
-from actors.reconciliation.reconciler import Step, step
-from actors.reconciliation.steps import must, must_object
-from protocols.merge_patches import merge_patched
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
-from protocols.models import as_object
-from protocols.objects import (
+from kcm.actors.reconciliation.commands import check_key, create, get_live, patch
+from kcm.actors.reconciliation.differences import differences, without_none
+from kcm.actors.reconciliation.reconciler import Step, step
+from kcm.actors.reconciliation.steps import must, must_object
+from kcm.protocols.merge_patches import merge_patched
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
+from kcm.protocols.models import as_object
+from kcm.protocols.objects import (
     Key,
     Object,
     controller_of,
@@ -22,9 +22,9 @@ from protocols.objects import (
     metadata,
     resource_version_of,
 )
-from protocols.resources import M
-from runtime.tables.lister import check_lister
-from runtime.tables.overlay import Lister
+from kcm.protocols.resources import M
+from kcm.runtime.tables.lister import check_lister
+from kcm.runtime.tables.overlay import Lister
 
 
 @step

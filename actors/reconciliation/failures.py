@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.reconciliation.reconciler import check_seconds
+from kcm.actors.reconciliation.reconciler import check_seconds
 
 
 class TerminalError(Exception):

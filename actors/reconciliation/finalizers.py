@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.reconciliation.commands import patch
-from actors.reconciliation.reconciler import Step, step
-from actors.reconciliation.steps import must, must_object
-from protocols.messages.commands import Patch
-from protocols.messages.outcomes import NotFound
-from protocols.objects import Object, finalizers_of, is_deleting, key_of, resource_version_of, uid_of
-from protocols.resources import M, Resource
-from runtime.tables.lister import check_lister
-from runtime.tables.overlay import Lister
+from kcm.actors.reconciliation.commands import patch
+from kcm.actors.reconciliation.reconciler import Step, step
+from kcm.actors.reconciliation.steps import must, must_object
+from kcm.protocols.messages.commands import Patch
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.objects import Object, finalizers_of, is_deleting, key_of, resource_version_of, uid_of
+from kcm.protocols.resources import M, Resource
+from kcm.runtime.tables.lister import check_lister
+from kcm.runtime.tables.overlay import Lister
 
 KUBERNETES = frozenset({"foregroundDeletion", "orphan"})  # without a domain
 

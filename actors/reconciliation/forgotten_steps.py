@@ -20,9 +20,9 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from actors.reconciliation import commands
-from actors.reconciliation.outside import call as calling
-from actors.reconciliation.outside import outside
+from kcm.actors.reconciliation import commands
+from kcm.actors.reconciliation.outside import call as calling
+from kcm.actors.reconciliation.outside import outside
 
 WORDS = frozenset(
     {

@@ -16,13 +16,13 @@ from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from actors.reconciliation.reconciler import Step, Word, step
-from protocols.arguments import check_number, check_text
-from protocols.codec import pack, unpack
-from protocols.late_methods import dataclass
-from protocols.messages.calls import Call
-from protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome, Raised, Refused, Unknown
-from runtime.calls.prepared_calls import PreparedCall, carry_out, carry_out_async
+from kcm.actors.reconciliation.reconciler import Step, Word, step
+from kcm.protocols.arguments import check_number, check_text
+from kcm.protocols.codec import pack, unpack
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome, Raised, Refused, Unknown
+from kcm.runtime.calls.prepared_calls import PreparedCall, carry_out, carry_out_async
 
 T = TypeVar("T")
 Unmade = TypeVar("Unmade", Unknown, Refused)

@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from protocols.arguments import check_type
-from protocols.models import as_object
-from protocols.objects import Object, controller_of, key_of, metadata, name_of, namespace_of, owner_reference, uid_of
-from protocols.resources import Resource
-from runtime.tables.lister import check_lister
-from runtime.tables.overlay import Lister
+from kcm.protocols.arguments import check_type
+from kcm.protocols.models import as_object
+from kcm.protocols.objects import (
+    Object,
+    controller_of,
+    key_of,
+    metadata,
+    name_of,
+    namespace_of,
+    owner_reference,
+    uid_of,
+)
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.lister import check_lister
+from kcm.runtime.tables.overlay import Lister
 
 M = TypeVar("M")
 N = TypeVar("N")

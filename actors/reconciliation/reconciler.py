@@ -8,11 +8,11 @@ import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
 
-from protocols.late_methods import dataclass
-from protocols.messages.awaitables import Awaited
-from protocols.messages.commands import Command
-from protocols.messages.events import Record
-from protocols.objects import Key
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.awaitables import Awaited
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.events import Record
+from kcm.protocols.objects import Key
 
 
 def check_seconds(what: str, seconds: Any) -> None:

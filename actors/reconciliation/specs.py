@@ -13,23 +13,23 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import KW_ONLY, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
 
-from actors.options import Check, ControllerOptions, Options
-from actors.options.controller_names import is_enabled
-from actors.reconciliation.discovered import Discovered
-from actors.reconciliation.reconciler import Running
-from actors.reconciliation.watches import Read, Selecting, Watch
-from protocols.arguments import check_each, check_function, check_number, check_text, check_type
-from protocols.late_methods import dataclass
-from protocols.messages.outcomes import FAILURES, Invalid, Outcome
-from protocols.objects import Object
-from protocols.resources import Resource
-from runtime.calls.listeners import Listen
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.backoff import Backoff
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.work_queue import PER_KEY
-from runtime.system.actor_system import ActorSpec
-from runtime.tables.overlay import Tables
+from kcm.actors.options import Check, ControllerOptions, Options
+from kcm.actors.options.controller_names import is_enabled
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.actors.reconciliation.reconciler import Running
+from kcm.actors.reconciliation.watches import Read, Selecting, Watch
+from kcm.protocols.arguments import check_each, check_function, check_number, check_text, check_type
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.outcomes import FAILURES, Invalid, Outcome
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import Resource
+from kcm.runtime.calls.listeners import Listen
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.work_queue import PER_KEY
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.reconciliation.commands import patch
-from actors.reconciliation.differences import differences
-from actors.reconciliation.reconciler import Step, step
-from actors.reconciliation.steps import must
-from protocols.messages.outcomes import Done, NotFound
-from protocols.models import as_object
-from protocols.objects import decode_object, key_of, metadata, resource_version_of, uid_of
-from protocols.resources import M
-from runtime.tables.lister import check_lister
-from runtime.tables.overlay import Lister
+from kcm.actors.reconciliation.commands import patch
+from kcm.actors.reconciliation.differences import differences
+from kcm.actors.reconciliation.reconciler import Step, step
+from kcm.actors.reconciliation.steps import must
+from kcm.protocols.messages.outcomes import Done, NotFound
+from kcm.protocols.models import as_object
+from kcm.protocols.objects import decode_object, key_of, metadata, resource_version_of, uid_of
+from kcm.protocols.resources import M
+from kcm.runtime.tables.lister import check_lister
+from kcm.runtime.tables.overlay import Lister
 
 
 @step

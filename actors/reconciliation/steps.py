@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from actors.reconciliation.reconciler import Step, step
-from protocols.arguments import check_number
-from protocols.messages.commands import Command
-from protocols.messages.events import Record
-from protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome
-from protocols.objects import Object, decode_object
+from kcm.actors.reconciliation.reconciler import Step, step
+from kcm.protocols.arguments import check_number
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome
+from kcm.protocols.objects import Object, decode_object
 
 T = TypeVar("T")
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, replace
 from typing import Generic, Self, TypeVar
 
-from actors.options import Options
-from protocols.arguments import check_type
-from protocols.late_methods import dataclass
-from protocols.messages.watches import EVERYTHING, EventType, Interest, WatchEvent
-from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
-from protocols.resources import Resource
-from runtime.tables.overlay import Tables
-from runtime.tables.selection import WHOLE, Selection, read_selection
-from runtime.tables.table import Entry
+from kcm.actors.options import Options
+from kcm.protocols.arguments import check_type
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.watches import EVERYTHING, EventType, Interest, WatchEvent
+from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.selection import WHOLE, Selection, read_selection
+from kcm.runtime.tables.table import Entry
 
 Namespaces = tuple[str, ...] | Callable[[Options], Iterable[str] | None] | None
 K_co = TypeVar("K_co", covariant=True)

@@ -3,6 +3,6 @@
 processes: what runs in it, crashes and comes back. calendar: planned faults that begin at one time and end at another.
 """
 
-from actors.simulation.cluster import SimulatedCluster
+from kcm.actors.simulation.cluster import SimulatedCluster
 
 __all__ = ["SimulatedCluster"]

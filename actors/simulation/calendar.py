@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.faults.writes import SHORTEST_FLAP, concerns, silence, theft
-from actors.simulation.processes import Processes
-from protocols.objects import decode_object, name_of
-from protocols.resources import NODES, resource_path
-from runtime.client.api import Request
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import STRIKES_THE_IDLE, Fault, FaultKind
-from runtime.simulation.network import SimulatedNetwork
+from kcm.actors.faults.writes import SHORTEST_FLAP, concerns, silence, theft
+from kcm.actors.simulation.processes import Processes
+from kcm.protocols.objects import decode_object, name_of
+from kcm.protocols.resources import NODES, resource_path
+from kcm.runtime.client.api import Request
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import STRIKES_THE_IDLE, Fault, FaultKind
+from kcm.runtime.simulation.network import SimulatedNetwork
 
 IDLE = 5.0  # seconds between two opportunities for faults to strike actors that have nothing to do
 LEASE = ("kube-system", "kube-controller-manager")

@@ -18,42 +18,42 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors.app.system import ControllerSystem
-from actors.controllers.apimachinery import garbage_collector, namespace
-from actors.controllers.built_in import BUILT_IN
-from actors.engine.dispatcher.requests import outcome_of, request_for
-from actors.engine.elector import Election
-from actors.hollow.nodes import LEASE_INTERVAL
-from actors.hollow.specs import hollow_specs
-from actors.options import Options
-from actors.reconciliation.actor_names import MANAGER
-from actors.reconciliation.commands import check_key, check_resource
-from actors.reconciliation.specs import ControllerSpec, checked_specs, runs
-from actors.simulation.calendar import Calendar
-from actors.simulation.processes import Observer, Processes, Running
-from actors.simulation.served import SERVED
-from protocols.arguments import check_function, check_mapping, check_number, check_type
-from protocols.messages.commands import Command, Create, Delete, Get, List, Patch, PatchType
-from protocols.messages.lifecycle import Describe, Drain
-from protocols.messages.outcomes import CommandFailed, Done, NotFound, Outcome
-from protocols.models import as_object
-from protocols.objects import Key, Object, decode_object, encode_object, namespace_of
-from protocols.pods import PodFacts, pod_facts
-from protocols.resources import PODS, M, Resource, resource_path
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.users import Authorize, allow_all
-from runtime.apiserver.server import SUFFIX_CHARACTERS, ApiServer
-from runtime.apiserver.verbs.read import ListResponse
-from runtime.client.api import Request, Response
-from runtime.cloud.provider import CloudProvider
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import Fault
-from runtime.logs.standard_log import standard_log
-from runtime.simulation.calls import SimulatedCalls
-from runtime.simulation.disk import SimulatedDisk
-from runtime.simulation.network import SimulatedNetwork
-from runtime.simulation.trace import Trace
-from runtime.simulation.world import World
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.apimachinery import garbage_collector, namespace
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.engine.dispatcher.requests import outcome_of, request_for
+from kcm.actors.engine.elector import Election
+from kcm.actors.hollow.nodes import LEASE_INTERVAL
+from kcm.actors.hollow.specs import hollow_specs
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.actor_names import MANAGER
+from kcm.actors.reconciliation.commands import check_key, check_resource
+from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, runs
+from kcm.actors.simulation.calendar import Calendar
+from kcm.actors.simulation.processes import Observer, Processes, Running
+from kcm.actors.simulation.served import SERVED
+from kcm.protocols.arguments import check_function, check_mapping, check_number, check_type
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, List, Patch, PatchType
+from kcm.protocols.messages.lifecycle import Describe, Drain
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Outcome
+from kcm.protocols.models import as_object
+from kcm.protocols.objects import Key, Object, decode_object, encode_object, namespace_of
+from kcm.protocols.pods import PodFacts, pod_facts
+from kcm.protocols.resources import PODS, M, Resource, resource_path
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.users import Authorize, allow_all
+from kcm.runtime.apiserver.server import SUFFIX_CHARACTERS, ApiServer
+from kcm.runtime.apiserver.verbs.read import ListResponse
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import Fault
+from kcm.runtime.logs.standard_log import standard_log
+from kcm.runtime.simulation.calls import SimulatedCalls
+from kcm.runtime.simulation.disk import SimulatedDisk
+from kcm.runtime.simulation.network import SimulatedNetwork
+from kcm.runtime.simulation.trace import Trace
+from kcm.runtime.simulation.world import World
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

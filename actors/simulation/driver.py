@@ -18,31 +18,31 @@ from typing import Any
 
 import orjson
 
-from actors.engine.controller.own_writes import remember
-from actors.engine.controller.work import add_hint, nonsense
-from actors.reconciliation import Enqueue, Reconciler, RequeueAfter, Running, Tell
-from actors.reconciliation.commands import check_resource
-from actors.reconciliation.derived import frozen_table
-from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
-from actors.reconciliation.outside import Outside
-from actors.reconciliation.specs import Facts, Index
-from protocols.arguments import check_each, check_mapping, check_type
-from protocols.codec import pack
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
-from protocols.messages.events import Record
-from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.models import as_object
-from protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of, split_key
-from protocols.resources import M, Resource
-from protocols.times import format_time
-from runtime.apiserver.schema.merge_schemas import merge_schema_of
-from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
-from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
-from runtime.simulation.coroutines import run_to_its_end
-from runtime.tables.entry import Unreadable
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry, Table, TableWriter
+from kcm.actors.engine.controller.own_writes import remember
+from kcm.actors.engine.controller.work import add_hint, nonsense
+from kcm.actors.reconciliation import Enqueue, Reconciler, RequeueAfter, Running, Tell
+from kcm.actors.reconciliation.commands import check_resource
+from kcm.actors.reconciliation.derived import frozen_table
+from kcm.actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
+from kcm.actors.reconciliation.outside import Outside
+from kcm.actors.reconciliation.specs import Facts, Index
+from kcm.protocols.arguments import check_each, check_mapping, check_type
+from kcm.protocols.codec import pack
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
+from kcm.protocols.models import as_object
+from kcm.protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of, split_key
+from kcm.protocols.resources import M, Resource
+from kcm.protocols.times import format_time
+from kcm.runtime.apiserver.schema.merge_schemas import merge_schema_of
+from kcm.runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
+from kcm.runtime.apiserver.schema.strategic_merge import apply_strategic_merge
+from kcm.runtime.simulation.coroutines import run_to_its_end
+from kcm.runtime.tables.entry import Unreadable
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry, Table, TableWriter
 
 Answer = Callable[[Command], Outcome]
 NOW = 1_800_000_000.0

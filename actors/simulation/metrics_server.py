@@ -12,12 +12,12 @@ from typing import Any
 
 import orjson
 
-from actors.simulation.cluster import SimulatedCluster
-from protocols.objects import Object, labels_of, name_of, namespace_of
-from protocols.resources import PODS
-from protocols.selectors import parse_label_selector
-from protocols.times import format_time
-from runtime.client.api import Request, Response
+from kcm.actors.simulation.cluster import SimulatedCluster
+from kcm.protocols.objects import Object, labels_of, name_of, namespace_of
+from kcm.protocols.resources import PODS
+from kcm.protocols.selectors import parse_label_selector
+from kcm.protocols.times import format_time
+from kcm.runtime.client.api import Request, Response
 
 RESOURCES, CUSTOM, EXTERNAL = "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"
 GROUPS = (RESOURCES, CUSTOM, EXTERNAL)

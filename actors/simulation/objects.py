@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.simulation.driver import NOW
-from protocols.objects import Object, name_of
-from protocols.times import format_time
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.times import format_time
 
 __all__ = [
     "WEB",

@@ -6,17 +6,17 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from actors.app.system import ControllerSystem
-from actors.engine.elector import Election
-from actors.options import Options
-from actors.reconciliation.derived import frozen_table
-from actors.reconciliation.specs import ControllerSpec
-from protocols.late_methods import dataclass
-from runtime.cloud.provider import CloudProvider
-from runtime.simulation.calls import SimulatedCalls
-from runtime.simulation.network import SimulatedNetwork
-from runtime.simulation.trace import Trace
-from runtime.simulation.world import Process, World
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.engine.elector import Election
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.derived import frozen_table
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.simulation.calls import SimulatedCalls
+from kcm.runtime.simulation.network import SimulatedNetwork
+from kcm.runtime.simulation.trace import Trace
+from kcm.runtime.simulation.world import Process, World
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -6,8 +6,8 @@ NOT_SERVED when a controller begins to watch it.
 
 from __future__ import annotations
 
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 _GROUPS = ("admissionregistration.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io", "node.k8s.io")
 _KINDS = (

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.discovery import ServedResource
 
 ACCEPT = ",".join(
     [

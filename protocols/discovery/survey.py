@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from protocols.discovery.documents import (
+from kcm.protocols.discovery.documents import (
     Document,
     GroupVersion,
     UnreadableError,
@@ -13,7 +13,7 @@ from protocols.discovery.documents import (
     read_group_version,
     read_root,
 )
-from protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.discovery import ServedResource
 
 ROOTS = ("/api", "/apis")
 

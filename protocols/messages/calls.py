@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from protocols.late_methods import dataclass
-from protocols.messages.awaitables import Awaited
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.awaitables import Awaited
 
 if TYPE_CHECKING:
-    from protocols.messages.outcomes import Outcome  # noqa: F401 (named in a base, which ruff does not see)
+    from kcm.protocols.messages.outcomes import Outcome  # noqa: F401 (named in a base, which ruff does not see)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from protocols.late_methods import dataclass
-from protocols.messages.awaitables import Awaited
-from protocols.messages.calls import Call
-from protocols.messages.cloud import CLOUD_CALLS, CloudCall
-from protocols.objects import Key, decode_object, make_key, metadata
-from protocols.resources import name_of_resource
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.awaitables import Awaited
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.cloud import CLOUD_CALLS, CloudCall
+from kcm.protocols.objects import Key, decode_object, make_key, metadata
+from kcm.protocols.resources import name_of_resource
 
 if TYPE_CHECKING:
-    from protocols.messages.outcomes import Outcome  # noqa: F401 (named in bases, which ruff does not see)
+    from kcm.protocols.messages.outcomes import Outcome  # noqa: F401 (named in bases, which ruff does not see)
 
 
 class PatchType(StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocols.late_methods import dataclass
-from protocols.resources import Resource
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.resources import Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from protocols.late_methods import dataclass
-from protocols.messages.awaitables import Awaited
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.awaitables import Awaited
 
 RecordType = Literal["Normal", "Warning"]
 RECORD_TYPES: tuple[str, ...] = get_args(RecordType)

@@ -5,7 +5,7 @@ A zone is "region:zone" (protocols/nodes.py), "" for nodes without these labels.
 
 from __future__ import annotations
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True)

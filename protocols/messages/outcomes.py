@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command, in_words
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command, in_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from protocols.late_methods import dataclass
-from protocols.objects import OwnerRef
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import OwnerRef
 
 
 class EventType(StrEnum):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Context, Decimal
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import Quantity, read_quantity
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import Quantity, read_quantity
 
 Amounts = Mapping[str, Quantity]
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from protocols.objects import Object
-from protocols.quantities import Quantity
-from protocols.quota.amounts import ZERO, add, masked, repeated
-from protocols.quota.evaluators import Evaluator
-from protocols.quota.scopes import Scope, scopes_of
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import Quantity
+from kcm.protocols.quota.amounts import ZERO, add, masked, repeated
+from kcm.protocols.quota.evaluators import Evaluator
+from kcm.protocols.quota.scopes import Scope, scopes_of
 
 ListObjects = Callable[[Evaluator], Sequence[Object]]
 

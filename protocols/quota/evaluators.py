@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from protocols.objects import Object
-from protocols.quota.amounts import ONE, Amounts
-from protocols.quota.names import count_of
-from protocols.quota.scopes import Scope
+from kcm.protocols.objects import Object
+from kcm.protocols.quota.amounts import ONE, Amounts
+from kcm.protocols.quota.names import count_of
+from kcm.protocols.quota.scopes import Scope
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from protocols.objects import Object, metadata
-from protocols.pod_resources import RESIZE_PENDING, pod_limits, pod_requests, says_for_itself
-from protocols.quality_of_service import BEST_EFFORT, quality_of_service
-from protocols.quantities import Quantity
-from protocols.quota import scopes
-from protocols.quota.amounts import ONE, Amounts, read_amounts
-from protocols.quota.evaluators import CREATE, UPDATE, Evaluator
-from protocols.quota.names import (
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.pod_resources import RESIZE_PENDING, pod_limits, pod_requests, says_for_itself
+from kcm.protocols.quality_of_service import BEST_EFFORT, quality_of_service
+from kcm.protocols.quantities import Quantity
+from kcm.protocols.quota import scopes
+from kcm.protocols.quota.amounts import ONE, Amounts, read_amounts
+from kcm.protocols.quota.evaluators import CREATE, UPDATE, Evaluator
+from kcm.protocols.quota.names import (
     LIMITS,
     REQUESTS,
     count_of,
@@ -26,8 +26,8 @@ from protocols.quota.names import (
     is_quota_of_huge_pages,
     is_request_of_extended,
 )
-from protocols.quota.scopes import Scope
-from protocols.times import parse_time
+from kcm.protocols.quota.scopes import Scope
+from kcm.protocols.times import parse_time
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
 NAMES = frozenset(

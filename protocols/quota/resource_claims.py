@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from protocols.objects import Object, annotations_of, controller_of, metadata, name_of, namespace_of, uid_of
-from protocols.quantities import Quantity
-from protocols.quota.amounts import ONE, ZERO, Amounts, count, highest, minus, plus
-from protocols.quota.evaluators import CREATE, UPDATE, Evaluator
-from protocols.quota.names import DEVICE_CLASS, REQUESTS, count_of, is_request_of_extended
-from protocols.quota.pods import pod_usage
+from kcm.protocols.objects import Object, annotations_of, controller_of, metadata, name_of, namespace_of, uid_of
+from kcm.protocols.quantities import Quantity
+from kcm.protocols.quota.amounts import ONE, ZERO, Amounts, count, highest, minus, plus
+from kcm.protocols.quota.evaluators import CREATE, UPDATE, Evaluator
+from kcm.protocols.quota.names import DEVICE_CLASS, REQUESTS, count_of, is_request_of_extended
+from kcm.protocols.quota.pods import pod_usage
 
 RESOURCE = "resourceclaims.resource.k8s.io"
 OF_CLASS = ".deviceclass.resource.k8s.io/devices"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 
 TERMINATING = "Terminating"
 NOT_TERMINATING = "NotTerminating"

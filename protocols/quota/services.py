@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from protocols.objects import Object
-from protocols.quota.amounts import ONE, ZERO, Amounts, count
-from protocols.quota.evaluators import CREATE, UPDATE, Evaluator
-from protocols.quota.names import count_of
+from kcm.protocols.objects import Object
+from kcm.protocols.quota.amounts import ONE, ZERO, Amounts, count
+from kcm.protocols.quota.evaluators import CREATE, UPDATE, Evaluator
+from kcm.protocols.quota.names import count_of
 
 SERVICES, NODE_PORTS, LOAD_BALANCERS = "services", "services.nodeports", "services.loadbalancers"
 NAMES = frozenset({count_of("services"), SERVICES, NODE_PORTS, LOAD_BALANCERS})

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 
-from protocols.objects import Object, annotations_of
-from protocols.quantities import Quantity, whole_value
-from protocols.quota import scopes
-from protocols.quota.amounts import ONE, Amounts, read_amounts
-from protocols.quota.evaluators import CREATE, UPDATE, Evaluator
-from protocols.quota.names import count_of
-from protocols.quota.scopes import Scope
+from kcm.protocols.objects import Object, annotations_of
+from kcm.protocols.quantities import Quantity, whole_value
+from kcm.protocols.quota import scopes
+from kcm.protocols.quota.amounts import ONE, Amounts, read_amounts
+from kcm.protocols.quota.evaluators import CREATE, UPDATE, Evaluator
+from kcm.protocols.quota.names import count_of
+from kcm.protocols.quota.scopes import Scope
 
 CLAIMS, STORAGE = "persistentvolumeclaims", "requests.storage"
 OF_CLASS = ".storageclass.storage.k8s.io/"

@@ -24,41 +24,50 @@ from typing import TypeVar
 
 import orjson
 
-from protocols.admission_plugins import WITHOUT_CONTROLLERS
-from protocols.messages.commands import PatchType
-from protocols.objects import Object, name_of, namespace_of, uid_of
-from protocols.resources import SECRETS, resource_path
-from runtime.apiserver.access.authorizer import Authorizer
-from runtime.apiserver.bootstrap.api_services import CustomApiServices
-from runtime.apiserver.bootstrap.flow_control import FlowControl
-from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
-from runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
-from runtime.apiserver.bootstrap.metrics import remove_metrics_api_service
-from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
-from runtime.apiserver.bootstrap.policy import node_rules
-from runtime.apiserver.bootstrap.roles import reconcile_roles
-from runtime.apiserver.bootstrap.service_addresses import ServiceAddresses
-from runtime.apiserver.bootstrap.system_objects import create_system_objects
-from runtime.apiserver.core.account_tokens import ISSUER, AccountTokens
-from runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, Reaction, Remarks
-from runtime.apiserver.core.custom_resources import CustomResources
-from runtime.apiserver.core.expiry import Expiry
-from runtime.apiserver.core.legacy_tokens import LAST_USED, LegacyTokens, Use
-from runtime.apiserver.core.long_work import AT_ONCE, Allowance
-from runtime.apiserver.core.questions import Answer, Ask, Outside, Question, Unanswered, Work, nobody_there, unanswered
-from runtime.apiserver.core.remote_api_services import RemoteApiServices
-from runtime.apiserver.core.suspended_requests import Asking, AskLater, Suspended, in_background
-from runtime.apiserver.core.uids import RandomUids
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
-from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
-from runtime.apiserver.registry.attributes import Attributes
-from runtime.apiserver.registry.definitions import VERBS, Registry, ResourceDefinition
-from runtime.apiserver.registry.derived import COMPONENTS
-from runtime.apiserver.registry.routing import Route, route
-from runtime.apiserver.registry.users import (
+from kcm.protocols.admission_plugins import WITHOUT_CONTROLLERS
+from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.objects import Object, name_of, namespace_of, uid_of
+from kcm.protocols.resources import SECRETS, resource_path
+from kcm.runtime.apiserver.access.authorizer import Authorizer
+from kcm.runtime.apiserver.bootstrap.api_services import CustomApiServices
+from kcm.runtime.apiserver.bootstrap.flow_control import FlowControl
+from kcm.runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
+from kcm.runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
+from kcm.runtime.apiserver.bootstrap.metrics import remove_metrics_api_service
+from kcm.runtime.apiserver.bootstrap.namespaces import create_first_namespaces
+from kcm.runtime.apiserver.bootstrap.policy import node_rules
+from kcm.runtime.apiserver.bootstrap.roles import reconcile_roles
+from kcm.runtime.apiserver.bootstrap.service_addresses import ServiceAddresses
+from kcm.runtime.apiserver.bootstrap.system_objects import create_system_objects
+from kcm.runtime.apiserver.core.account_tokens import ISSUER, AccountTokens
+from kcm.runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, Reaction, Remarks
+from kcm.runtime.apiserver.core.custom_resources import CustomResources
+from kcm.runtime.apiserver.core.expiry import Expiry
+from kcm.runtime.apiserver.core.legacy_tokens import LAST_USED, LegacyTokens, Use
+from kcm.runtime.apiserver.core.long_work import AT_ONCE, Allowance
+from kcm.runtime.apiserver.core.questions import (
+    Answer,
+    Ask,
+    Outside,
+    Question,
+    Unanswered,
+    Work,
+    nobody_there,
+    unanswered,
+)
+from kcm.runtime.apiserver.core.remote_api_services import RemoteApiServices
+from kcm.runtime.apiserver.core.suspended_requests import Asking, AskLater, Suspended, in_background
+from kcm.runtime.apiserver.core.uids import RandomUids
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
+from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
+from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.definitions import VERBS, Registry, ResourceDefinition
+from kcm.runtime.apiserver.registry.derived import COMPONENTS
+from kcm.runtime.apiserver.registry.routing import Route, route
+from kcm.runtime.apiserver.registry.users import (
     ADMIN,
     ALLOWED,
     EVERYTHING,
@@ -74,32 +83,32 @@ from runtime.apiserver.registry.users import (
     allow_all,
     known,
 )
-from runtime.apiserver.schema.shapes import built_in_shapes
-from runtime.apiserver.stand_ins.garbage import GarbageCollector
-from runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
-from runtime.apiserver.storage.sizes import TooLargeError
-from runtime.apiserver.storage.state import State
-from runtime.apiserver.storage.store import Store
-from runtime.apiserver.storage.watches import Watch, WatchCache
-from runtime.apiserver.verbs.component_statuses import (
+from kcm.runtime.apiserver.schema.shapes import built_in_shapes
+from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
+from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
+from kcm.runtime.apiserver.storage.sizes import TooLargeError
+from kcm.runtime.apiserver.storage.state import State
+from kcm.runtime.apiserver.storage.store import Store
+from kcm.runtime.apiserver.storage.watches import Watch, WatchCache
+from kcm.runtime.apiserver.verbs.component_statuses import (
     Components,
     lease_problem,
     no_components,
     read_component_statuses,
 )
-from runtime.apiserver.verbs.create import create
-from runtime.apiserver.verbs.delete import delete, delete_collection
-from runtime.apiserver.verbs.derived import get_derived, list_derived
-from runtime.apiserver.verbs.eviction import evict
-from runtime.apiserver.verbs.patch import patch
-from runtime.apiserver.verbs.pod_binding import bind, of_the_pod
-from runtime.apiserver.verbs.read import get, list_
-from runtime.apiserver.verbs.scale import get_scale, patch_scale, update_scale
-from runtime.apiserver.verbs.token import create_token
-from runtime.apiserver.verbs.update import update
-from runtime.apiserver.verbs.watch import watch
-from runtime.client.api import Request, Response
-from runtime.signing.node_tokens import node_in
+from kcm.runtime.apiserver.verbs.create import create
+from kcm.runtime.apiserver.verbs.delete import delete, delete_collection
+from kcm.runtime.apiserver.verbs.derived import get_derived, list_derived
+from kcm.runtime.apiserver.verbs.eviction import evict
+from kcm.runtime.apiserver.verbs.patch import patch
+from kcm.runtime.apiserver.verbs.pod_binding import bind, of_the_pod
+from kcm.runtime.apiserver.verbs.read import get, list_
+from kcm.runtime.apiserver.verbs.scale import get_scale, patch_scale, update_scale
+from kcm.runtime.apiserver.verbs.token import create_token
+from kcm.runtime.apiserver.verbs.update import update
+from kcm.runtime.apiserver.verbs.watch import watch
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.signing.node_tokens import node_in
 
 T = TypeVar("T")
 

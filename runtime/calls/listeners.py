@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol
 
-from protocols.messages.lifecycle import PlainKey
-from runtime.scheduling.backoff import Backoff
-from runtime.scheduling.clock import Clock
+from kcm.protocols.messages.lifecycle import PlainKey
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from protocols.messages.outcomes import Outcome, Unknown
-from runtime.calls.listeners import Ended
-from runtime.calls.pool import Line, PoolLimits
-from runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall, raised
-from runtime.process.event_loop import new_event_loop
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.permits import ALWAYS, Permit
+from kcm.protocols.messages.outcomes import Outcome, Unknown
+from kcm.runtime.calls.listeners import Ended
+from kcm.runtime.calls.pool import Line, PoolLimits
+from kcm.runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall, raised
+from kcm.runtime.process.event_loop import new_event_loop
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 LIMITS = PoolLimits(workers=128, most=256)  # a task holds no thread
 CANCELLED = Unknown("cancelled")

@@ -13,11 +13,11 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from protocols.late_methods import dataclass
-from protocols.messages.outcomes import Outcome, Refused, Unknown
-from runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.permits import Permit
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.outcomes import Outcome, Refused, Unknown
+from kcm.runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.permits import Permit
 
 NOT_HELD = "the lease is not held any more"
 ENDS = "the system ends"

@@ -13,13 +13,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from protocols.codec import pack
-from protocols.late_methods import dataclass
-from protocols.messages.calls import Call
-from protocols.messages.cloud import CloudCall
-from protocols.messages.outcomes import Done, Outcome, Raised, qualified_name
-from runtime.calls.listeners import Ended
-from runtime.scheduling.permits import ALWAYS, Permit
+from kcm.protocols.codec import pack
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.cloud import CloudCall
+from kcm.protocols.messages.outcomes import Done, Outcome, Raised, qualified_name
+from kcm.runtime.calls.listeners import Ended
+from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 OnOutcome = Callable[[Outcome], None]
 
@@ -72,7 +72,7 @@ class Calls(Protocol):
         """Those that hang now, the oldest first. For any thread."""
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
-        """As runtime.calls.listeners.SourceHost has it."""
+        """As kcm.runtime.calls.listeners.SourceHost has it."""
 
     def close(self) -> None:
         """As cancel, for all; what is sent from now on is refused. Returns at once."""

@@ -7,18 +7,18 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from runtime.calls.listeners import Ended
-from runtime.calls.loop import LoopCalls
-from runtime.calls.pool import CallPool, PoolLimits
-from runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.permits import ALWAYS, Permit
+from kcm.runtime.calls.listeners import Ended
+from kcm.runtime.calls.loop import LoopCalls
+from kcm.runtime.calls.pool import CallPool, PoolLimits
+from kcm.runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 END = -1  # in line: a worker that takes it ends
 
 
 class ThreadedCalls:
-    """Implements runtime.calls.prepared_calls.Calls: calls begin in the order in which they came."""
+    """Implements kcm.runtime.calls.prepared_calls.Calls: calls begin in the order in which they came."""
 
     def __init__(self, *, clock: Clock, limits: PoolLimits | None = None) -> None:
         self._lock = threading.Lock()  # around the number of workers that were started

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from runtime.cel.effort import spend
-from runtime.cel.values import Opaque, Value, size
+from kcm.runtime.cel.effort import spend
+from kcm.runtime.cel.values import Opaque, Value, size
 
 TRAVERSAL = 0.1  # for each character
 PATTERN = 0.25  # for each character of a regular expression

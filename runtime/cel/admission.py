@@ -15,19 +15,19 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocols.errors import aggregate
-from protocols.late_methods import dataclass
-from runtime.cel import types
-from runtime.cel.attributes import Fields
-from runtime.cel.declarations import Environment
-from runtime.cel.dynamic_structs import DynamicStructs
-from runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
-from runtime.cel.frame import LIMIT
-from runtime.cel.language import base_environment, compiled_program, mutation_environment
-from runtime.cel.libraries.authorization import Ask, Attributes, Authorizer, ResourceCheck
-from runtime.cel.program import Program
-from runtime.cel.types import Type
-from runtime.cel.values import Value
+from kcm.protocols.errors import aggregate
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel import types
+from kcm.runtime.cel.attributes import Fields
+from kcm.runtime.cel.declarations import Environment
+from kcm.runtime.cel.dynamic_structs import DynamicStructs
+from kcm.runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
+from kcm.runtime.cel.frame import LIMIT
+from kcm.runtime.cel.language import base_environment, compiled_program, mutation_environment
+from kcm.runtime.cel.libraries.authorization import Ask, Attributes, Authorizer, ResourceCheck
+from kcm.runtime.cel.program import Program
+from kcm.runtime.cel.types import Type
+from kcm.runtime.cel.values import Value
 
 BUDGET = 10_000_000  # of a binding's expressions for one request
 CONDITIONS_BUDGET = BUDGET // 4

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from protocols.late_methods import dataclass
-from runtime.cel import values
-from runtime.cel.errors import EvaluationError, no_such_key
-from runtime.cel.frame import Closure, Frame
-from runtime.cel.values import NOTHING, Optional, Uint, Value
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel import values
+from kcm.runtime.cel.errors import EvaluationError, no_such_key
+from kcm.runtime.cel.frame import Closure, Frame
+from kcm.runtime.cel.values import NOTHING, Optional, Uint, Value
 
 KEYS = frozenset({str, int, Uint, float, bool})
 

@@ -5,12 +5,12 @@ Source: cel-go checker/checker.go, without a container, as Kubernetes sets it.
 
 from __future__ import annotations
 
-from runtime.cel import types
-from runtime.cel.declarations import Environment, Function
-from runtime.cel.effort import OF_NODE, pass_time
-from runtime.cel.errors import CompileError, Issue
-from runtime.cel.parser import qualified
-from runtime.cel.syntax import (
+from kcm.runtime.cel import types
+from kcm.runtime.cel.declarations import Environment, Function
+from kcm.runtime.cel.effort import OF_NODE, pass_time
+from kcm.runtime.cel.errors import CompileError, Issue
+from kcm.runtime.cel.parser import qualified
+from kcm.runtime.cel.syntax import (
     Call,
     Comprehension,
     Ident,
@@ -22,8 +22,8 @@ from runtime.cel.syntax import (
     StructLiteral,
     Tree,
 )
-from runtime.cel.types import BOOL, DYN, ERROR, INT, Type
-from runtime.cel.values import Uint
+from kcm.runtime.cel.types import BOOL, DYN, ERROR, INT, Type
+from kcm.runtime.cel.values import Uint
 
 LITERALS = {
     bool: BOOL, int: INT, Uint: types.UINT, float: types.DOUBLE, str: types.STRING, bytes: types.BYTES,

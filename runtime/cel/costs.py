@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from protocols.late_methods import dataclass
-from runtime.cel.effort import OF_NODE, pass_time
-from runtime.cel.syntax import (
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel.effort import OF_NODE, pass_time
+from kcm.runtime.cel.syntax import (
     ACCUMULATOR,
     Call,
     Comprehension,
@@ -25,7 +25,7 @@ from runtime.cel.syntax import (
     StructLiteral,
     Tree,
 )
-from runtime.cel.types import Type, is_optional
+from kcm.runtime.cel.types import Type, is_optional
 
 MOST = 2**64 - 1
 TRAVERSAL, PATTERN = 0.1, 0.25

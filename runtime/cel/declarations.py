@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from protocols.late_methods import dataclass
-from runtime.cel import types
-from runtime.cel.types import Type
-from runtime.cel.values import NAMES, Optional, Value
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel import types
+from kcm.runtime.cel.types import Type
+from kcm.runtime.cel.values import NAMES, Optional, Value
 
 Implementation = Callable[..., Any]
 

@@ -12,13 +12,13 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from protocols.late_methods import dataclass
-from runtime.cel import types
-from runtime.cel.costs import Range
-from runtime.cel.identifiers import RESERVED, escaped
-from runtime.cel.libraries import times
-from runtime.cel.types import Type
-from runtime.cel.values import MapList, SetList, Value
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel import types
+from kcm.runtime.cel.costs import Range
+from kcm.runtime.cel.identifiers import RESERVED, escaped
+from kcm.runtime.cel.libraries import times
+from kcm.runtime.cel.types import Type
+from kcm.runtime.cel.values import MapList, SetList, Value
 
 Schema = Mapping[str, Any]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from runtime.cel import types
-from runtime.cel.admission import ANY, Expression
-from runtime.cel.declarations import Environment
-from runtime.cel.language import base_environment
-from runtime.cel.libraries.kubernetes import QUANTITY
+from kcm.runtime.cel import types
+from kcm.runtime.cel.admission import ANY, Expression
+from kcm.runtime.cel.declarations import Environment
+from kcm.runtime.cel.language import base_environment
+from kcm.runtime.cel.libraries.kubernetes import QUANTITY
 
 _DEVICE = "kubernetes.DRADevice"
 _FIELDS = {

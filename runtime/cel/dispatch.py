@@ -5,10 +5,10 @@ Source: cel-go interpreter/interpretable.go, common/decls/decls.go.
 
 from __future__ import annotations
 
-from runtime.cel import values
-from runtime.cel.declarations import Overload, accepts
-from runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from runtime.cel.values import Value
+from kcm.runtime.cel import values
+from kcm.runtime.cel.declarations import Overload, accepts
+from kcm.runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kcm.runtime.cel.values import Value
 
 SEARCHES = frozenset({"matches", "find", "findAll"})
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from runtime.cel import types
-from runtime.cel.types import Type
+from kcm.runtime.cel import types
+from kcm.runtime.cel.types import Type
 
 OBJECT, PATCH = "Object", "JSONPatch"
 _PATCH_FIELDS = {"op": types.STRING, "path": types.STRING, "from": types.STRING, "value": types.DYN}

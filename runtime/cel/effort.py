@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from runtime.cel.errors import CostExceededError
+from kcm.runtime.cel.errors import CostExceededError
 
 MOST = 1_000_000  # elements and entries
 STEP = 2_000  # units of cost between two looks at the allowance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 NOWHERE = -1
 MOST_ISSUES = 100

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.cel import values
-from runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from runtime.cel.frame import LIST_COST, Closure, Frame
-from runtime.cel.values import Value
+from kcm.runtime.cel import values
+from kcm.runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kcm.runtime.cel.frame import LIST_COST, Closure, Frame
+from kcm.runtime.cel.values import Value
 
 
 def _iterated(value: Value, *, pairs: bool) -> Any:

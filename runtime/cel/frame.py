@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.cel import effort
-from runtime.cel.errors import CostExceededError
-from runtime.cel.values import Value
+from kcm.runtime.cel import effort
+from kcm.runtime.cel.errors import CostExceededError
+from kcm.runtime.cel.values import Value
 
 LIMIT = 1_000_000  # what one evaluation may cost
 MOST_MADE = 20_000_000

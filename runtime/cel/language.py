@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import functools
 
-from runtime.cel.checker import check
-from runtime.cel.costs import Range, SizeOf, estimated
-from runtime.cel.declarations import Environment, merged
-from runtime.cel.effort import OF_EACH, pass_time
-from runtime.cel.libraries.authorization import AUTHORIZATION
-from runtime.cel.libraries.kubernetes import JSON_PATCH, KUBERNETES
-from runtime.cel.libraries.lists import LISTS
-from runtime.cel.libraries.networks import NETWORKS
-from runtime.cel.libraries.standard import STANDARD
-from runtime.cel.libraries.strings import STRINGS
-from runtime.cel.library_costs import call_estimate
-from runtime.cel.parser import parse
-from runtime.cel.program import Program
-from runtime.cel.recursion import room
-from runtime.cel.syntax import Tree
-from runtime.cel.types import Type
-from runtime.cel.validators import CHECKS
+from kcm.runtime.cel.checker import check
+from kcm.runtime.cel.costs import Range, SizeOf, estimated
+from kcm.runtime.cel.declarations import Environment, merged
+from kcm.runtime.cel.effort import OF_EACH, pass_time
+from kcm.runtime.cel.libraries.authorization import AUTHORIZATION
+from kcm.runtime.cel.libraries.kubernetes import JSON_PATCH, KUBERNETES
+from kcm.runtime.cel.libraries.lists import LISTS
+from kcm.runtime.cel.libraries.networks import NETWORKS
+from kcm.runtime.cel.libraries.standard import STANDARD
+from kcm.runtime.cel.libraries.strings import STRINGS
+from kcm.runtime.cel.library_costs import call_estimate
+from kcm.runtime.cel.parser import parse
+from kcm.runtime.cel.program import Program
+from kcm.runtime.cel.recursion import room
+from kcm.runtime.cel.syntax import Tree
+from kcm.runtime.cel.types import Type
+from kcm.runtime.cel.validators import CHECKS
 
 OPAQUE_NAMES = frozenset(
     (

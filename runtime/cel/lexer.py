@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from protocols.late_methods import dataclass
-from runtime.cel.errors import Issue
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel.errors import Issue
 
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
 _TOKEN = re.compile(

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from runtime.cel.actual_costs import AUTHORIZATION, NOMINAL
-from runtime.cel.costs import MOST, ONE, PATTERN, TRAVERSAL, UNKNOWN, Estimate, Range, Sized, fixed
-from runtime.cel.syntax import Literal
+from kcm.runtime.cel.actual_costs import AUTHORIZATION, NOMINAL
+from kcm.runtime.cel.costs import MOST, ONE, PATTERN, TRAVERSAL, UNKNOWN, Estimate, Range, Sized, fixed
+from kcm.runtime.cel.syntax import Literal
 
 Size = Callable[[Sized], Range]
 LONGEST_FORMAT, LONGEST_NAME_PATTERN = 64, 128

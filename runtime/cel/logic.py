@@ -6,9 +6,9 @@ Source: cel-go interpreter/interpretable.go (evalOr, evalAnd), attributes.go (co
 
 from __future__ import annotations
 
-from runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from runtime.cel.frame import Closure, Frame
-from runtime.cel.values import Optional, Value
+from kcm.runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kcm.runtime.cel.frame import Closure, Frame
+from kcm.runtime.cel.values import Optional, Value
 
 
 def junction(closures: list[Closure], *, decisive: bool) -> Closure:

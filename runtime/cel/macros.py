@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.cel.syntax import ACCUMULATOR, Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
+from kcm.runtime.cel.syntax import (
+    ACCUMULATOR,
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+)
 
 ACCUMULATORS = (ACCUMULATOR, "__result__")
 

@@ -6,12 +6,12 @@ what is no token.
 
 from __future__ import annotations
 
-from runtime.cel import macros
-from runtime.cel.effort import OF_NODE, pass_time
-from runtime.cel.errors import NOWHERE, CompileError, Issue
-from runtime.cel.lexer import Token, tokens, unescaped
-from runtime.cel.recursion import DEEPEST
-from runtime.cel.syntax import (
+from kcm.runtime.cel import macros
+from kcm.runtime.cel.effort import OF_NODE, pass_time
+from kcm.runtime.cel.errors import NOWHERE, CompileError, Issue
+from kcm.runtime.cel.lexer import Token, tokens, unescaped
+from kcm.runtime.cel.recursion import DEEPEST
+from kcm.runtime.cel.syntax import (
     Call,
     Entry,
     FieldEntry,
@@ -24,8 +24,8 @@ from runtime.cel.syntax import (
     StructLiteral,
     Tree,
 )
-from runtime.cel.traversal import written
-from runtime.cel.values import LARGEST, LARGEST_UINT, SMALLEST, Uint, Value
+from kcm.runtime.cel.traversal import written
+from kcm.runtime.cel.values import LARGEST, LARGEST_UINT, SMALLEST, Uint, Value
 
 LONGEST_EXPRESSION = 100_000  # code points
 RESERVED = frozenset(

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from protocols.late_methods import dataclass
-from protocols.patterns import PatternError, compiled
-from runtime.cel import effort, values
-from runtime.cel.actual_costs import call_cost
-from runtime.cel.attributes import Step, resolver, usable_key
-from runtime.cel.declarations import Environment, Function, Overload, accepts
-from runtime.cel.dispatch import SEARCHES, dispatch, mismatch
-from runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, EvaluationError, ProgramError
-from runtime.cel.folds import exactly_one, mapped, mapped_entries, quantifier
-from runtime.cel.frame import LIMIT, LIST_COST, MAP_COST, STRUCT_COST, Closure, Frame
-from runtime.cel.logic import alternative, conditional, junction, not_strictly_false
-from runtime.cel.recursion import room
-from runtime.cel.syntax import (
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.patterns import PatternError, compiled
+from kcm.runtime.cel import effort, values
+from kcm.runtime.cel.actual_costs import call_cost
+from kcm.runtime.cel.attributes import Step, resolver, usable_key
+from kcm.runtime.cel.declarations import Environment, Function, Overload, accepts
+from kcm.runtime.cel.dispatch import SEARCHES, dispatch, mismatch
+from kcm.runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, EvaluationError, ProgramError
+from kcm.runtime.cel.folds import exactly_one, mapped, mapped_entries, quantifier
+from kcm.runtime.cel.frame import LIMIT, LIST_COST, MAP_COST, STRUCT_COST, Closure, Frame
+from kcm.runtime.cel.logic import alternative, conditional, junction, not_strictly_false
+from kcm.runtime.cel.recursion import room
+from kcm.runtime.cel.syntax import (
     ACCUMULATOR,
     Call,
     Comprehension,
@@ -32,8 +32,8 @@ from runtime.cel.syntax import (
     StructLiteral,
     Tree,
 )
-from runtime.cel.traversal import nodes
-from runtime.cel.values import Optional, TypeValue, Value
+from kcm.runtime.cel.traversal import nodes
+from kcm.runtime.cel.values import Optional, TypeValue, Value
 
 SHALLOW = 30  # levels that are evaluated without more room on the stack
 CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.late_methods import dataclass
-from runtime.cel import types
-from runtime.cel.costs import Range
-from runtime.cel.declarations import Environment
-from runtime.cel.declared import LARGEST_REQUEST, Declared
-from runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
-from runtime.cel.language import base_environment, checked, cost_range
-from runtime.cel.program import Program
-from runtime.cel.types import BOOL, STRING, Type
-from runtime.cel.values import NOTHING, Optional, Value
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel import types
+from kcm.runtime.cel.costs import Range
+from kcm.runtime.cel.declarations import Environment
+from kcm.runtime.cel.declared import LARGEST_REQUEST, Declared
+from kcm.runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
+from kcm.runtime.cel.language import base_environment, checked, cost_range
+from kcm.runtime.cel.program import Program
+from kcm.runtime.cel.types import BOOL, STRING, Type
+from kcm.runtime.cel.values import NOTHING, Optional, Value
 
 SELF, OLD_SELF = "self", "oldSelf"
 ABSENT: Any = object()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from protocols.late_methods import dataclass
-from runtime.cel.types import DYN, Type
-from runtime.cel.values import Value
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel.types import DYN, Type
+from kcm.runtime.cel.values import Value
 
 ACCUMULATOR = "@result"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runtime.cel.syntax import Call, Comprehension, ListLiteral, MapLiteral, Node, Select, StructLiteral
+from kcm.runtime.cel.syntax import Call, Comprehension, ListLiteral, MapLiteral, Node, Select, StructLiteral
 
 
 def nodes(root: Node) -> Iterator[Node]:

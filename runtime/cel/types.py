@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Final
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 SIMPLE: Final = frozenset(
     {"bool", "bytes", "double", "int", "string", "uint", "duration", "timestamp", "struct", "any"}

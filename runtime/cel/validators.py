@@ -8,15 +8,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-from protocols.patterns import PatternError, compiled
-from runtime.cel.declarations import RUNTIME_NAMES
-from runtime.cel.errors import EvaluationError, Issue
-from runtime.cel.libraries import times
-from runtime.cel.libraries.format import CLAUSES, DURING, misfit, written
-from runtime.cel.syntax import Call, ListLiteral, Literal, MapLiteral, Node, Tree
-from runtime.cel.traversal import children, nodes
-from runtime.cel.types import Type, unwrapped
-from runtime.cel.values import Value
+from kcm.protocols.patterns import PatternError, compiled
+from kcm.runtime.cel.declarations import RUNTIME_NAMES
+from kcm.runtime.cel.errors import EvaluationError, Issue
+from kcm.runtime.cel.libraries import times
+from kcm.runtime.cel.libraries.format import CLAUSES, DURING, misfit, written
+from kcm.runtime.cel.syntax import Call, ListLiteral, Literal, MapLiteral, Node, Tree
+from kcm.runtime.cel.traversal import children, nodes
+from kcm.runtime.cel.types import Type, unwrapped
+from kcm.runtime.cel.values import Value
 
 
 def _literals(tree: Tree) -> Iterator[Issue]:

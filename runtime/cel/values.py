@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from protocols.late_methods import dataclass
-from runtime.cel.effort import spend
-from runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel.effort import spend
+from kcm.runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 
 Value = Any
 

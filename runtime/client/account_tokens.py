@@ -16,11 +16,11 @@ from typing import Any
 
 import orjson
 
-from protocols.resources import resource_path
-from protocols.times import parse_time
-from runtime.client.api import Request, Response
-from runtime.client.config import ConfigError, Credential
-from runtime.client.credentials import bearer
+from kcm.protocols.resources import resource_path
+from kcm.protocols.times import parse_time
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.config import ConfigError, Credential
+from kcm.runtime.client.credentials import bearer
 
 NAMESPACE = "kube-system"
 ASKED = 3600  # seconds that a token is to be good for

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Protocol, runtime_checkable
 
-from protocols.late_methods import dataclass
-from runtime.scheduling.permits import ALWAYS, Permit
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 JSON = "application/json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"

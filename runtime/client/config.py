@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 
 class ConfigError(Exception):

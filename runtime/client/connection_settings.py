@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from runtime.client.config import ClientConfig, ConfigError
-from runtime.client.credentials import ANONYMOUS, FixedCredential
-from runtime.client.in_cluster import SERVICE_ACCOUNT, in_cluster_config, is_in_cluster
-from runtime.client.kubeconfig import Surroundings, read_kubeconfig
-from runtime.client.server_url import proxy_from_environment, server_url
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import Clock
+from kcm.runtime.client.config import ClientConfig, ConfigError
+from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential
+from kcm.runtime.client.in_cluster import SERVICE_ACCOUNT, in_cluster_config, is_in_cluster
+from kcm.runtime.client.kubeconfig import Surroundings, read_kubeconfig
+from kcm.runtime.client.server_url import proxy_from_environment, server_url
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import Clock
 
 
 def load_config(

@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 
 import pycurl
 
-from runtime.client.failures import Breakdown
-from runtime.client.handle_tls import set_tls
-from runtime.client.readiness import new_readiness
-from runtime.client.tls import TlsMaterial
-from runtime.client.warning_headers import warnings_of
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.permits import Permit
+from kcm.runtime.client.failures import Breakdown
+from kcm.runtime.client.handle_tls import set_tls
+from kcm.runtime.client.readiness import new_readiness
+from kcm.runtime.client.tls import TlsMaterial
+from kcm.runtime.client.warning_headers import warnings_of
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.permits import Permit
 
 # Seconds after which an idle connection is not used again. Less than what servers and balancers allow (kube-apiserver
 # 90 s, many balancers 60 s), so that we close first and a write seldom meets a connection that is about to be closed.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from runtime.client.config import ConfigError, Credential, CredentialSource
-from runtime.scheduling.clock import Clock
+from kcm.runtime.client.config import ConfigError, Credential, CredentialSource
+from kcm.runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from runtime.client.config import ConfigError, Credential
+from kcm.runtime.client.config import ConfigError, Credential
 
 # As client-go's cachingTokenSource. A token that is refused before that is read again at once.
 TOKEN_FILE_PERIOD = 60.0

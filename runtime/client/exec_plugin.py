@@ -14,13 +14,13 @@ from typing import Any
 
 import orjson
 
-from protocols.late_methods import dataclass
-from protocols.times import parse_time
-from runtime.client.config import ConfigError, Credential
-from runtime.client.credentials import bearer
-from runtime.metrics.families import REST_CLIENT_EXEC_PLUGIN_CALLS
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import Clock
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.times import parse_time
+from kcm.runtime.client.config import ConfigError, Credential
+from kcm.runtime.client.credentials import bearer
+from kcm.runtime.metrics.families import REST_CLIENT_EXEC_PLUGIN_CALLS
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import Clock
 
 GROUP = "client.authentication.k8s.io"
 API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import pycurl
 
-from protocols.late_methods import dataclass
-from runtime.client.api import Response
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.client.api import Response
 
 TOO_LATE = "not sent: it may not begin any more"
 # What libcurl puts before the reason.

@@ -6,7 +6,7 @@ import ssl
 
 import pycurl
 
-from runtime.client.tls import TlsMaterial
+from kcm.runtime.client.tls import TlsMaterial
 
 
 def set_tls(curl: pycurl.Curl, tls: TlsMaterial, *, proxied: bool) -> None:

@@ -10,21 +10,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from protocols.late_methods import dataclass
-from runtime.client.account_tokens import NAMESPACE
-from runtime.client.api import JSON, Request, Response
-from runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource
-from runtime.client.connections import Attempt, Connections
-from runtime.client.credential_cache import CredentialCache
-from runtime.client.failures import TOO_LATE, describe, is_broken
-from runtime.client.request_form import RequestForm
-from runtime.client.request_metrics import RequestMetrics
-from runtime.client.retries import is_read
-from runtime.client.tls import TlsFiles
-from runtime.client.user_agent import UserAgents
-from runtime.client.watch_stream import LineSplitter, PieceGatherer
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.permits import Permit
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.client.account_tokens import NAMESPACE
+from kcm.runtime.client.api import JSON, Request, Response
+from kcm.runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource
+from kcm.runtime.client.connections import Attempt, Connections
+from kcm.runtime.client.credential_cache import CredentialCache
+from kcm.runtime.client.failures import TOO_LATE, describe, is_broken
+from kcm.runtime.client.request_form import RequestForm
+from kcm.runtime.client.request_metrics import RequestMetrics
+from kcm.runtime.client.retries import is_read
+from kcm.runtime.client.tls import TlsFiles
+from kcm.runtime.client.user_agent import UserAgents
+from kcm.runtime.client.watch_stream import LineSplitter, PieceGatherer
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.permits import Permit
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

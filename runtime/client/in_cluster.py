@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from runtime.client.config import ClientConfig, ConfigError, Pem
-from runtime.client.credentials import TokenFile
-from runtime.client.server_url import proxy_from_environment, server_url
+from kcm.runtime.client.config import ClientConfig, ConfigError, Pem
+from kcm.runtime.client.credentials import TokenFile
+from kcm.runtime.client.server_url import proxy_from_environment, server_url
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 ORIGIN = "in-cluster"

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from protocols.late_methods import dataclass
-from runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource, Pem
-from runtime.client.credentials import ANONYMOUS, FixedCredential, TokenFile, basic, bearer
-from runtime.client.exec_plugin import API_VERSIONS, ExecPlugin, ExecSpec
-from runtime.client.kubeconfig_fields import Fields, read_fields
-from runtime.client.server_url import proxy_from_environment, proxy_url, server_url
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import Clock
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource, Pem
+from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential, TokenFile, basic, bearer
+from kcm.runtime.client.exec_plugin import API_VERSIONS, ExecPlugin, ExecSpec
+from kcm.runtime.client.kubeconfig_fields import Fields, read_fields
+from kcm.runtime.client.server_url import proxy_from_environment, proxy_url, server_url
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import Clock
 
 TOKEN_MARKS = "!#$&'*+-.^_`|~"
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"

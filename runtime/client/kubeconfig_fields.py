@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from runtime.client.config import ConfigError
+from kcm.runtime.client.config import ConfigError
 
 TYPE_NAMES = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "a mapping"}
 
@@ -134,7 +134,7 @@ def read_fields(path: str) -> Fields:
 def _yaml(path: str, text: bytes) -> object:
     import yaml  # a tenth of a start, which a pod's own account and a kubeconfig in JSON do without
 
-    from runtime.process.yaml_errors import yaml_complaint
+    from kcm.runtime.process.yaml_errors import yaml_complaint
 
     try:
         return yaml.safe_load(text)

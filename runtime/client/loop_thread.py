@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from runtime.process.event_loop import new_event_loop
+from kcm.runtime.process.event_loop import new_event_loop
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, urlsplit
 
-from runtime.client.api import Request
-from runtime.client.config import ClientConfig, Credential
-from runtime.client.user_agent import UserAgents
+from kcm.runtime.client.api import Request
+from kcm.runtime.client.config import ClientConfig, Credential
+from kcm.runtime.client.user_agent import UserAgents
 
 PATH_SAFE = "/:@!$&'()*+,;=~"
 # Most are as they should be already, and quote() takes its time to find that out.

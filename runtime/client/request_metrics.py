@@ -5,14 +5,14 @@ Follows kubernetes v1.36 client-go/rest/request.go (updateRequestResultMetric, t
 
 from __future__ import annotations
 
-from runtime.metrics.families import (
+from kcm.runtime.metrics.families import (
     REST_CLIENT_REQUEST_DURATION,
     REST_CLIENT_REQUEST_SIZE,
     REST_CLIENT_REQUESTS,
     REST_CLIENT_RESPONSE_SIZE,
     REST_CLIENT_RETRIES,
 )
-from runtime.metrics.registry import Counter, Histogram, Metrics
+from kcm.runtime.metrics.registry import Counter, Histogram, Metrics
 
 NO_ANSWER = "<error>"  # what client-go puts in place of a code
 

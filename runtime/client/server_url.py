@@ -6,8 +6,8 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
 
-from protocols.integers import parse_uint
-from runtime.client.config import ConfigError
+from kcm.protocols.integers import parse_uint
+from kcm.runtime.client.config import ConfigError
 
 PROXY_SCHEMES = ("http", "https")
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from protocols.late_methods import dataclass
-from runtime.client.config import ClientConfig, ConfigError, Credential
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.client.config import ClientConfig, ConfigError, Credential
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -11,19 +11,19 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from runtime.client.account_tokens import AccountToken
-from runtime.client.api import Request, Response
-from runtime.client.config import ClientConfig, CredentialSource
-from runtime.client.fair_queue import FairQueue
-from runtime.client.handover import Handover
-from runtime.client.http_session import Exchange, HttpSession, host_of, internal_error
-from runtime.client.loop_thread import LoopThread
-from runtime.client.request_metrics import RequestMetrics
-from runtime.client.retries import retry_delay
-from runtime.client.user_agent import UserAgents
-from runtime.client.watch_stream import WatchStream
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import Clock
+from kcm.runtime.client.account_tokens import AccountToken
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.config import ClientConfig, CredentialSource
+from kcm.runtime.client.fair_queue import FairQueue
+from kcm.runtime.client.handover import Handover
+from kcm.runtime.client.http_session import Exchange, HttpSession, host_of, internal_error
+from kcm.runtime.client.loop_thread import LoopThread
+from kcm.runtime.client.request_metrics import RequestMetrics
+from kcm.runtime.client.retries import retry_delay
+from kcm.runtime.client.user_agent import UserAgents
+from kcm.runtime.client.watch_stream import WatchStream
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

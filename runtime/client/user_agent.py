@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110
 _LONGEST_PROGRAM = 128  # of a field manager. Source: apimachinery metav1 validation, FieldManagerMaxLength

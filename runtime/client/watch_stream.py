@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from runtime.client.api import Request, Response
+from kcm.runtime.client.api import Request, Response
 
 
 class LineSplitter:

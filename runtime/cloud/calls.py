@@ -9,7 +9,7 @@ from functools import partial
 
 import orjson
 
-from protocols.messages.cloud import (
+from kcm.protocols.messages.cloud import (
     ELSEWHERE,
     NOT_SUPPORTED,
     CloudCall,
@@ -23,7 +23,7 @@ from protocols.messages.cloud import (
     ListRoutes,
     UpdateLoadBalancer,
 )
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.outcomes import (
     Conflict,
     Done,
     Invalid,
@@ -32,10 +32,10 @@ from protocols.messages.outcomes import (
     ServerFailure,
     Throttled,
 )
-from protocols.objects import decode_object, key_of
-from protocols.routes import decode_route, encode_routes
-from runtime.calls.prepared_calls import PreparedCall
-from runtime.cloud.provider import (
+from kcm.protocols.objects import decode_object, key_of
+from kcm.protocols.routes import decode_route, encode_routes
+from kcm.runtime.calls.prepared_calls import PreparedCall
+from kcm.runtime.cloud.provider import (
     CloudConflictError,
     CloudProvider,
     ImplementedElsewhereError,

@@ -5,7 +5,7 @@ also reaches a cloud in another process:
 
     kubectl annotate node hollow-node-1 cloud.kcm.dev/instance=gone       (or =stopped; undo with instance-)
 
-Routes and load balancers are kept until the process ends. Implements runtime.cloud.provider.CloudProvider.
+Routes and load balancers are kept until the process ends. Implements kcm.runtime.cloud.provider.CloudProvider.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import threading
 from collections.abc import Sequence
 from ipaddress import IPv4Network
 
-from protocols.objects import Object, annotations_of, labels_of, name_of, uid_of
-from protocols.routes import Route
-from runtime.cloud.provider import CloudConflictError, InstanceMetadata, InstanceNotFoundError
+from kcm.protocols.objects import Object, annotations_of, labels_of, name_of, uid_of
+from kcm.protocols.routes import Route
+from kcm.runtime.cloud.provider import CloudConflictError, InstanceMetadata, InstanceNotFoundError
 
 INSTANCE = "cloud.kcm.dev/instance"
 GONE, STOPPED = "gone", "stopped"

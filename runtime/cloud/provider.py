@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object
-from protocols.routes import Route
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object
+from kcm.protocols.routes import Route
 
 
 class InstanceNotFoundError(Exception):

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.cloud.fake import FakeCloud
-from runtime.cloud.provider import CloudProvider
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.cloud.provider import CloudProvider
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints

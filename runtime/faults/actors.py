@@ -6,11 +6,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 
-from runtime.faults.triggers import PROCESS, Strikes
-from runtime.faults.vocabulary import FaultKind, InjectedError
-from runtime.scheduling.clock import Clock
-from runtime.system.actor import Actor
-from runtime.system.actor_system import ThreadSpawner
+from kcm.runtime.faults.triggers import PROCESS, Strikes
+from kcm.runtime.faults.vocabulary import FaultKind, InjectedError
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.actor_system import ThreadSpawner
 
 
 class FaultyGate:

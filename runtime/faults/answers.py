@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import orjson
 
-from runtime.client.api import Response
-from runtime.faults.vocabulary import Fault
+from kcm.runtime.client.api import Response
+from kcm.runtime.faults.vocabulary import Fault
 
 # As the API server words them, and as a client guesses them where a proxy answers.
 # Source: kubernetes v1.36 apimachinery/pkg/api/errors/errors.go, NewGenericServerResponse.

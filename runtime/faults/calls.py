@@ -1,6 +1,6 @@
 """Calls on which things go wrong: it stands between the Dispatcher and what is outside, here and in simulations.
 
-Implements runtime.calls.prepared_calls.Calls. Which fault strikes is asked for each call; what each one does is in
+Implements kcm.runtime.calls.prepared_calls.Calls. Which fault strikes is asked for each call; what each one does is in
 runtime/faults/vocabulary.py.
 """
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from protocols.messages.calls import Call
-from protocols.messages.outcomes import Conflict, Outcome, ServerFailure, Throttled, Unknown
-from runtime.calls.listeners import Ended
-from runtime.calls.prepared_calls import Calls, HungCall, OnOutcome, PreparedCall, raised
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.permits import ALWAYS, Permit
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.outcomes import Conflict, Outcome, ServerFailure, Throttled, Unknown
+from kcm.runtime.calls.listeners import Ended
+from kcm.runtime.calls.prepared_calls import Calls, HungCall, OnOutcome, PreparedCall, raised
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 
 class Strike(Protocol):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 
 
 class Elapsed(Protocol):

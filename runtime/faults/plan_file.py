@@ -19,10 +19,10 @@ from typing import Any
 
 import yaml
 
-from protocols.late_methods import dataclass
-from runtime.faults.vocabulary import Fault, FaultKind, parse_fault
-from runtime.flags.values import parse_duration
-from runtime.process.yaml_errors import yaml_complaint
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.faults.vocabulary import Fault, FaultKind, parse_fault
+from kcm.runtime.flags.values import parse_duration
+from kcm.runtime.process.yaml_errors import yaml_complaint
 
 NOT_LIVE = {
     FaultKind.ACTOR_BROKEN: "in a running system actor-crashed is nearest",

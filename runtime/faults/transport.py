@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from protocols.objects import make_key
-from protocols.versions import parse_version
-from protocols.watch_lines import INITIAL_EVENTS_END
-from runtime.client.api import Breakable, Request, Response, Stream, Transport
-from runtime.faults.answers import no_answer, refusal
-from runtime.faults.triggers import Strikes
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.scheduling.clock import Clock
+from kcm.protocols.objects import make_key
+from kcm.protocols.versions import parse_version
+from kcm.protocols.watch_lines import INITIAL_EVENTS_END
+from kcm.runtime.client.api import Breakable, Request, Response, Stream, Transport
+from kcm.runtime.faults.answers import no_answer, refusal
+from kcm.runtime.faults.triggers import Strikes
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.scheduling.clock import Clock
 
 TIMEOUT = 60.0  # seconds, of a request that does not say
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from runtime.faults.injection import Injector
-from runtime.faults.plan_file import FaultPlan
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.scheduling.clock import Clock
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.plan_file import FaultPlan
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.scheduling.clock import Clock
 
 PROCESS = "manager"  # what the patterns of `process` meet
 

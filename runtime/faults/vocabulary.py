@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from protocols.arguments import check_text
-from protocols.late_methods import dataclass
+from kcm.protocols.arguments import check_text
+from kcm.protocols.late_methods import dataclass
 
 
 class FaultKind(StrEnum):

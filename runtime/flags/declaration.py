@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, TypeVar, cast
 
-from protocols.arguments import check_text
-from protocols.late_methods import dataclass
-from runtime.flags.values import BOOL, INT32, STRING, STRINGS, ValueType, format_duration, parse_duration, quote
+from kcm.protocols.arguments import check_text
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.values import BOOL, INT32, STRING, STRINGS, ValueType, format_duration, parse_duration, quote
 
 __all__ = [
     "Flag",

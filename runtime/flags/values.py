@@ -14,7 +14,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Generic, TypeVar
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 T = TypeVar("T")
 

@@ -25,11 +25,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from runtime.logs.lines import DEBUG_VERBOSITY, JsonLines, TextLines, stack
-from runtime.logs.settings import LogSettings
-from runtime.logs.structlog_alone import structlog
-from runtime.process.files import create_private
-from runtime.process.standard_streams import ERASE, is_terminal, write_or_forget
+from kcm.runtime.logs.lines import DEBUG_VERBOSITY, JsonLines, TextLines, stack
+from kcm.runtime.logs.settings import LogSettings
+from kcm.runtime.logs.structlog_alone import structlog
+from kcm.runtime.process.files import create_private
+from kcm.runtime.process.standard_streams import ERASE, is_terminal, write_or_forget
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

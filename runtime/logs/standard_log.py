@@ -9,8 +9,8 @@ import logging
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, cast
 
-from runtime.logs.lines import fact_text
-from runtime.logs.structlog_alone import structlog
+from kcm.runtime.logs.lines import fact_text
+from kcm.runtime.logs.structlog_alone import structlog
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -6,7 +6,7 @@ controller-manager/pkg/{leadermigration,informerfactory}. Upstream has none of h
 
 from __future__ import annotations
 
-from runtime.metrics.registry import Family
+from kcm.runtime.metrics.registry import Family
 
 QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 2))
 CLIENT_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)

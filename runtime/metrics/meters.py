@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable, Mapping
 
-from runtime.metrics.families import (
+from kcm.runtime.metrics.families import (
     BUILD_INFO,
     GIVEN_UP_KEYS,
     WORKQUEUE_ADDS,
@@ -16,10 +16,10 @@ from runtime.metrics.families import (
     WORKQUEUE_UNFINISHED_WORK,
     WORKQUEUE_WORK_DURATION,
 )
-from runtime.metrics.registry import Family, Metrics, Reading
-from runtime.process.version import Version
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.work_queue import Busy, QueueMeter
+from kcm.runtime.metrics.registry import Family, Metrics, Reading
+from kcm.runtime.process.version import Version
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.work_queue import Busy, QueueMeter
 
 # client name → the owner that its metric was named after, in the releases that had it (1.5 to 1.24)
 RATE_LIMITER_OWNERS: Mapping[str, str] = {

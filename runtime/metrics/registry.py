@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Literal, TypeVar
 
-from protocols.arguments import check_each, check_number, check_text, check_type, one_of
-from protocols.late_methods import dataclass
+from kcm.protocols.arguments import check_each, check_number, check_text, check_type, one_of
+from kcm.protocols.late_methods import dataclass
 
 S = TypeVar("S", "Counter", "Gauge", "Histogram")
 

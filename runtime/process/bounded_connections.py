@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from runtime.process.files import lock_file
+from kcm.runtime.process.files import lock_file
 
 FILE = "managers"  # in the directory: our process id, then names, ours first
 REMEMBERED = 16  # a predecessor that never led has not taken the lease from the one before it

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Self
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 FILE = "start"
 LONGEST = 1 << 16  # bytes of the file that are read

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 
-from protocols.late_methods import dataclass
-from runtime.process.distributions import installed_version
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.process.distributions import installed_version
 
 KUBERNETES = "1.36.2"
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocols.arguments import check_number
-from protocols.late_methods import dataclass
+from kcm.protocols.arguments import check_number
+from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

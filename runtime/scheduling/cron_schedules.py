@@ -9,10 +9,10 @@ import re
 from datetime import UTC, tzinfo
 from typing import NamedTuple
 
-from protocols.bounded_cache import bounded_cache, first_size
-from runtime.scheduling.cron_times import Every, Fields, Schedule
-from runtime.scheduling.go_durations import nanoseconds_of
-from runtime.scheduling.time_zones import LOCAL, UnknownZoneError, load_zone
+from kcm.protocols.bounded_cache import bounded_cache, first_size
+from kcm.runtime.scheduling.cron_times import Every, Fields, Schedule
+from kcm.runtime.scheduling.go_durations import nanoseconds_of
+from kcm.runtime.scheduling.time_zones import LOCAL, UnknownZoneError, load_zone
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

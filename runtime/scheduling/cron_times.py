@@ -14,8 +14,8 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import Protocol
 
-from protocols.late_methods import dataclass
-from runtime.scheduling.time_zones import moment_of, wall_time
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.scheduling.time_zones import moment_of, wall_time
 
 _YEARS = 5  # so far ahead is looked
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from runtime.scheduling.work_queue import K, WorkQueue
+from kcm.runtime.scheduling.work_queue import K, WorkQueue
 
 
 class EventsFirst(WorkQueue[K]):

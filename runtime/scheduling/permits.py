@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 
 class Tenure:

@@ -13,7 +13,7 @@ from calendar import timegm
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
-from protocols.bounded_cache import bounded_cache
+from kcm.protocols.bounded_cache import bounded_cache
 
 Zone = tzinfo
 LOCAL = "Local"

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from runtime.scheduling.backoff import Backoff
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.limiters import TokenBucket
-from runtime.scheduling.turns import Turns
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.limiters import TokenBucket
+from kcm.runtime.scheduling.turns import Turns
 
 PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
 

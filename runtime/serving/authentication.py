@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from protocols.late_methods import dataclass
-from runtime.serving.authorization import ANONYMOUS, User
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.serving.authorization import ANONYMOUS, User
 
 AUTHENTICATED = "system:authenticated"  # the group of all who are not anonymous
 DER = 2  # _ssl.ENCODING_DER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

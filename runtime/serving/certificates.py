@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from runtime.process.files import write_private
-from runtime.serving.tls_names import TlsError
+from kcm.runtime.process.files import write_private
+from kcm.runtime.serving.tls_names import TlsError
 
 PAIR_NAME = "kube-controller-manager"
 LIFE = timedelta(days=365)

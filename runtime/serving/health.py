@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Self
 
-from protocols.late_methods import dataclass
-from runtime.flags.values import quote
-from runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
-from runtime.metrics.registry import Metrics
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.values import quote
+from kcm.runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
+from kcm.runtime.metrics.registry import Metrics
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

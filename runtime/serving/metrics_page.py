@@ -16,8 +16,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from runtime.flags.values import show_float
-from runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Series
+from kcm.runtime.flags.values import show_float
+from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Series
 
 
 class MetricsPage:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from protocols.addresses import host_port
-from protocols.late_methods import dataclass
-from runtime.client.loop_thread import LoopThread
-from runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from kcm.protocols.addresses import host_port
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.client.loop_thread import LoopThread
+from kcm.runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

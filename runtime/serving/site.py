@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from protocols.late_methods import dataclass
-from runtime.metrics.registry import Metrics
-from runtime.process.version import Version
-from runtime.scheduling.clock import Clock
-from runtime.serving import profiling
-from runtime.serving.authentication import Authenticator, NobodyKnown, UnauthorizedError
-from runtime.serving.authorization import Attributes, Authorizer, forbidden_status, unauthorized_status
-from runtime.serving.debug_pages import DebugPages
-from runtime.serving.health import HealthChecks
-from runtime.serving.local_hosts import names_this_host
-from runtime.serving.metrics_page import MetricsPage
-from runtime.serving.profiling import Profiler, ProfileUnderWayError
-from runtime.serving.status_pages import Page, flags_page, status_page, wanted_version
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.process.version import Version
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.serving import profiling
+from kcm.runtime.serving.authentication import Authenticator, NobodyKnown, UnauthorizedError
+from kcm.runtime.serving.authorization import Attributes, Authorizer, forbidden_status, unauthorized_status
+from kcm.runtime.serving.debug_pages import DebugPages
+from kcm.runtime.serving.health import HealthChecks
+from kcm.runtime.serving.local_hosts import names_this_host
+from kcm.runtime.serving.metrics_page import MetricsPage
+from kcm.runtime.serving.profiling import Profiler, ProfileUnderWayError
+from kcm.runtime.serving.status_pages import Page, flags_page, status_page, wanted_version
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

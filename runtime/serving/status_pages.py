@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 COMPONENT = "kube-controller-manager"
 WARNING = (

@@ -16,10 +16,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from protocols.addresses import is_address
-from protocols.late_methods import dataclass
-from runtime.scheduling.clock import Clock
-from runtime.serving.certificates import (
+from kcm.protocols.addresses import is_address
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.serving.certificates import (
     KeyPair,
     PairInDirectory,
     PairInFiles,
@@ -28,7 +28,7 @@ from runtime.serving.certificates import (
     file_stamp,
     read_file,
 )
-from runtime.serving.tls_names import MIN_VERSIONS, TlsError, offer_curves, offer_suites
+from kcm.runtime.serving.tls_names import MIN_VERSIONS, TlsError, offer_curves, offer_suites
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

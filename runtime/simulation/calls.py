@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from protocols.messages.calls import Call
-from protocols.messages.cloud import CloudCall
-from protocols.messages.outcomes import Outcome, Raised, qualified_name
-from runtime.calls.listeners import Ended
-from runtime.calls.loop import CANCELLED, LIMITS
-from runtime.calls.pool import Line, PoolLimits
-from runtime.calls.prepared_calls import Calls, HungCall, OnOutcome, PreparedCall
-from runtime.faults.calls import FaultyCalls
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import FaultKind
-from runtime.scheduling.permits import ALWAYS, Permit
-from runtime.simulation.blocking_calls import BlockingCallError, guarded
-from runtime.simulation.clock import VirtualClock
-from runtime.simulation.coroutines import VirtualLoop
-from runtime.simulation.side_threads import SideThread
-from runtime.simulation.world import Process
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.cloud import CloudCall
+from kcm.protocols.messages.outcomes import Outcome, Raised, qualified_name
+from kcm.runtime.calls.listeners import Ended
+from kcm.runtime.calls.loop import CANCELLED, LIMITS
+from kcm.runtime.calls.pool import Line, PoolLimits
+from kcm.runtime.calls.prepared_calls import Calls, HungCall, OnOutcome, PreparedCall
+from kcm.runtime.faults.calls import FaultyCalls
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import FaultKind
+from kcm.runtime.scheduling.permits import ALWAYS, Permit
+from kcm.runtime.simulation.blocking_calls import BlockingCallError, guarded
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.coroutines import VirtualLoop
+from kcm.runtime.simulation.side_threads import SideThread
+from kcm.runtime.simulation.world import Process
 
 
 class CallWitness(Protocol):
@@ -39,7 +39,7 @@ class SimulatedCalls:
     process, and goes with it: else it would undo, minutes later, what another process has done.
 
     made: (when, call) of all calls as they begin. injector: the faults that `way` puts in between. Implements
-    runtime.calls.prepared_calls.Calls itself, for a test with one process.
+    kcm.runtime.calls.prepared_calls.Calls itself, for a test with one process.
     """
 
     def __init__(self, *, clock: VirtualClock, latency: float = 0.05) -> None:
@@ -89,7 +89,7 @@ class SimulatedCalls:
 
 
 class _Way:
-    """Implements runtime.calls.prepared_calls.Calls for one process."""
+    """Implements kcm.runtime.calls.prepared_calls.Calls for one process."""
 
     def __init__(self, outside: SimulatedCalls, process: str, thread: SideThread) -> None:
         """thread: stands for all threads that calls are made in; held up, all of them are."""

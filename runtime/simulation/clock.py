@@ -19,7 +19,7 @@ class _Alarm:
 
 
 class VirtualClock:
-    """Implements runtime.scheduling.clock.Clock in one thread: alarms sound when time is advanced to them.
+    """Implements kcm.runtime.scheduling.clock.Clock in one thread: alarms sound when time is advanced to them.
 
     skew: how far now() is off from the start plus what passed, to play a clock that is set forward or back.
     """
@@ -90,7 +90,7 @@ class VirtualClock:
 class ProcessClock:
     """The clock of one process in the simulator: the same time for all, but a wall clock of its own.
 
-    Implements runtime.scheduling.clock.Clock. skew: seconds that now() is off, as on a machine whose clock was set.
+    Implements kcm.runtime.scheduling.clock.Clock. skew: seconds that now() is off, as on a machine whose clock was set.
     """
 
     def __init__(self, base: VirtualClock) -> None:

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from runtime.simulation.blocking_calls import BlockingCallError, guarded
-from runtime.simulation.clock import VirtualClock
-from runtime.simulation.side_threads import SideThread
+from kcm.runtime.simulation.blocking_calls import BlockingCallError, guarded
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.side_threads import SideThread
 
 T = TypeVar("T")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from protocols.objects import Key
-from runtime.apiserver.storage.store import DELETED, Change, Stored
+from kcm.protocols.objects import Key
+from kcm.runtime.apiserver.storage.store import DELETED, Change, Stored
 
 
 class SimulatedDisk:
-    """Implements runtime.apiserver.storage.store.Store; what is committed is durable at once.
+    """Implements kcm.runtime.apiserver.storage.store.Store; what is committed is durable at once.
 
     observers: called at every commit, before anything else.
     """

@@ -11,28 +11,28 @@ from typing import Protocol
 
 import orjson
 
-from protocols.late_methods import dataclass
-from protocols.objects import make_key
-from protocols.versions import parse_version
-from runtime.apiserver.core.questions import Answer, Ask, Pause, Question, nobody_there
-from runtime.apiserver.core.suspended_requests import Suspended
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.http.discovery import aggregated_discovery, discovery
-from runtime.apiserver.http.stray_fields import StrayFields
-from runtime.apiserver.http.yaml_bodies import JsonBody
-from runtime.apiserver.registry.users import ADMIN, NODES, User, known
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import ADDED
-from runtime.apiserver.storage.watches import INITIAL_EVENTS_END, Watch, event_line
-from runtime.client.api import Request, Response
-from runtime.client.retries import retry_delay
-from runtime.faults.answers import no_answer, refusal
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.scheduling.permits import Permit
-from runtime.simulation.clock import VirtualClock
-from runtime.simulation.side_threads import SideThread
-from runtime.simulation.trace import Trace
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import make_key
+from kcm.protocols.versions import parse_version
+from kcm.runtime.apiserver.core.questions import Answer, Ask, Pause, Question, nobody_there
+from kcm.runtime.apiserver.core.suspended_requests import Suspended
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery
+from kcm.runtime.apiserver.http.stray_fields import StrayFields
+from kcm.runtime.apiserver.http.yaml_bodies import JsonBody
+from kcm.runtime.apiserver.registry.users import ADMIN, NODES, User, known
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.store import ADDED
+from kcm.runtime.apiserver.storage.watches import INITIAL_EVENTS_END, Watch, event_line
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.retries import retry_delay
+from kcm.runtime.faults.answers import no_answer, refusal
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.scheduling.permits import Permit
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.side_threads import SideThread
+from kcm.runtime.simulation.trace import Trace
 
 TIMEOUT = 30.0  # seconds, of a request that does not say
 SELECTORS = ("labelSelector", "fieldSelector")
@@ -209,7 +209,7 @@ def _name_in(request: Request) -> str:
 
 
 class SimulatedTransport:
-    """Implements runtime.client.api.Transport for one process. The lines of one watch arrive in order.
+    """Implements kcm.runtime.client.api.Transport for one process. The lines of one watch arrive in order.
 
     As over HTTP, a refusal that says when to come back is tried again, within the request's time (client/retries.py).
     """

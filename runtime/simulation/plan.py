@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
+from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from runtime.scheduling.clock import Clock
-from runtime.simulation.clock import VirtualClock
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.simulation.clock import VirtualClock
 
 
 class SideThread:

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from protocols.codec import decode, encode
-from protocols.messages.lifecycle import ActorFailed
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import FaultKind, InjectedError
-from runtime.simulation.blocking_calls import guard
-from runtime.simulation.clock import ProcessClock, VirtualClock
-from runtime.simulation.lanes import Abandoned, Lane, Lanes
-from runtime.simulation.side_threads import SideThread
-from runtime.simulation.trace import Trace
-from runtime.system.actor import Actor, CrashedError
-from runtime.system.actor_system import ActorSystem
+from kcm.protocols.codec import decode, encode
+from kcm.protocols.messages.lifecycle import ActorFailed
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import FaultKind, InjectedError
+from kcm.runtime.simulation.blocking_calls import guard
+from kcm.runtime.simulation.clock import ProcessClock, VirtualClock
+from kcm.runtime.simulation.lanes import Abandoned, Lane, Lanes
+from kcm.runtime.simulation.side_threads import SideThread
+from kcm.runtime.simulation.trace import Trace
+from kcm.runtime.system.actor import Actor, CrashedError
+from kcm.runtime.system.actor_system import ActorSystem
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

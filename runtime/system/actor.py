@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from protocols.codec import DecodeError, encode
-from protocols.messages.lifecycle import ActorFailed, Ping, Pong, Wake
+from kcm.protocols.codec import DecodeError, encode
+from kcm.protocols.messages.lifecycle import ActorFailed, Ping, Pong, Wake
 
 if TYPE_CHECKING:
     from pykka._actor import ActorInbox
     from structlog.typing import FilteringBoundLogger
 
-    from runtime.scheduling.clock import Clock
-    from runtime.system.actor_system import ActorSystem
+    from kcm.runtime.scheduling.clock import Clock
+    from kcm.runtime.system.actor_system import ActorSystem
 
 WAKE_FRAME = encode(Wake())
 

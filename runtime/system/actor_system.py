@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
 
-from protocols.codec import Decoder, decode, encode
-from protocols.late_methods import dataclass
-from protocols.messages.lifecycle import ActorFailed
-from runtime.scheduling.clock import Clock
-from runtime.system.actor import Actor, Context
-from runtime.system.carriers import Carriers
+from kcm.protocols.codec import Decoder, decode, encode
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.lifecycle import ActorFailed
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.carriers import Carriers
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

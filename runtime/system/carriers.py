@@ -18,10 +18,10 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
-from runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
-    from runtime.system.actor import Actor
+    from kcm.runtime.system.actor import Actor
 
     Line = queue.SimpleQueue[Actor | None]  # None ends the carriers
 

@@ -22,11 +22,11 @@ from types import TracebackType
 from typing import BinaryIO
 from zlib import crc32
 
-from protocols.codec import DecodeError, decode, encode
-from protocols.late_methods import dataclass
-from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
-from runtime.process.files import create_private
-from runtime.scheduling.clock import Clock
+from kcm.protocols.codec import DecodeError, decode, encode
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
+from kcm.runtime.process.files import create_private
+from kcm.runtime.scheduling.clock import Clock
 
 MAGIC = b"kcm journal 1\n"
 ANY_VERSION = b"kcm journal "
@@ -105,7 +105,7 @@ class _Handling:
 
 
 class JournalWriter:
-    """Implements runtime.system.actor_system.Journal. Raises JournalError when made, if the file cannot be.
+    """Implements kcm.runtime.system.actor_system.Journal. Raises JournalError when made, if the file cannot be.
 
     Actors take turns, one message at a time: so no table changes while a reconciler looks at it, and the order of the
     records is that of what happened; a replay rests on both. An actor that hangs loses its turn after LONGEST_TURN; the

@@ -8,17 +8,17 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
 
-from protocols.codec import DecodeError, decode, unpack
-from protocols.late_methods import dataclass
-from protocols.messages.calls import Call
-from protocols.messages.commands import Create, Submit
-from protocols.messages.events import Record
-from protocols.messages.journal import MessageSent, Opened, TurnLost
-from protocols.messages.outcomes import Done, Settled
-from protocols.messages.watches import Listed, Streamed, StreamEnded, WatchEvent, WatchEvents
-from protocols.objects import decode_object, key_of, make_key, namespace_of
-from protocols.times import format_micro_time
-from runtime.system.journal import Record as Written
+from kcm.protocols.codec import DecodeError, decode, unpack
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.commands import Create, Submit
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.journal import MessageSent, Opened, TurnLost
+from kcm.protocols.messages.outcomes import Done, Settled
+from kcm.protocols.messages.watches import Listed, Streamed, StreamEnded, WatchEvent, WatchEvents
+from kcm.protocols.objects import decode_object, key_of, make_key, namespace_of
+from kcm.protocols.times import format_micro_time
+from kcm.runtime.system.journal import Record as Written
 
 LONGEST = 60  # characters of a text within a line
 MOST_EVENTS = 5  # of one message that are shown

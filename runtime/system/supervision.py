@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocols.late_methods import dataclass
-from runtime.scheduling.backoff import Backoff
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.scheduling.backoff import Backoff
 
 RESTART_BACKOFF = Backoff(first=0.1, factor=2.0, most=30.0, jitter=0.2)
 

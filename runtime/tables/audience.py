@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from protocols.messages.watches import EventType, Interest
-from protocols.objects import Key
-from runtime.tables.entry import Entry
-from runtime.tables.interests import InterestIndex
+from kcm.protocols.messages.watches import EventType, Interest
+from kcm.protocols.objects import Key
+from kcm.runtime.tables.entry import Entry
+from kcm.runtime.tables.interests import InterestIndex
 
 
 class Concern(NamedTuple):

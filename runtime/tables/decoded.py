@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from runtime.tables.entry import Entry
+from kcm.runtime.tables.entry import Entry
 
 SMALL = 2048  # bytes of JSON
 LEAST = 4

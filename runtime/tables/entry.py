@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from protocols.objects import Key, Object, OwnerRef, controller_of, make_key, metadata
-from protocols.versions import parse_version
+from kcm.protocols.objects import Key, Object, OwnerRef, controller_of, make_key, metadata
+from kcm.protocols.versions import parse_version
 
 OWNER = "owner"
 FURTHER_OWNER = "further owner"  # uids of owners that are not the controller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 
 
 class FrozenError(TypeError):

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from protocols.objects import Key, Object, key_of, resource_version_of
-from protocols.resources import Resource
+from kcm.protocols.objects import Key, Object, key_of, resource_version_of
+from kcm.protocols.resources import Resource
 
 MOST_REMEMBERED = 1024  # patches of one controller
 MOST_FIELDS = 10  # of one patch, that are reported

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from protocols.messages.watches import ORPHANS, EventType, Interest
-from runtime.tables.entry import OWNERSHIP, Entry
+from kcm.protocols.messages.watches import ORPHANS, EventType, Interest
+from kcm.runtime.tables.entry import OWNERSHIP, Entry
 
 _ABSENT = object()
 

@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic
 
-from protocols.arguments import check_type
-from protocols.models import as_object
-from protocols.objects import Key, Object, split_key
-from protocols.resources import Resource
-from runtime.tables.entry import Unreadable
-from runtime.tables.ineffective import IneffectivePatches
-from runtime.tables.selection import WHOLE, Selection
-from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, UNBLOCKED_OWNER, Entry, owner_value
+from kcm.protocols.arguments import check_type
+from kcm.protocols.models import as_object
+from kcm.protocols.objects import Key, Object, split_key
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.entry import Unreadable
+from kcm.runtime.tables.ineffective import IneffectivePatches
+from kcm.runtime.tables.selection import WHOLE, Selection
+from kcm.runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, UNBLOCKED_OWNER, Entry, owner_value
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from runtime.tables.overlay import AnyOverlay
-    from runtime.tables.view import AnyTable
+    from kcm.runtime.tables.overlay import AnyOverlay
+    from kcm.runtime.tables.view import AnyTable
 
     M = TypeVar("M", default=Object)
 else:

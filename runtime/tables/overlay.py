@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from protocols.objects import Key, decode_object, encode_object, key_of, partial_metadata
-from protocols.resources import Resource
-from protocols.versions import own_state, parse_version
-from protocols.watch_lines import strip
-from runtime.tables.entry import Unreadable
-from runtime.tables.ineffective import IneffectivePatches
-from runtime.tables.lister import Lister, UnreadableError
-from runtime.tables.table import Entry, Table
-from runtime.tables.typed import TypedLister
-from runtime.tables.view import AnyTable, Part, View
+from kcm.protocols.objects import Key, decode_object, encode_object, key_of, partial_metadata
+from kcm.protocols.resources import Resource
+from kcm.protocols.versions import own_state, parse_version
+from kcm.protocols.watch_lines import strip
+from kcm.runtime.tables.entry import Unreadable
+from kcm.runtime.tables.ineffective import IneffectivePatches
+from kcm.runtime.tables.lister import Lister, UnreadableError
+from kcm.runtime.tables.table import Entry, Table
+from kcm.runtime.tables.typed import TypedLister
+from kcm.runtime.tables.view import AnyTable, Part, View
 
 __all__ = ["Lister", "Overlay", "TableMissingError", "Tables", "UnreadableError"]
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object, labels_of, name_of, namespace_of
-from protocols.resources import Resource
-from protocols.selectors import (
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, labels_of, name_of, namespace_of
+from kcm.protocols.resources import Resource
+from kcm.protocols.selectors import (
     EVERYTHING,
     FieldRequirement,
     FieldSelector,

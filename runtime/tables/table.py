@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import (
+from kcm.protocols.objects import (
     Key,
     Object,
     OwnerRef,
@@ -19,12 +19,12 @@ from protocols.objects import (
     decode_object,
     finalizers_of,
 )
-from protocols.resources import Resource
-from protocols.versions import State, parse_version
-from runtime.tables.audience import Audience
-from runtime.tables.decoded import DecodedEntries
-from runtime.tables.entry import FURTHER_OWNER, OWNER, UNBLOCKED_OWNER, Entry, Unreadable
-from runtime.tables.selection import WHOLE, Selection
+from kcm.protocols.resources import Resource
+from kcm.protocols.versions import State, parse_version
+from kcm.runtime.tables.audience import Audience
+from kcm.runtime.tables.decoded import DecodedEntries
+from kcm.runtime.tables.entry import FURTHER_OWNER, OWNER, UNBLOCKED_OWNER, Entry, Unreadable
+from kcm.runtime.tables.selection import WHOLE, Selection
 
 __all__ = [
     "BUILT_IN_INDEXES",

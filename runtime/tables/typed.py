@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from protocols.models import as_object, codec_of, why
-from protocols.objects import Key, Object, encode_object, key_of, split_key
-from protocols.resources import Resource
-from runtime.tables.entry import Entry, Unreadable
-from runtime.tables.lister import Lister, UnreadableError
+from kcm.protocols.models import as_object, codec_of, why
+from kcm.protocols.objects import Key, Object, encode_object, key_of, split_key
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.entry import Entry, Unreadable
+from kcm.runtime.tables.lister import Lister, UnreadableError
 
 M = TypeVar("M")
 MOST_MODELS = 1024  # that are kept

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from protocols.objects import Key, Object, encode_object, split_key
-from protocols.resources import Resource
-from runtime.tables.entry import Entry, Unreadable
-from runtime.tables.frozen import FrozenDict
-from runtime.tables.selection import Selection
-from runtime.tables.table import BUILT_IN_INDEXES, IN_DOUBT, IndexValues, Table
+from kcm.protocols.objects import Key, Object, encode_object, split_key
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.entry import Entry, Unreadable
+from kcm.runtime.tables.frozen import FrozenDict
+from kcm.runtime.tables.selection import Selection
+from kcm.runtime.tables.table import BUILT_IN_INDEXES, IN_DOUBT, IndexValues, Table
 
 OF_METADATA = " of metadata"
 

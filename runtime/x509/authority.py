@@ -17,16 +17,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
-from protocols.late_methods import dataclass
-from runtime.x509.pem import blocks
-from runtime.x509.requests import (
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.x509.pem import blocks
+from kcm.runtime.x509.requests import (
     UNREADABLE,
     RequestError,
     alternative_names,
     check_signature,
     parse_request,
 )
-from runtime.x509.usages import EXTENDED_KEY_USAGES, KEY_USAGES
+from kcm.runtime.x509.usages import EXTENDED_KEY_USAGES, KEY_USAGES
 
 PrivateKey: TypeAlias = "rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey"
 

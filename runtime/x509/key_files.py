@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from runtime.x509.authority import Authority
+    from kcm.runtime.x509.authority import Authority
 
 NAME = "csr-controller"  # of the files in errors, as upstream has it
 
@@ -59,7 +59,7 @@ class KeyFiles:
 
     def authority(self) -> Authority:
         """As the files have it now. Raises KeyFilesError, AuthorityError."""
-        from runtime.x509.authority import authority_of  # heavy: cryptography
+        from kcm.runtime.x509.authority import authority_of  # heavy: cryptography
 
         content = self._content()
         if self._authority is None or self._authority[0] != content:
@@ -67,7 +67,7 @@ class KeyFiles:
         return self._authority[1]
 
     def _content(self) -> _Content:
-        from runtime.x509.authority import AuthorityError, load_pair  # heavy: cryptography
+        from kcm.runtime.x509.authority import AuthorityError, load_pair  # heavy: cryptography
 
         try:
             content = _Content(self._file(self._certificate), self._file(self._key))

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from runtime.x509.requests import RequestError, check_signature, parse_der_request
+from kcm.runtime.x509.requests import RequestError, check_signature, parse_der_request
 
 CURVES = ("secp256r1", "secp384r1", "secp521r1")
 MODULI = (3072, 4096)  # bits

@@ -12,8 +12,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
-from protocols.late_methods import dataclass
-from runtime.x509.pem import first_block
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.x509.pem import first_block
 
 UNREADABLE = (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm)
 # RFC 5280 bounds names to 64 characters; those of nodes are longer, and Go bounds none.

@@ -19,12 +19,12 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import runtime.simulation
+import kcm.runtime.simulation
 from tests.bench import http_scenes, scenes
 from tests.bench.scenes import SCENES
 
 MOST = 60  # functions that are shown
-SIMULATOR = Path(runtime.simulation.__file__).parent
+SIMULATOR = Path(kcm.runtime.simulation.__file__).parent
 
 CODECS = frozenset({"loads", "dumps", "unpackb", "pack", "packb"})  # of orjson and msgpack
 CODEC_MODULES = ("orjson", "msgpack")

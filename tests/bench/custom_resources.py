@@ -21,7 +21,7 @@ from pathlib import Path
 
 import orjson
 
-from protocols.messages.commands import PatchType
+from kcm.protocols.messages.commands import PatchType
 from tests.bench.processes import Cluster, Hand, Process, scratch
 from tests.bench.report import Report
 

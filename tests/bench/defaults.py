@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.built_in import BUILT_IN
 from tests.bench.processes import LIFTED, Cluster, Hand, Process, hollow_nodes, our_manager, real_manager, scratch
 from tests.e2e.real_server import write_keys
 

@@ -12,17 +12,17 @@ from typing import Any
 import orjson
 import structlog
 
-from actors.engine.informer import Informer, InformerLimits, Outage
-from actors.reconciliation.derived import new_table
-from protocols.codec import encode
-from protocols.messages.commands import PatchType
-from protocols.messages.watches import EVERYTHING, Interest, Streamed, Subscribe
-from protocols.resources import PODS
-from protocols.watch_lines import INITIAL_EVENTS_END
-from runtime.client.api import Request, Response
-from runtime.simulation.world import World
-from runtime.system.actor import Actor
-from runtime.system.actor_system import ActorSpec
+from kcm.actors.engine.informer import Informer, InformerLimits, Outage
+from kcm.actors.reconciliation.derived import new_table
+from kcm.protocols.codec import encode
+from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.messages.watches import EVERYTHING, Interest, Streamed, Subscribe
+from kcm.protocols.resources import PODS
+from kcm.protocols.watch_lines import INITIAL_EVENTS_END
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.actor_system import ActorSpec
 from tests.bench.processes import LIFTED, Cluster, Hand, Process, hollow_nodes
 from tests.bench.watchers import watchers
 
@@ -45,7 +45,7 @@ def manager_with_watchers(cluster: Cluster, directory: Path, count: int, *, ever
         environment.append("KCM_BENCH_EVERYTHING=1")
     names = ",".join(["replicaset", *(spec.name for spec in watchers(count, everything=everything))])
     flags = [f"--kubeconfig={cluster.kubeconfig}", "--leader-elect=false", "--secure-port=0", f"--controllers={names}"]
-    argv = ["env", *environment, sys.executable, "-P", "-m", "actors.command", *flags, *LIFTED]
+    argv = ["env", *environment, sys.executable, "-P", "-m", "kcm.actors.command", *flags, *LIFTED]
     return Process(argv, log=directory / "ours.log")
 
 

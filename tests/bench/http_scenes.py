@@ -11,16 +11,16 @@ from collections.abc import Callable
 import orjson
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from protocols.admission_plugins import enabled_plugins
-from runtime.apiserver.core.account_tokens import AccountTokens
-from runtime.apiserver.http.authentication import Authenticator
-from runtime.apiserver.http.handler import ApiHttp
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import MemoryStore
-from runtime.client.api import Request
-from runtime.logs.standard_log import quiet_log
-from runtime.process.version import Version
-from runtime.signing.tokens import SigningKey
+from kcm.protocols.admission_plugins import enabled_plugins
+from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.apiserver.http.authentication import Authenticator
+from kcm.runtime.apiserver.http.handler import ApiHttp
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.client.api import Request
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.process.version import Version
+from kcm.runtime.signing.tokens import SigningKey
 from tests.bench.only_writes import pod
 from tests.bench.scene import Scene
 from tests.bench.server_requests import APPLY, BINDING, ROLE, deployment

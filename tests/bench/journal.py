@@ -17,14 +17,14 @@ from typing import Any
 
 import structlog
 
-from actors.app.system import ControllerSystem
-from actors.simulation import SimulatedCluster
-from protocols.messages.lifecycle import Pause, Resume
-from protocols.resources import DEPLOYMENTS
-from runtime.scheduling.clock import SystemClock
-from runtime.system.actor import Actor
-from runtime.system.actor_system import ActorSpec, ActorSystem
-from runtime.system.journal import JournalWriter, Run
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.lifecycle import Pause, Resume
+from kcm.protocols.resources import DEPLOYMENTS
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.journal import JournalWriter, Run
 
 ROUNDS, MESSAGES, PODS = 5, 20_000, 100
 LARGEST = 1_000_000_000

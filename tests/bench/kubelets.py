@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 import pycurl
 
-from protocols.messages.commands import PatchType
+from kcm.protocols.messages.commands import PatchType
 from tests.bench.curl import handle, headers, server_and_token
 
 CONNECTIONS = 16

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from protocols.messages.watches import EVERYTHING, Interest
+from kcm.protocols.messages.watches import EVERYTHING, Interest
 from tests.bench import deletions, workloads
 from tests.bench.custom_resources import custom_resources
 from tests.bench.defaults import LIVED, MADE, SERVED, Load

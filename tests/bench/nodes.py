@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import structlog
 
-from actors.controllers.nodes import node_lifecycle
-from actors.simulation import SimulatedCluster
-from protocols.messages.commands import PatchType
-from protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE
-from protocols.resources import NODES
-from protocols.times import parse_time
+from kcm.actors.controllers.nodes import node_lifecycle
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE
+from kcm.protocols.resources import NODES
+from kcm.protocols.times import parse_time
 from tests.bench.processes import CONTROLLERS, Cluster, Hand, Process, hollow_nodes, scratch
 
 COUNT, ZONES = 1000, 3

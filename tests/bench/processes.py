@@ -19,14 +19,14 @@ import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from actors.app.connection import connect
-from protocols.admission_plugins import NEED_CONTROLLERS, SERVICE_ACCOUNT
-from runtime.apiserver.process.launch import launch
-from runtime.client.api import JSON, Request, Response
-from runtime.client.connection_settings import load_config
-from runtime.client.transport import HttpTransport
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import SystemClock
+from kcm.actors.app.connection import connect
+from kcm.protocols.admission_plugins import NEED_CONTROLLERS, SERVICE_ACCOUNT
+from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.client.api import JSON, Request, Response
+from kcm.runtime.client.connection_settings import load_config
+from kcm.runtime.client.transport import HttpTransport
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import SystemClock
 from tests.bench.isolation import ROOT
 from tests.bench.writes import audit_flags
 
@@ -79,7 +79,7 @@ class Hand:
 
     @contextlib.contextmanager
     def watching(self, path: str, on_lines: Callable[[bytes], None]) -> Iterator[None]:
-        """on_lines: as runtime.client.api.Transport.watch has it; first what is there is told as ADDED."""
+        """on_lines: as kcm.runtime.client.api.Transport.watch has it; first what is there is told as ADDED."""
         request = Request(method="GET", path=path, query={"watch": "true"}, timeout=60.0)
         stream = self._transport.watch(request, client="bench", on_lines=on_lines, on_end=lambda _end: None)
         try:
@@ -148,7 +148,7 @@ def _megabytes(pid: int, figure: str) -> float:
 
 
 def our_manager(cluster: Cluster, directory: Path, *flags: str, controllers: str = CONTROLLERS) -> Process:
-    argv = [sys.executable, "-P", "-m", "actors.command", f"--kubeconfig={cluster.kubeconfig}"]
+    argv = [sys.executable, "-P", "-m", "kcm.actors.command", f"--kubeconfig={cluster.kubeconfig}"]
     more = ["--leader-elect=false", "--secure-port=0", f"--controllers={controllers}"]
     return Process([*argv, *more, *flags], log=directory / "ours.log")
 
@@ -162,7 +162,7 @@ def real_manager(cluster: Cluster, directory: Path, *flags: str, controllers: st
 @contextlib.contextmanager
 def hollow_nodes(cluster: Cluster, *, nodes: int, zones: int) -> Iterator[None]:
     """Nodes, kubelets and a scheduler of ours, in a process of their own."""
-    argv = [sys.executable, "-P", "-m", "actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
+    argv = [sys.executable, "-P", "-m", "kcm.actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
     process = subprocess.Popen(
         [*argv, f"--nodes={nodes}", f"--zones={zones}"],
         stdin=subprocess.PIPE,  # it ends when this is closed

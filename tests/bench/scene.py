@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runtime.system.actor_system import ActorSystem
+from kcm.runtime.system.actor_system import ActorSystem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

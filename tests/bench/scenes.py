@@ -13,25 +13,25 @@ from typing import Any
 
 import orjson
 
-from actors.app.system import ControllerSystem
-from actors.controllers.workloads.replicaset import SPEC
-from actors.engine.informer import Informer, InformerLimits, Outage
-from actors.options import Options
-from actors.reconciliation.actor_names import controller_name
-from actors.reconciliation.derived import new_table
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.workloads.actions import workload
-from protocols.codec import encode
-from protocols.messages.watches import EVERYTHING, Streamed, Subscribe
-from protocols.resources import DEPLOYMENTS, PODS
-from protocols.watch_lines import INITIAL_EVENTS_END
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import MemoryStore
-from runtime.client.api import Request, Response
-from runtime.logs.standard_log import quiet_log
-from runtime.simulation.world import World
-from runtime.system.actor import Actor
-from runtime.system.actor_system import ActorSpec
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.workloads.replicaset import SPEC
+from kcm.actors.engine.informer import Informer, InformerLimits, Outage
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.reconciliation.derived import new_table
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.workloads.actions import workload
+from kcm.protocols.codec import encode
+from kcm.protocols.messages.watches import EVERYTHING, Streamed, Subscribe
+from kcm.protocols.resources import DEPLOYMENTS, PODS
+from kcm.protocols.watch_lines import INITIAL_EVENTS_END
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.actor_system import ActorSpec
 from tests.bench import http_scenes
 from tests.bench.scene import Scene
 
@@ -69,7 +69,7 @@ class Canned:
         self._asked: list[tuple[Request, Callable[[Response], None]]] = []
         self._watches: list[tuple[str, Callable[[bytes], None]]] = []
 
-    trouble = None  # see runtime.client.api.Breakable
+    trouble = None  # see kcm.runtime.client.api.Breakable
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
         self._asked.append((request, on_response))

@@ -18,12 +18,12 @@ from typing import Any
 
 import orjson
 
-from actors.app.connection import api_transport
-from actors.app.system import ControllerSystem
-from actors.reconciliation import Reconciliation, Watch
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.objects import Key
-from protocols.resources import Resource
+from kcm.actors.app.connection import api_transport
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.reconciliation import Reconciliation, Watch
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import Resource
 from tests.bench.processes import Cluster, Hand, Process
 from tests.bench.watchers import none
 

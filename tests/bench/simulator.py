@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from actors.controllers.cloud import cloud_node_lifecycle, node_route
-from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.controllers.workloads import deployment, replicaset, replicationcontroller
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.workloads.actions import workload
-from protocols.resources import DEPLOYMENTS
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route
+from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from kcm.actors.controllers.workloads import deployment, replicaset, replicationcontroller
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.workloads.actions import workload
+from kcm.protocols.resources import DEPLOYMENTS
+from kcm.runtime.logs.standard_log import quiet_log
 
 # Always the same ones, so that figures of different days can be compared.
 CONTROLLERS = tuple(

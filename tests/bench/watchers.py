@@ -9,11 +9,11 @@ import os
 from collections.abc import Iterable
 from itertools import product
 
-from actors.reconciliation import EVERYTHING, Change, Interest, Reconciliation, Watch
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.objects import Key
-from protocols.resources import PODS
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import EVERYTHING, Change, Interest, Reconciliation, Watch
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import PODS
+from kcm.runtime.tables.overlay import Tables
 
 OWNERS = ("Job", "DaemonSet", "StatefulSet", "CronJob", "Workflow", "Function")
 CHANGED = ((), ("phase",), ("ready", "deleting"), ("node",))

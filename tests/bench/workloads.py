@@ -16,8 +16,8 @@ from typing import Any
 
 import orjson
 
-from protocols.messages.commands import PatchType
-from protocols.times import parse_time
+from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.times import parse_time
 from tests.bench.kubelets import node_name
 from tests.bench.processes import LIFTED, Cluster, Hand, Process, players, scratch
 

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.built_in import BUILT_IN
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import RealServer, real_server
 from tests.e2e.running import Program, ending, free_port, managing, spawn, until

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from protocols.hollow_nodes import WEBHOOK
+from kcm.protocols.hollow_nodes import WEBHOOK
 from tests.e2e.kubectl import Api
 from tests.e2e.running import ending, spawn
 

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import outside
-from protocols.codec import pack
-from protocols.messages.cloud import CreateRoute, InstanceExists, ListRoutes
-from protocols.messages.outcomes import Done, Invalid, Outcome, Raised, Refused, ServerFailure
-from protocols.routes import Route, encode_route
-from runtime.calls.pool import NOT_HELD
-from runtime.calls.prepared_calls import Calls, PreparedCall
-from runtime.calls.threads import ThreadedCalls
-from runtime.cloud.calls import prepare_cloud_call
-from runtime.cloud.fake import FakeCloud, FakeRoutes
-from runtime.faults.calls import FaultyCalls
-from runtime.scheduling.clock import SystemClock
-from runtime.scheduling.permits import ALWAYS, Permit, Tenure
-from runtime.simulation.calls import SimulatedCalls
-from runtime.simulation.clock import VirtualClock
+from kcm.actors.reconciliation import outside
+from kcm.protocols.codec import pack
+from kcm.protocols.messages.cloud import CreateRoute, InstanceExists, ListRoutes
+from kcm.protocols.messages.outcomes import Done, Invalid, Outcome, Raised, Refused, ServerFailure
+from kcm.protocols.routes import Route, encode_route
+from kcm.runtime.calls.pool import NOT_HELD
+from kcm.runtime.calls.prepared_calls import Calls, PreparedCall
+from kcm.runtime.calls.threads import ThreadedCalls
+from kcm.runtime.cloud.calls import prepare_cloud_call
+from kcm.runtime.cloud.fake import FakeCloud, FakeRoutes
+from kcm.runtime.faults.calls import FaultyCalls
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure
+from kcm.runtime.simulation.calls import SimulatedCalls
+from kcm.runtime.simulation.clock import VirtualClock
 
 PATIENCE = 10.0  # seconds
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')

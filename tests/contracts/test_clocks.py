@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from runtime.faults.actors import FaultyClock
-from runtime.faults.plan_file import FaultPlan
-from runtime.faults.triggers import Strikes
-from runtime.faults.vocabulary import parse_faults
-from runtime.scheduling.clock import Clock, SystemClock
-from runtime.simulation.clock import ProcessClock, VirtualClock
+from kcm.runtime.faults.actors import FaultyClock
+from kcm.runtime.faults.plan_file import FaultPlan
+from kcm.runtime.faults.triggers import Strikes
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.scheduling.clock import Clock, SystemClock
+from kcm.runtime.simulation.clock import ProcessClock, VirtualClock
 
 PATIENCE = 10.0  # seconds
 STEP = 0.01

@@ -11,15 +11,15 @@ import pykka
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from protocols.messages.lifecycle import ActorFailed, Describe, Pause
-from runtime.faults.actors import FaultySpawner
-from runtime.faults.plan_file import FaultPlan
-from runtime.faults.triggers import Strikes
-from runtime.faults.vocabulary import parse_faults
-from runtime.scheduling.clock import SystemClock
-from runtime.simulation.world import World
-from runtime.system.actor import Actor, Context
-from runtime.system.actor_system import ActorSpec, ActorSystem, Spawner, ThreadSpawner
+from kcm.protocols.messages.lifecycle import ActorFailed, Describe, Pause
+from kcm.runtime.faults.actors import FaultySpawner
+from kcm.runtime.faults.plan_file import FaultPlan
+from kcm.runtime.faults.triggers import Strikes
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem, Spawner, ThreadSpawner
 
 PATIENCE = 10.0  # seconds
 MANY = 200  # messages: more than a thread has read by the time that they are all posted

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver.storage.sqlite_store import SqliteStore
-from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store, Stored
-from runtime.simulation.disk import SimulatedDisk
+from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store, Stored
+from kcm.runtime.simulation.disk import SimulatedDisk
 
 PATIENCE = 10.0  # seconds
 

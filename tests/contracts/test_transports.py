@@ -13,23 +13,23 @@ import orjson
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.connection import user_agents
-from runtime.apiserver.core.suspended_requests import Suspended
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import MemoryStore
-from runtime.client.api import Request, Response, Transport
-from runtime.client.config import ClientConfig, Credential
-from runtime.client.credentials import FixedCredential
-from runtime.client.transport import HttpTransport
-from runtime.faults.plan_file import FaultPlan
-from runtime.faults.transport import FaultyTransport
-from runtime.faults.triggers import Strikes
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import Clock, SystemClock
-from runtime.scheduling.permits import Permit, Tenure
-from runtime.simulation.clock import VirtualClock
-from runtime.simulation.disk import SimulatedDisk
-from runtime.simulation.network import SimulatedNetwork
+from kcm.actors.app.connection import user_agents
+from kcm.runtime.apiserver.core.suspended_requests import Suspended
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.client.api import Request, Response, Transport
+from kcm.runtime.client.config import ClientConfig, Credential
+from kcm.runtime.client.credentials import FixedCredential
+from kcm.runtime.client.transport import HttpTransport
+from kcm.runtime.faults.plan_file import FaultPlan
+from kcm.runtime.faults.transport import FaultyTransport
+from kcm.runtime.faults.triggers import Strikes
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import Clock, SystemClock
+from kcm.runtime.scheduling.permits import Permit, Tenure
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.disk import SimulatedDisk
+from kcm.runtime.simulation.network import SimulatedNetwork
 from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, posted_pod, serving
 
 PATIENCE = 10.0  # seconds

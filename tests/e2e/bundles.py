@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.launch import launch
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import binaries, real_server
 from tests.e2e.running import until

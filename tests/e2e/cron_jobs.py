@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from protocols.times import format_time, parse_time
+from kcm.protocols.times import format_time, parse_time
 from tests.e2e.finished_jobs import finish
 from tests.e2e.kubectl import Kubectl, Object, name_of, uid_of
 from tests.e2e.running import until

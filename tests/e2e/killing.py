@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
 from tests.e2e.kubectl import Api
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -166,7 +166,7 @@ def run_kcm(output: Path, *flags: str) -> Manager:
     if not any(flag.startswith(("--v=", "-v")) for flag in flags):
         flags = ("--v=2", *flags)
     serving = ("--secure-port=0", "--address=127.0.0.1", f"--port={port}")
-    program = spawn([sys.executable, "-P", "-m", "actors.command", *serving, *flags], output)
+    program = spawn([sys.executable, "-P", "-m", "kcm.actors.command", *serving, *flags], output)
     return Manager(program, f"http://127.0.0.1:{port}")
 
 
@@ -191,6 +191,6 @@ def until_working(manager: Manager) -> None:
 def hollow_nodes(kubeconfig: Path, output: Path, *, nodes: int = 3, volumes: bool = False) -> Iterator[Program]:
     """Nodes, kubelets and a scheduler for a server that has none. volumes: and a provisioner."""
     flags = (f"--kubeconfig={kubeconfig}", f"--nodes={nodes}", *(("--volumes",) if volumes else ()))
-    program = spawn([sys.executable, "-P", "-m", "actors.hollow.process", *flags], output, stdin=subprocess.PIPE)
+    program = spawn([sys.executable, "-P", "-m", "kcm.actors.hollow.process", *flags], output, stdin=subprocess.PIPE)
     with ending(program):
         yield program

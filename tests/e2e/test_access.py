@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runtime.apiserver.process.access_settings import ALWAYS_ALLOW, AccessSettings
-from runtime.apiserver.process.launch import MANAGER, SCHEDULER, EmbeddedServer, launch
+from kcm.runtime.apiserver.process.access_settings import ALWAYS_ALLOW, AccessSettings
+from kcm.runtime.apiserver.process.launch import MANAGER, SCHEDULER, EmbeddedServer, launch
 from tests.support.certificates import Authority, Pair
 
 pytestmark = [

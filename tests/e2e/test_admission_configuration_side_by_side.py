@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runtime.apiserver.process.access_settings import AccessSettings
-from runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.access_settings import AccessSettings
+from kcm.runtime.apiserver.process.launch import launch
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import assets_or_skip, real_server
 

@@ -18,8 +18,8 @@ from urllib.error import HTTPError
 
 import pytest
 
-from actors.simulation.invariants.bootstrap_roles import MANAGER, Right, roles
-from runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
+from kcm.actors.simulation.invariants.bootstrap_roles import MANAGER, Right, roles
+from kcm.runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
 from tests.bench.writes import audit_flags, audit_log
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Kubectl, Object

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from pathlib import Path
 
-from actors.app.local_cluster import start_local_cluster
 from kcm import (
     ControllerSpec,
     ControllerSystem,
@@ -22,6 +21,7 @@ from kcm import (
     must,
     patch,
 )
+from kcm.actors.app.local_cluster import start_local_cluster
 from tests.e2e.kubectl import Api
 from tests.e2e.running import until
 

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from runtime.simulation.keys import AuthorityFiles, authority_pair, private_key, request_pem
+from kcm.runtime.simulation.keys import AuthorityFiles, authority_pair, private_key, request_pem
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.real_server import assets_or_skip, real_server

@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
+from kcm.runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
 from tests.e2e.running import ending, free_port, spawn, until
@@ -132,7 +132,7 @@ def programs(server: RealServer) -> dict[str, list[str]]:
     ]
     return {
         "real": [str(server.binaries / "kube-controller-manager"), *flags],
-        "ours": [sys.executable, "-m", "actors.command", *flags],
+        "ours": [sys.executable, "-m", "kcm.actors.command", *flags],
     }
 
 

@@ -16,7 +16,7 @@ from tests.e2e.kubectl import Api
 from tests.e2e.running import PATIENCE, ROOT, ending, spawn, until
 
 WORKFLOW = ROOT / "examples" / "github-actions.yml"
-KCM = (sys.executable, "-P", "-m", "actors.command")
+KCM = (sys.executable, "-P", "-m", "kcm.actors.command")
 
 
 def steps() -> list[dict[str, Any]]:

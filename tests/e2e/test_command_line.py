@@ -55,7 +55,7 @@ def surroundings(tmp_path: Path, own_cluster: Site) -> Iterator[Surroundings]:
 
 
 def run(*arguments: str, within: float = 60.0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "actors.command", *arguments]
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=within, cwd=ROOT, check=False)
 
 

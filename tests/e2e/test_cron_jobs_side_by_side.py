@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from protocols.times import parse_time
+from kcm.protocols.times import parse_time
 from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.cron_jobs import CRON_JOBS, JOBS, Scene, refuse_jobs

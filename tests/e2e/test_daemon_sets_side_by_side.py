@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from protocols.hashing import template_hash
+from kcm.protocols.hashing import template_hash
 from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.daemon_sets import REVISIONS, SETS, daemon_set, pods_of

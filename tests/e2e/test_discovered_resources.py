@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.connection import connect
-from actors.app.system import ControllerSystem
-from actors.options import Options
-from protocols.resources import PODS
-from runtime.apiserver.process.launch import launch
-from runtime.client.api import Request, Response, Stream, Transport
-from runtime.client.connection_settings import load_config
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import SystemClock
+from kcm.actors.app.connection import connect
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.options import Options
+from kcm.protocols.resources import PODS
+from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.client.api import Request, Response, Stream, Transport
+from kcm.runtime.client.connection_settings import load_config
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import SystemClock
 from tests.e2e.kubectl import Api
 from tests.e2e.running import until
 from tests.support.census import Census, census

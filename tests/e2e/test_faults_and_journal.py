@@ -24,7 +24,7 @@ SILENT = "hollow.kcm.dev/silent"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "actors.command", *arguments]
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.launch import launch
 from tests.e2e.conftest import in_namespace
 from tests.e2e.faulty_proxy import FAULTS, Weather, faulty_proxy
 from tests.e2e.kubectl import Kubectl, pod_history

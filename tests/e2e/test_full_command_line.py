@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.built_in import BUILT_IN
-from actors.reconciliation.specs import switched_on
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.reconciliation.specs import switched_on
 from tests.e2e.bootstrap_tokens import INFO, KUBECONFIG, Tokens
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.real_server import assets_or_skip, real_server, write_keys

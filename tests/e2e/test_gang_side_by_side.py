@@ -12,13 +12,13 @@ from urllib.error import HTTPError
 
 import pytest
 
-from actors.controllers.workloads.job.gang import pod_group_name, workload_name
-from actors.simulation import SimulatedCluster
-from protocols.objects import decode_object, encode_object
-from runtime.apiserver.bootstrap.policy import bootstrap_policy
-from runtime.apiserver.bootstrap.workloads import with_workloads
-from runtime.apiserver.kinds.scheduling import pod_group, workload
-from runtime.client.api import Request
+from kcm.actors.controllers.workloads.job.gang import pod_group_name, workload_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import decode_object, encode_object
+from kcm.runtime.apiserver.bootstrap.policy import bootstrap_policy
+from kcm.runtime.apiserver.bootstrap.workloads import with_workloads
+from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
+from kcm.runtime.client.api import Request
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Object
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocols.times import parse_time
+from kcm.protocols.times import parse_time
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.running import until

@@ -32,7 +32,7 @@ def limited(directory: Path, secure_port: int) -> Iterator[Manager]:
         "--address=127.0.0.1",
         f"--port={plain}",
     )
-    command = [sys.executable, "-P", "-m", "actors.command", *flags]
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", *flags]
     limit = ["sh", "-c", f'ulimit -n {DESCRIPTORS}; exec "$@"', "sh"]
     program = spawn([*limit, *command], directory / "kcm.log")
     manager = Manager(program, f"http://127.0.0.1:{plain}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
 from tests.e2e.kubectl import Api, Kubectl, Object, PodHistory, pod_history, uid_of
 from tests.e2e.running import (
     Manager,

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import pytest
 
-from runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.launch import launch
 
 pytestmark = [
     pytest.mark.e2e,

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pytest
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.real_server import RealServer

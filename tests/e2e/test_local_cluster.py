@@ -15,7 +15,7 @@ from tests.e2e.conftest import in_namespace
 from tests.e2e.running import Manager, managing, stays, until
 from tests.e2e.scenarios import workload
 
-HOLLOW, SERVER = b"actors.hollow.process", b"runtime.apiserver.process"
+HOLLOW, SERVER = b"kcm.actors.hollow.process", b"kcm.runtime.apiserver.process"
 
 
 @dataclass(frozen=True)

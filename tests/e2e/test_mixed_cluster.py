@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.controllers.unbuilt import UNBUILT
+from kcm.actors.controllers.unbuilt import UNBUILT
 from tests.e2e.conftest import NEEDS_KUBECTL, in_namespace
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.real_server import assets_or_skip, real_server
@@ -61,7 +61,7 @@ def test_recipe_runs_both_managers_side_by_side(tmp_path: Path) -> None:
             "--bind-address=127.0.0.1",
             f"--flex-volume-plugin-dir={tmp_path / 'flex'}",
         ]
-        ours = [sys.executable, "-P", "-m", "actors.command", *command("bin/run-kcm", server.manager_kubeconfig)]
+        ours = [sys.executable, "-P", "-m", "kcm.actors.command", *command("bin/run-kcm", server.manager_kubeconfig)]
         ours += ["--secure-port=0"]
         with ending(spawn(real, tmp_path / "real.log")) as rest, ending(spawn(ours, tmp_path / "ours.log")) as kcm:
 

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.app.local_cluster import start_local_cluster
 from kcm import (
     ControllerSpec,
     ControllerSystem,
@@ -25,6 +24,7 @@ from kcm import (
     itself,
     record,
 )
+from kcm.actors.app.local_cluster import start_local_cluster
 from tests.e2e.kubectl import Api
 from tests.e2e.running import until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.error import HTTPError
 
-from actors.controllers.apimachinery.namespace.content import PAGE
+from kcm.actors.controllers.apimachinery.namespace.content import PAGE
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.running import until
 

@@ -13,13 +13,13 @@ import pytest
 import yaml
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.connection import api_transport
-from actors.app.system import ControllerSystem
-from actors.engine.elector import Election
-from actors.reconciliation.specs import ControllerSpec
-from protocols.objects import labels_of
-from runtime.apiserver.process.launch import launch
-from runtime.client.api import Request, Response, Stream, Transport
+from kcm.actors.app.connection import api_transport
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.engine.elector import Election
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.protocols.objects import labels_of
+from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.client.api import Request, Response, Stream, Transport
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import RealServer
 from tests.e2e.running import until

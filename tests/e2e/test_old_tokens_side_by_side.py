@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from runtime.simulation.keys import authority_pair
+from kcm.runtime.simulation.keys import authority_pair
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
 from tests.e2e.running import ending, free_port, spawn, until
@@ -111,7 +111,7 @@ def command(server: RealServer, who: str) -> list[str]:
         GATE,
     ]
     if who == "ours":
-        return [sys.executable, "-m", "actors.command", *flags]
+        return [sys.executable, "-m", "kcm.actors.command", *flags]
     return [str(server.binaries / "kube-controller-manager"), *flags]
 
 

@@ -14,7 +14,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.launch import launch
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.real_server import RealServer

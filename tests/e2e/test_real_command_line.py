@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.controllers.built_in import BUILT_IN
-from actors.controllers.unbuilt import UNBUILT
-from actors.options.feature_gates import BULK, GATES
-from actors.options.known_gates import ALPHA, BETA
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.unbuilt import UNBUILT
+from kcm.actors.options.feature_gates import BULK, GATES
+from kcm.actors.options.known_gates import ALPHA, BETA
 from tests.e2e.real_server import binaries
 from tests.e2e.running import ROOT
 
@@ -37,7 +37,7 @@ def real_help() -> str:
 
 
 def test_every_flag_is_understood(real_help: str) -> None:
-    command = [sys.executable, "-P", "-m", "actors.command", "--help"]
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", "--help"]
     ours = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, cwd=ROOT).stdout
     assert set(_FLAG.findall(real_help)) - set(_FLAG.findall(ours)) <= NOT_UPSTREAM
 
@@ -109,7 +109,7 @@ def test_malformed_value_is_refused_with_the_same_text(real_help: str, arguments
     nowhere.write_text(NOWHERE)
     given = [f"--kubeconfig={nowhere}", "--secure-port=0", *arguments.split()]
     real = [str(assets / "kube-controller-manager"), *given]
-    ours = [sys.executable, "-P", "-m", "actors.command", *given]
+    ours = [sys.executable, "-P", "-m", "kcm.actors.command", *given]
     texts = []
     for command in (real, ours):
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environ, cwd=ROOT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.running import until
 

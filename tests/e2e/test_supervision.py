@@ -30,9 +30,9 @@ spec:
 # A manager of which the loop of HTTP ends by itself: a callback raises what is no Exception.
 BREAKS = """
 import sys, threading
-from actors.command import run_kcm
-from actors.command import run as running
-from runtime.client.api import Request
+from kcm.actors.command import run_kcm
+from kcm.actors.command import run as running
+from kcm.runtime.client.api import Request
 
 plain = running.build_system
 

@@ -79,7 +79,7 @@ def on_terminal(*flags: str) -> Iterator[Terminal]:
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "actors.command", "--secure-port=0", *flags],
+        [sys.executable, "-P", "-m", "kcm.actors.command", "--secure-port=0", *flags],
         stdin=its,
         stdout=its,
         stderr=its,

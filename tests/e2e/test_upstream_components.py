@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from runtime.signing.node_tokens import node_token
+from kcm.runtime.signing.node_tokens import node_token
 from tests.e2e.conftest import NEEDS_KUBECTL, in_namespace
 from tests.e2e.kubectl import Api, is_ready, name_of
 from tests.e2e.real_server import assets_or_skip
@@ -76,7 +76,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         def run(name: str, *command: str) -> None:
             made.programs[name] = stack.enter_context(ending(spawn([*command], place / f"{name}.log")))
 
-        run("apiserver", sys.executable, "-P", "-m", "actors.command", *serving)
+        run("apiserver", sys.executable, "-P", "-m", "kcm.actors.command", *serving)
         until(made.kubeconfig.exists, "the server has written its files", why=made.text)
         until(Api(made.kubeconfig).alive, "the server serves", why=made.text)
         for name, more in (

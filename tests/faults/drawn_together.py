@@ -10,14 +10,14 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
-from actors.hollow.behaviour import RUN_SECONDS
-from actors.hollow.fleet import HollowNode, make_fleet
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.actions import create, delete, merge, replace
-from actors.simulation.trials.cloud.cloud_node_lifecycle import switch_machine, terminate_machine
-from actors.simulation.trials.nodes.actions import (
+from kcm.actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
+from kcm.actors.hollow.behaviour import RUN_SECONDS
+from kcm.actors.hollow.fleet import HollowNode, make_fleet
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.actions import create, delete, merge, replace
+from kcm.actors.simulation.trials.cloud.cloud_node_lifecycle import switch_machine, terminate_machine
+from kcm.actors.simulation.trials.nodes.actions import (
     WHILES,
     Spell,
     all_fall_silent,
@@ -25,13 +25,13 @@ from actors.simulation.trials.nodes.actions import (
     register_anew,
     set_taint,
 )
-from actors.simulation.trials.nodes.taint_eviction import PATIENT
-from actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
-from actors.simulation.trials.scenario import NAMESPACE, NOTHING, Action, Fleet, Scenario
-from actors.simulation.trials.silence import silenced
-from actors.simulation.trials.workloads.actions import KINDS, NAMES, kill, orphan, scale, set_image, workload
-from protocols.objects import make_key
-from protocols.resources import DEPLOYMENTS, NODES, REPLICASETS, Resource
+from kcm.actors.simulation.trials.nodes.taint_eviction import PATIENT
+from kcm.actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
+from kcm.actors.simulation.trials.scenario import NAMESPACE, NOTHING, Action, Fleet, Scenario
+from kcm.actors.simulation.trials.silence import silenced
+from kcm.actors.simulation.trials.workloads.actions import KINDS, NAMES, kill, orphan, scale, set_image, workload
+from kcm.protocols.objects import make_key
+from kcm.protocols.resources import DEPLOYMENTS, NODES, REPLICASETS, Resource
 
 SCENARIOS = 24  # then a seed had one of so many lists of actions
 FLEETS = (Fleet(nodes=8, zones=2), Fleet(nodes=9, zones=3))

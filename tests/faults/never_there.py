@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.scenario import Action, Scenario
-from protocols.objects import name_of
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.protocols.objects import name_of
 from tests.support.census import CONFIGMAPS
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.reconciliation import (
+from kcm.actors.reconciliation import (
     Change,
     Reconciliation,
     Watch,
@@ -18,17 +18,17 @@ from actors.reconciliation import (
     together,
     update,
 )
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from actors.reconciliation.steps import is_done
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.catalogue import TRIALS
-from protocols.messages.outcomes import CommandFailed, NotFound, Outcome
-from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
-from protocols.pods import is_active
-from protocols.resources import PODS, REPLICASETS
-from runtime.faults.vocabulary import Fault
-from runtime.simulation.plan import draw_plan
-from runtime.tables.overlay import Lister, Tables
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.reconciliation.steps import is_done
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.catalogue import TRIALS
+from kcm.protocols.messages.outcomes import CommandFailed, NotFound, Outcome
+from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
+from kcm.protocols.pods import is_active
+from kcm.protocols.resources import PODS, REPLICASETS
+from kcm.runtime.faults.vocabulary import Fault
+from kcm.runtime.simulation.plan import draw_plan
+from kcm.runtime.tables.overlay import Lister, Tables
 from tests.faults.drawn_together import SCENARIOS, drawn_together
 
 

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import Reconciliation, Watch, call, itself, must, patch
-from actors.reconciliation.specs import ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.failure_reports import must_hold
-from actors.simulation.campaign.runs import run
-from actors.simulation.campaign.setting import Setting, Surroundings
-from actors.simulation.trials.actions import create as user_creates
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Key
-from protocols.resources import Resource
-from runtime.faults.vocabulary import OF_CALLS, parse_faults
-from runtime.simulation.plan import draw_plan
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Reconciliation, Watch, call, itself, must, patch
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.failure_reports import must_hold
+from kcm.actors.simulation.campaign.runs import run
+from kcm.actors.simulation.campaign.setting import Setting, Surroundings
+from kcm.actors.simulation.trials.actions import create as user_creates
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import Resource
+from kcm.runtime.faults.vocabulary import OF_CALLS, parse_faults
+from kcm.runtime.simulation.plan import draw_plan
+from kcm.runtime.tables.overlay import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 

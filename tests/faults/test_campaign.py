@@ -13,13 +13,13 @@ import random
 
 import pytest
 
-from actors.simulation.campaign.many import run_campaign
-from actors.simulation.campaign.named import EVERYTHING, SETTINGS
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.runs import run
-from actors.simulation.campaign.setting import USUAL, Setting
-from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
-from runtime.simulation.plan import draw_fault
+from kcm.actors.simulation.campaign.many import run_campaign
+from kcm.actors.simulation.campaign.named import EVERYTHING, SETTINGS
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.runs import run
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
+from kcm.runtime.simulation.plan import draw_fault
 
 SEEDS = int(os.environ.get("KCM_SEEDS", "48"))
 PARTS = 8

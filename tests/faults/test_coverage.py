@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation.campaign.command import main
-from actors.simulation.campaign.coverage import AT_REST, Coverage
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.runs import run
-from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.workloads.actions import workload
-from protocols.resources import REPLICASETS
-from runtime.faults.vocabulary import FaultKind, parse_faults
+from kcm.actors.simulation.campaign.command import main
+from kcm.actors.simulation.campaign.coverage import AT_REST, Coverage
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.runs import run
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.workloads.actions import workload
+from kcm.protocols.resources import REPLICASETS
+from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
 
 REPLICASET, SET = "replicaset-controller", workload(REPLICASETS, "set", 2, "v1")
 ONE_LOST = "command-lost 0.. resource=pods object=default/* most=1 process=manager"

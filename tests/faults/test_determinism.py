@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from actors.simulation.campaign.runs import run
+from kcm.actors.simulation.campaign.runs import run
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 6, 11)
 PROGRAM = (
-    f"from actors.simulation.campaign.runs import run; print(*(run(seed, traced=True).digest for seed in {SEEDS}))"
+    f"from kcm.actors.simulation.campaign.runs import run; print(*(run(seed, traced=True).digest for seed in {SEEDS}))"
 )
 
 

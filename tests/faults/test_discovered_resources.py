@@ -7,10 +7,10 @@ import random
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object
-from protocols.resources import PODS
-from runtime.simulation.plan import draw_plan
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS
+from kcm.runtime.simulation.plan import draw_plan
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 from tests.support.census import CONFIGMAPS, census
 

@@ -6,14 +6,14 @@ import dataclasses
 
 import pytest
 
-from actors.simulation.campaign.checks import check
-from actors.simulation.campaign.job_setting import JOBS_TOO
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.setting import USUAL
-from actors.simulation.trials.actions import create, delete
-from actors.simulation.trials.workloads.actions import workload
-from protocols.resources import DEPLOYMENTS, REPLICASETS
-from runtime.faults.vocabulary import parse_faults
+from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.job_setting import JOBS_TOO
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.setting import USUAL
+from kcm.actors.simulation.trials.actions import create, delete
+from kcm.actors.simulation.trials.workloads.actions import workload
+from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
+from kcm.runtime.faults.vocabulary import parse_faults
 from tests.faults.drawn_together import NODES_TOGETHER, WORKLOADS_TOGETHER
 
 WEB = workload(DEPLOYMENTS, "web", 3, "v1")

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.system import ControllerSystem
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from protocols.resources import PODS, REPLICASETS
-from runtime.client.api import Request, Response, Stream, Transport
-from runtime.simulation.clock import VirtualClock
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.resources import PODS, REPLICASETS
+from kcm.runtime.client.api import Request, Response, Stream, Transport
+from kcm.runtime.simulation.clock import VirtualClock
 from tests.support.objects import replica_set
 
 

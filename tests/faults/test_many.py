@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.campaign.command import main
-from actors.simulation.campaign.kept_seeds import KeptSeedsError
-from actors.simulation.campaign.many import Attempt, Campaign, Tried, run_campaign
-from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.trials.scenario import Action, Scenario
-from runtime.process.pool import processes
+from kcm.actors.simulation.campaign.command import main
+from kcm.actors.simulation.campaign.kept_seeds import KeptSeedsError
+from kcm.actors.simulation.campaign.many import Attempt, Campaign, Tried, run_campaign
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.runtime.process.pool import processes
 from tests.faults.never_there import SETTING as FLAWED
 
 SEEDS = range(4)

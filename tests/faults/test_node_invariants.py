@@ -9,18 +9,18 @@ from unittest.mock import patch
 
 import pytest
 
-from actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycleReconciler
-from actors.controllers.cloud.node_route import reconciler as node_route
-from actors.controllers.nodes import taint_eviction
-from actors.controllers.nodes.node_ipam.holdings import Holdings
-from actors.controllers.nodes.node_lifecycle import zone_states
-from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue
-from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
-from actors.controllers.nodes.taint_eviction import Stay, TaintEvictionReconciler
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.runs import run
-from protocols.messages.eviction import SetEvictionRate
-from runtime.faults.vocabulary import parse_faults
+from kcm.actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycleReconciler
+from kcm.actors.controllers.cloud.node_route import reconciler as node_route
+from kcm.actors.controllers.nodes import taint_eviction
+from kcm.actors.controllers.nodes.node_ipam.holdings import Holdings
+from kcm.actors.controllers.nodes.node_lifecycle import zone_states
+from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue
+from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
+from kcm.actors.controllers.nodes.taint_eviction import Stay, TaintEvictionReconciler
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.runs import run
+from kcm.protocols.messages.eviction import SetEvictionRate
+from kcm.runtime.faults.vocabulary import parse_faults
 
 Spoil = Callable[[], Any]
 OUTAGE = "zone-silent 10..90 object=zone-b"
@@ -95,7 +95,7 @@ def no_reading() -> Any:
 
 
 def no_quarantine() -> Any:
-    return patch("actors.controllers.nodes.pod_garbage_collector.QUARANTINE", -1.0)
+    return patch("kcm.actors.controllers.nodes.pod_garbage_collector.QUARANTINE", -1.0)
 
 
 def no_threshold() -> Any:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.simulation.campaign.checks import check
-from actors.simulation.campaign.runs import Run
-from actors.simulation.campaign.setting import Setting
-from runtime.faults.vocabulary import Fault
-from runtime.simulation.plan import draw_intermediate_state, draw_plan, draw_stale_state, draw_unobserved_state
+from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.runs import Run
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.runtime.faults.vocabulary import Fault
+from kcm.runtime.simulation.plan import draw_intermediate_state, draw_plan, draw_stale_state, draw_unobserved_state
 from tests.faults.planted import Flaws, planted
 
 MOST = 200  # seeds

@@ -15,19 +15,19 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import Change, Enqueue, Reconciliation, Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Pass, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.checks import check
-from actors.simulation.campaign.failure_reports import explained, must_hold, report
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.invariants.raised_exceptions import Mishaps
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Key, Object
-from runtime.faults.vocabulary import parse_faults
-from runtime.logs.standard_log import quiet_log
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Change, Enqueue, Reconciliation, Watch, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Pass, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.failure_reports import explained, must_hold, report
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.invariants.raised_exceptions import Mishaps
+from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Key, Object
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.tables.overlay import Tables
 from tests.support.census import CONFIGMAPS
 
 NAME = "reader"

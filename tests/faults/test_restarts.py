@@ -9,14 +9,14 @@ from itertools import pairwise
 import pytest
 from structlog.testing import LogCapture
 
-from actors.app.system import ControllerSystem
-from actors.controllers.built_in import BUILT_IN
-from actors.reconciliation import Reconciliation, Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from protocols.objects import Key
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.reconciliation import Reconciliation, Watch, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.support.objects import deployment, pod_template, replica_set
 
 ACTORS = (

@@ -7,13 +7,13 @@ from functools import partial
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.controllers.shared.generated_names import generated_names
-from actors.engine.dispatcher import Dispatcher, DispatchLimits
-from actors.reconciliation.actor_names import DISPATCHER
-from protocols.messages.commands import Create, Submit
-from runtime.simulation.world import World
-from runtime.system.actor_system import ActorSpec
-from runtime.system.ledger import Ledger
+from kcm.actors.controllers.shared.generated_names import generated_names
+from kcm.actors.engine.dispatcher import Dispatcher, DispatchLimits
+from kcm.actors.reconciliation.actor_names import DISPATCHER
+from kcm.protocols.messages.commands import Create, Submit
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.ledger import Ledger
 from tests.faults.mutants.catalogue import MUTANTS
 from tests.faults.mutants.matrix import Hunt
 from tests.faults.mutants.mutant import Mutant, Mutation

@@ -7,11 +7,11 @@ import random
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.reconciliation.specs import ControllerSpec
-from actors.simulation import SimulatedCluster
-from protocols.objects import labels_of, namespace_of
-from protocols.resources import NAMESPACES as NAMESPACE_RESOURCE
-from runtime.simulation.plan import draw_plan
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import labels_of, namespace_of
+from kcm.protocols.resources import NAMESPACES as NAMESPACE_RESOURCE
+from kcm.runtime.simulation.plan import draw_plan
 from tests.support.mirror import CONFIGMAPS, LABEL, MIRROR, NAMESPACES, OF, SECRETS, SHOP, WHOLE, mirror
 
 SECONDS = 60.0  # in which things change and go wrong

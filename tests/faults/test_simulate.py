@@ -10,25 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from actors.command.journal import command as journal_command
-from actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself
-from actors.reconciliation import create as create_pod
-from actors.reconciliation.specs import ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.checks import check, differences
-from actors.simulation.campaign.command import main
-from actors.simulation.campaign.failure_reports import explained, must_hold, report, small
-from actors.simulation.campaign.named import SETTINGS, setting_named
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.runs import run
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.scenario import Action
-from actors.simulation.trials.workloads.actions import workload
-from protocols.objects import name_of
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
-from runtime.faults.vocabulary import FaultKind, parse_faults
-from runtime.scheduling.clock import Clock
+from kcm.actors.command.journal import command as journal_command
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself
+from kcm.actors.reconciliation import create as create_pod
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.checks import check, differences
+from kcm.actors.simulation.campaign.command import main
+from kcm.actors.simulation.campaign.failure_reports import explained, must_hold, report, small
+from kcm.actors.simulation.campaign.named import SETTINGS, setting_named
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.runs import run
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.scenario import Action
+from kcm.actors.simulation.trials.workloads.actions import workload
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
+from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
+from kcm.runtime.scheduling.clock import Clock
 from tests.faults.planted import Flaws, planted
 from tests.support.census import CONFIGMAPS
 

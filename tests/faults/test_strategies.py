@@ -9,16 +9,16 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.checks import check
-from actors.simulation.campaign.failure_reports import must_hold
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.campaign.strategies import Plan, plans, wishes
-from actors.simulation.campaign.wishes import Wishes
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.scenario import Action, Scenario
-from runtime.faults.vocabulary import FaultKind, parse_faults
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.failure_reports import must_hold
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.strategies import Plan, plans, wishes
+from kcm.actors.simulation.campaign.wishes import Wishes
+from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
 from tests.support.census import CONFIGMAPS
 
 QUIETLY = settings(derandomize=True, database=None, deadline=None, max_examples=40)

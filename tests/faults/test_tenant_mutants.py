@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from actors.simulation.campaign.checks import check
-from actors.simulation.campaign.failure_reports import explained, report
+from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.failure_reports import explained, report
 from tests.faults.mutants.tenants import TENANTS
 
 MOST = 200  # seeds

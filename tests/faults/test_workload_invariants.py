@@ -9,19 +9,19 @@ from unittest.mock import patch
 
 import pytest
 
-from actors.controllers.workloads.deployment import arithmetic, history, reconciler
-from actors.controllers.workloads.deployment.scaling import Resize
-from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
-from actors.reconciliation import get_live, perform
-from actors.simulation.campaign.runs import run
-from actors.simulation.invariants.deployments import SizesWithinBounds
-from protocols.objects import decode_object, name_of
-from protocols.resources import PODS, REPLICASETS
-from runtime.tables.table import OWNER, Entry, Table, TableWriter
+from kcm.actors.controllers.workloads.deployment import arithmetic, history, reconciler
+from kcm.actors.controllers.workloads.deployment.scaling import Resize
+from kcm.actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
+from kcm.actors.reconciliation import get_live, perform
+from kcm.actors.simulation.campaign.runs import run
+from kcm.actors.simulation.invariants.deployments import SizesWithinBounds
+from kcm.protocols.objects import decode_object, name_of
+from kcm.protocols.resources import PODS, REPLICASETS
+from kcm.runtime.tables.table import OWNER, Entry, Table, TableWriter
 from tests.faults.drawn_together import WORKLOADS_TOGETHER
 
 Spoil = Callable[[], Any]
-REPLICA_SETS = "actors.controllers.workloads.replicaset.reconciler"
+REPLICA_SETS = "kcm.actors.controllers.workloads.replicaset.reconciler"
 
 
 def no_surge() -> Any:

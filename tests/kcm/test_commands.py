@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.process.standard_streams import NO_READER
+from kcm.runtime.process.standard_streams import NO_READER
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
@@ -41,7 +41,7 @@ def run(
 def test_package_is_the_command() -> None:
     version = run("kcm", "--version")
     assert (version.returncode, version.stderr) == (0, "")
-    assert version.stdout == run("actors.command", "--version").stdout
+    assert version.stdout == run("kcm.actors.command", "--version").stdout
     unknown = run("kcm", "--no-such-flag")
     assert (unknown.returncode, unknown.stderr.splitlines()[0]) == (1, "Error: unknown flag: --no-such-flag")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from protocols.arguments import (
+from kcm.protocols.arguments import (
     check_each,
     check_function,
     check_mapping,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.bounded_cache import bounded_cache, total_size
+from kcm.protocols.bounded_cache import bounded_cache, total_size
 
 
 def test_short_keys_are_kept_and_long_ones_are_not() -> None:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols import codec
-from protocols.codec import DecodeError, Decoder, decode, encode, encode_fields
-from protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes
-from protocols.messages import debug_pages as debugging
-from protocols.messages import events as recording
-from protocols.messages import watches as watching
-from protocols.objects import OwnerRef
+from kcm.protocols import codec
+from kcm.protocols.codec import DecodeError, Decoder, decode, encode, encode_fields
+from kcm.protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes
+from kcm.protocols.messages import debug_pages as debugging
+from kcm.protocols.messages import events as recording
+from kcm.protocols.messages import watches as watching
+from kcm.protocols.objects import OwnerRef
 
 # Written out: a journal of an older version must be read by a newer one, so a line may be added here, and none changed.
 EXPECTED_TAGS = {

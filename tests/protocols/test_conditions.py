@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocols.conditions import find_condition, is_true, with_condition, without_condition
+from kcm.protocols.conditions import find_condition, is_true, with_condition, without_condition
 
 AVAILABLE = {"type": "Available", "status": "True", "reason": "Enough", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 PROGRESSING = {

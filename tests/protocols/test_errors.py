@@ -1,7 +1,7 @@
 import pytest
 
-from protocols.addresses import host_port, is_address
-from protocols.errors import aggregate
+from kcm.protocols.addresses import host_port, is_address
+from kcm.protocols.errors import aggregate
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.fnv import FixedText, fnv1_32, fnv1a_32
+from kcm.protocols.fnv import FixedText, fnv1_32, fnv1a_32
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from protocols.go_dump import POD_TEMPLATE, dump
-from protocols.go_structs import STRUCTS
-from protocols.hashing import template_hash
+from kcm.protocols.go_dump import POD_TEMPLATE, dump
+from kcm.protocols.go_structs import STRUCTS
+from kcm.protocols.hashing import template_hash
 
 RECORDED = orjson.loads(Path(__file__).with_name("hashed_templates.json").read_bytes())
 

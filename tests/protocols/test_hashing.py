@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.fnv import fnv1a_32
-from protocols.go_dump import dump
-from protocols.hashing import safe_encode, template_hash
+from kcm.protocols.fnv import fnv1a_32
+from kcm.protocols.go_dump import dump
+from kcm.protocols.hashing import safe_encode, template_hash
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}},

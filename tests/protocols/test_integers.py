@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.deployment.annotations import DESIRED_REPLICAS, replicas_annotation
-from actors.controllers.workloads.deployment.revisions import next_revision, revision_of
-from actors.controllers.workloads.deployment.rollback import requested_revision
-from protocols.integers import INT32, INT64, UINT64, parse_int, parse_uint, wrapped_int64
-from protocols.percentages import scaled_value
-from protocols.pods import pod_facts
-from protocols.selectors import parse_label_selector
-from runtime.apiserver.verbs import integers as queries
+from kcm.actors.controllers.workloads.deployment.annotations import DESIRED_REPLICAS, replicas_annotation
+from kcm.actors.controllers.workloads.deployment.revisions import next_revision, revision_of
+from kcm.actors.controllers.workloads.deployment.rollback import requested_revision
+from kcm.protocols.integers import INT32, INT64, UINT64, parse_int, parse_uint, wrapped_int64
+from kcm.protocols.percentages import scaled_value
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.selectors import parse_label_selector
+from kcm.runtime.apiserver.verbs import integers as queries
 
 MOST_DIGITS = "9" * 5000  # more than int() reads
 READABLE = [

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from protocols.late_methods import dataclass, has_late_init
+from kcm.protocols.late_methods import dataclass, has_late_init
 
 Decorator = Callable[..., Any]
 

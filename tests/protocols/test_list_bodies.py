@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.list_bodies import ListReader, is_list
-from protocols.watch_lines import MalformedError, parse_list_page
+from kcm.protocols.list_bodies import ListReader, is_list
+from kcm.protocols.watch_lines import MalformedError, parse_list_page
 
 
 def pod(number: int, **more: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocols.merge_patches import merge_patched
+from kcm.protocols.merge_patches import merge_patched
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocols.nodes import LeaseFacts, lease_facts, node_facts, zone_label, zone_of
+from kcm.protocols.nodes import LeaseFacts, lease_facts, node_facts, zone_label, zone_of
 
 REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 OLD_REGION, OLD_ZONE = "failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols import objects
-from protocols.objects import OwnerRef, controller_of, decode_object, encode_object, owner_reference
+from kcm.protocols import objects
+from kcm.protocols.objects import OwnerRef, controller_of, decode_object, encode_object, owner_reference
 
 POD = {
     "metadata": {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.percentages import IntOrString, scaled_value
+from kcm.protocols.percentages import IntOrString, scaled_value
 
 
 @pytest.mark.parametrize(

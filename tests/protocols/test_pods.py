@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
-from protocols.pods import (
+from kcm.protocols.objects import Object
+from kcm.protocols.pods import (
     DELETION_COST_ANNOTATION,
     PodFacts,
     is_active,
@@ -17,7 +17,7 @@ from protocols.pods import (
     is_terminating,
     pod_facts,
 )
-from protocols.times import parse_time
+from kcm.protocols.times import parse_time
 
 CREATED, READY = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 POD: Object = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.quantities import (
+from kcm.protocols.quantities import (
     QuantityFormat,
     QuantityText,
     canonical_quantity,

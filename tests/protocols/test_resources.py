@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocols import resources
-from protocols.resources import Resource, resource_path
+from kcm.protocols import resources
+from kcm.protocols.resources import Resource, resource_path
 
 
 def all_resources() -> list[Resource]:

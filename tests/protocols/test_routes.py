@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.routes import Route, decode_route, decode_routes, encode_route, encode_routes
+from kcm.protocols.routes import Route, decode_route, decode_routes, encode_route, encode_routes
 
 ROUTES = [
     Route(destination="10.0.0.0/24", node="n1"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.selectors import (
+from kcm.protocols.selectors import (
     EVERYTHING,
     NOTHING,
     FieldSelector,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.objects import Object
-from protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_label
+from kcm.protocols.objects import Object
+from kcm.protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_label
 from tests.support.objects import pod_template
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.times import format_micro_time, format_time, human_duration, parse_time
+from kcm.protocols.times import format_micro_time, format_time, human_duration, parse_time
 
 NEW_YEAR = 1767225600  # 2026-01-01T00:00:00Z
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.tolerations import find_toleration, tolerates
+from kcm.protocols.tolerations import find_toleration, tolerates
 
 TAINT = {"key": "gpu", "value": "a100", "effect": "NoExecute"}
 

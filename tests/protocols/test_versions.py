@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.versions import UINT64, State, own_state, own_version, parse_version
+from kcm.protocols.versions import UINT64, State, own_state, own_version, parse_version
 
 DIGITS_THAT_INT_REFUSES = "7" * 4301
 

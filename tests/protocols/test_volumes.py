@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocols.volumes import claim_facts, volume_facts
+from kcm.protocols.volumes import claim_facts, volume_facts
 
 META = {"name": "v", "annotations": {}}
 

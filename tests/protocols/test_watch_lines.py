@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from protocols.objects import decode_object
-from protocols.watch_lines import (
+from kcm.protocols.objects import decode_object
+from kcm.protocols.watch_lines import (
     INITIAL_EVENTS_END,
     ListPage,
     MalformedError,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.reconciliation import Change, Reconciliation, create, must, patch
-from actors.reconciliation.discovered import Discovered
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import AlreadyExists
-from protocols.objects import metadata
-from protocols.resources import Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Change, Reconciliation, create, must, patch
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.outcomes import AlreadyExists
+from kcm.protocols.objects import metadata
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.overlay import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 NAMESPACE = "default"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandFailed
 
 
 def said(error: Exception | None) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.reconciliation import (
+from kcm.actors.reconciliation import (
     Change,
     Interest,
     Read,
@@ -19,10 +19,10 @@ from actors.reconciliation import (
     itself,
     must,
 )
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
-from protocols.objects import Key, Object, annotations_of, key_of, split_key
-from protocols.resources import Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
+from kcm.protocols.objects import Key, Object, annotations_of, key_of, split_key
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.overlay import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SECRETS = Resource(version="v1", plural="secrets", kind="Secret")

@@ -1,3 +1,3 @@
 """The public builders of objects, under the name by which tests of kcm itself have them."""
 
-from actors.simulation.objects import *  # noqa: F403
+from kcm.actors.simulation.objects import *  # noqa: F403

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from protocols.messages.commands import Command, Get, List
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.commands import Command, Get, List
+from kcm.protocols.messages.outcomes import (
     Conflict,
     Forbidden,
     Invalid,
@@ -17,7 +17,7 @@ from protocols.messages.outcomes import (
     Throttled,
     Unknown,
 )
-from protocols.objects import encode_object
+from kcm.protocols.objects import encode_object
 
 QUOTA_EXCEEDED = Forbidden('pods "web-" is forbidden: exceeded quota: small')
 NAMESPACE_TERMINATING = Forbidden(

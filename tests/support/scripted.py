@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from runtime.client.api import Request, Response
-from runtime.system.actor import Actor, Context
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.system.actor import Actor, Context
 
 
 class ScriptedStream:
@@ -33,7 +33,7 @@ class ScriptedStream:
 
 
 class ScriptedTransport:
-    """Implements runtime.client.api.Transport."""
+    """Implements kcm.runtime.client.api.Transport."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Request, str, Callable[[Response], None]]] = []

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import orjson
 
-from actors.app.arguments import read_options
-from actors.app.installed import installed_controllers
-from actors.command.journal.replay import Difference, command_values, replay, told_in_words
-from actors.controllers.built_in import BUILT_IN
-from actors.options import InvalidOptions, Options
-from protocols.messages.commands import Submit
-from protocols.messages.journal import Opened
-from protocols.times import parse_time
-from runtime.flags.declaration import FlagError
-from runtime.logs.standard_log import standard_log
-from runtime.system.journal import JournalError, read_journal
-from runtime.system.journal_table import Filter, aligned, rows
+from kcm.actors.app.arguments import read_options
+from kcm.actors.app.installed import installed_controllers
+from kcm.actors.command.journal.replay import Difference, command_values, replay, told_in_words
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.options import InvalidOptions, Options
+from kcm.protocols.messages.commands import Submit
+from kcm.protocols.messages.journal import Opened
+from kcm.protocols.times import parse_time
+from kcm.runtime.flags.declaration import FlagError
+from kcm.runtime.logs.standard_log import standard_log
+from kcm.runtime.system.journal import JournalError, read_journal
+from kcm.runtime.system.journal_table import Filter, aligned, rows
 
 
 def main(argv: Sequence[str]) -> int:

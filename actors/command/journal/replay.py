@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors.command.journal.stage import Stage
-from actors.options import Options
-from actors.reconciliation.actor_names import (
+from kcm.actors.command.journal.stage import Stage
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.actor_names import (
     DISCOVERY,
     MANAGER,
     controller_name,
@@ -23,17 +23,17 @@ from actors.reconciliation.actor_names import (
     is_controller,
     is_informer,
 )
-from actors.reconciliation.specs import ControllerContext, ControllerSpec
-from protocols.codec import decode, unpack
-from protocols.late_methods import dataclass
-from protocols.messages.calls import Call
-from protocols.messages.commands import Submit
-from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
-from protocols.messages.lifecycle import Attach
-from protocols.times import parse_time
-from runtime.system.actor_system import ActorSpec
-from runtime.system.journal import JournalError, Record
-from runtime.system.journal_table import as_json, described, message_of
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec
+from kcm.protocols.codec import decode, unpack
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.commands import Submit
+from kcm.protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
+from kcm.protocols.messages.lifecycle import Attach
+from kcm.protocols.times import parse_time
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.journal import JournalError, Record
+from kcm.runtime.system.journal_table import as_json, described, message_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

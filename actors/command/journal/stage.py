@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from actors.app.assembly import Assembly, plan_manager
-from actors.options import Options
-from actors.reconciliation.discovered import wanted_tables
-from actors.reconciliation.specs import ControllerSpec, switched_on
-from protocols.messages.discovery import ResourcesDiscovered
-from protocols.messages.journal import MessageHandled, MessageSent
-from runtime.client.api import Request
-from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Metrics
-from runtime.system.actor import Actor, Context
-from runtime.system.actor_system import ActorSpec, ActorSystem
-from runtime.system.vitals import Vitals
+from kcm.actors.app.assembly import Assembly, plan_manager
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.discovered import wanted_tables
+from kcm.actors.reconciliation.specs import ControllerSpec, switched_on
+from kcm.protocols.messages.discovery import ResourcesDiscovered
+from kcm.protocols.messages.journal import MessageHandled, MessageSent
+from kcm.runtime.client.api import Request
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.vitals import Vitals
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from actors.controllers.bootstrap.detached_signatures import detached_signature
-from actors.controllers.bootstrap.token_secrets import (
+from kcm.actors.controllers.bootstrap.detached_signatures import detached_signature
+from kcm.actors.controllers.bootstrap.token_secrets import (
     NAMESPACE,
     OF_TYPE,
     UnusableError,
@@ -24,14 +24,14 @@ from actors.controllers.bootstrap.token_secrets import (
     signing_token,
     token_id_of,
 )
-from actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.outcomes import Done, NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key, make_key, name_of, split_key
-from protocols.resources import CONFIGMAPS, SECRETS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.outcomes import Done, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, make_key, name_of, split_key
+from kcm.protocols.resources import CONFIGMAPS, SECRETS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

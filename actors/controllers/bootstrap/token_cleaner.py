@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.controllers.bootstrap.token_secrets import NAMESPACE, OF_TYPE, TYPE, expiry_of, look_again
-from actors.reconciliation import Interest, Reconciliation, Watch, delete, itself, must
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.outcomes import Done, NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key
-from protocols.resources import SECRETS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.bootstrap.token_secrets import NAMESPACE, OF_TYPE, TYPE, expiry_of, look_again
+from kcm.actors.reconciliation import Interest, Reconciliation, Watch, delete, itself, must
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.outcomes import Done, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import SECRETS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from actors.controllers.shared.secret_data import data_of
-from actors.reconciliation import RequeueAfter
-from protocols.objects import name_of
-from protocols.times import parse_time
+from kcm.actors.controllers.shared.secret_data import data_of
+from kcm.actors.reconciliation import RequeueAfter
+from kcm.protocols.objects import name_of
+from kcm.protocols.times import parse_time
 
 NAMESPACE = "kube-system"
 TYPE = "bootstrap.kubernetes.io/token"

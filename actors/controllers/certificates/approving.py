@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.certificates.shared.queue import certificate_queue
-from actors.controllers.certificates.shared.requests import (
+from kcm.actors.controllers.certificates.shared.queue import certificate_queue
+from kcm.actors.controllers.certificates.shared.requests import (
     APPROVED,
     CERTIFICATE_SIGNING_REQUESTS,
     DENIED,
@@ -30,13 +30,13 @@ from actors.controllers.certificates.shared.requests import (
     spec_of,
     status_of,
 )
-from actors.reconciliation import Reconciliation, RetryQuietly, Step, create, must_object, step, update
-from actors.reconciliation.specs import ControllerContext, ControllerSpec
-from protocols.late_methods import dataclass
-from protocols.objects import Key, Object
-from protocols.resources import Resource
-from runtime.flags.values import quote
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Reconciliation, RetryQuietly, Step, create, must_object, step, update
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key, Object
+from kcm.protocols.resources import Resource
+from kcm.runtime.flags.values import quote
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.options import Options
-from actors.reconciliation import Reconciliation, batches, delete, together
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
-from protocols.objects import Object, metadata
-from protocols.resources import Resource
-from protocols.times import parse_time
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Reconciliation, batches, delete, together
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.resources import Resource
+from kcm.protocols.times import parse_time
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -22,7 +22,7 @@ import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.certificates.shared.requests import (
+from kcm.actors.controllers.certificates.shared.requests import (
     APPROVED,
     CERTIFICATE_SIGNING_REQUESTS,
     DENIED,
@@ -32,14 +32,14 @@ from actors.controllers.certificates.shared.requests import (
     is_issued,
     status_of,
 )
-from actors.reconciliation import Reconciliation, Step, batches, call, delete, step, together
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
-from protocols.objects import Object, metadata
-from protocols.times import parse_time
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.reconciliation import Reconciliation, Step, batches, call, delete, step, together
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.times import parse_time
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -85,7 +85,7 @@ def _is_before(time: Any, before: float) -> bool:
 
 def read_ends(certificates: Sequence[bytes]) -> list[float | None]:
     """When each of these ends, for a call from outside; None for one that cannot be read. certificates: PEM."""
-    from runtime.x509.authority import end_of_certificate  # heavy: cryptography
+    from kcm.runtime.x509.authority import end_of_certificate  # heavy: cryptography
 
     return [end_of_certificate(one) for one in certificates]
 

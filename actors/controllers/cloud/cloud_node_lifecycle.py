@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from actors.reconciliation import Reconciliation, RequeueAfter, Step, Watch, delete, itself, must, patch, record
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.cloud import NOT_SUPPORTED, InstanceExists, InstanceIsShutDown
-from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
-from protocols.nodes import NO_SCHEDULE
-from protocols.objects import Key, Object, resource_version_of
-from protocols.resources import NODES
-from protocols.times import format_time
-from runtime.cloud.providers import has_provider
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step, Watch, delete, itself, must, patch, record
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.cloud import NOT_SUPPORTED, InstanceExists, InstanceIsShutDown
+from kcm.protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
+from kcm.protocols.nodes import NO_SCHEDULE
+from kcm.protocols.objects import Key, Object, resource_version_of
+from kcm.protocols.resources import NODES
+from kcm.protocols.times import format_time
+from kcm.runtime.cloud.providers import has_provider
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

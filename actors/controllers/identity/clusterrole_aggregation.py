@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.reconciliation import Change, Reconciliation, Watch, apply, must
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
-from protocols.messages.outcomes import Done
-from protocols.objects import Key, Object, labels_of, name_of, resource_version_of, uid_of
-from protocols.resources import CLUSTER_ROLES
-from protocols.selectors import label_selector_of
-from runtime.tables.lister import UnreadableError
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Change, Reconciliation, Watch, apply, must
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
+from kcm.protocols.messages.outcomes import Done
+from kcm.protocols.objects import Key, Object, labels_of, name_of, resource_version_of, uid_of
+from kcm.protocols.resources import CLUSTER_ROLES
+from kcm.protocols.selectors import label_selector_of
+from kcm.runtime.tables.lister import UnreadableError
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

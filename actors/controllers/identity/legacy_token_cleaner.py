@@ -16,21 +16,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.identity.token_secrets import OF_TYPE, account_name, account_uid, secrets_of
-from actors.options import ControllerOptions, Options
-from actors.reconciliation import Read, Reconciliation, delete, get_live, must, patch, together
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.mounted_secrets import secret_names
-from protocols.objects import Key, Object, decode_object, is_deleting, labels_of, make_key, metadata, name_of, uid_of
-from protocols.resources import CONFIGMAPS, PODS, SECRETS, SERVICE_ACCOUNTS
-from protocols.times import format_time, parse_time
-from runtime.flags.declaration import flag
-from runtime.flags.values import DURATION
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.identity.token_secrets import OF_TYPE, account_name, account_uid, secrets_of
+from kcm.actors.options import ControllerOptions, Options
+from kcm.actors.reconciliation import Read, Reconciliation, delete, get_live, must, patch, together
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.mounted_secrets import secret_names
+from kcm.protocols.objects import (
+    Key,
+    Object,
+    decode_object,
+    is_deleting,
+    labels_of,
+    make_key,
+    metadata,
+    name_of,
+    uid_of,
+)
+from kcm.protocols.resources import CONFIGMAPS, PODS, SECRETS, SERVICE_ACCOUNTS
+from kcm.protocols.times import format_time, parse_time
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import DURATION
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from actors.controllers.identity.options import ServiceAccountOptions
-from actors.options import Options
-from actors.reconciliation.specs import ControllerContext
-from runtime.x509.pem import blocks
+from kcm.actors.controllers.identity.options import ServiceAccountOptions
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.specs import ControllerContext
+from kcm.runtime.x509.pem import blocks
 
 
 class RootCaUnusableError(Exception):

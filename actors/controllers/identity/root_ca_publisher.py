@@ -13,17 +13,17 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from actors.controllers.identity.root_ca import check_root_ca, root_ca
-from actors.controllers.identity.service_accounts import ACTIVE, its_namespace
-from actors.controllers.identity.sync_metrics import SyncMetrics, families
-from actors.controllers.shared.pod_control import is_namespace_terminating
-from actors.reconciliation import Change, Interest, Reconciliation, Step, Watch, create, must, update
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key, annotations_of, make_key, metadata
-from protocols.resources import CONFIGMAPS, NAMESPACES
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.identity.root_ca import check_root_ca, root_ca
+from kcm.actors.controllers.identity.service_accounts import ACTIVE, its_namespace
+from kcm.actors.controllers.identity.sync_metrics import SyncMetrics, families
+from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
+from kcm.actors.reconciliation import Change, Interest, Reconciliation, Step, Watch, create, must, update
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, annotations_of, make_key, metadata
+from kcm.protocols.resources import CONFIGMAPS, NAMESPACES
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from actors.controllers.identity.options import ServiceAccountOptions
-from actors.controllers.shared.pod_control import is_namespace_terminating
-from actors.reconciliation import Change, Interest, Reconciliation, Watch, create, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
-from protocols.messages.watches import EventType
-from protocols.objects import Key, make_key
-from protocols.resources import NAMESPACES, SERVICE_ACCOUNTS
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.identity.options import ServiceAccountOptions
+from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
+from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, create, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, make_key
+from kcm.protocols.resources import NAMESPACES, SERVICE_ACCOUNTS
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

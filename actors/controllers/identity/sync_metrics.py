@@ -5,8 +5,8 @@ Source: kubernetes v1.36 pkg/controller/certificates/{rootcacertpublisher,cluste
 
 from __future__ import annotations
 
-from actors.reconciliation import Step
-from protocols.messages.outcomes import (
+from kcm.actors.reconciliation import Step
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
     Conflict,
@@ -18,8 +18,8 @@ from protocols.messages.outcomes import (
     ServerFailure,
     Throttled,
 )
-from runtime.metrics.registry import Family, Metrics
-from runtime.scheduling.clock import Clock
+from kcm.runtime.metrics.registry import Family, Metrics
+from kcm.runtime.scheduling.clock import Clock
 
 _BUCKETS = tuple(0.001 * 2**number for number in range(15))
 _CODES = {NotFound: 404, AlreadyExists: 409, Conflict: 409, Gone: 410, Throttled: 429}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.reconciliation.specs import Index
-from protocols.objects import Object, annotations_of, make_key, namespace_of
-from protocols.resources import SECRETS
+from kcm.actors.reconciliation.specs import Index
+from kcm.protocols.objects import Object, annotations_of, make_key, namespace_of
+from kcm.protocols.resources import SECRETS
 
 TYPE = "kubernetes.io/service-account-token"
 OF_TYPE = f"type={TYPE}"  # a field selector: no other Secret comes to us

@@ -14,9 +14,9 @@ import hashlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.identity.root_ca import check_root_ca, root_ca
-from actors.controllers.identity.sync_metrics import SyncMetrics, families
-from actors.reconciliation import (
+from kcm.actors.controllers.identity.root_ca import check_root_ca, root_ca
+from kcm.actors.controllers.identity.sync_metrics import SyncMetrics, families
+from kcm.actors.reconciliation import (
     Change,
     Enqueue,
     Reconciliation,
@@ -28,13 +28,13 @@ from actors.reconciliation import (
     must_all,
     update,
 )
-from actors.reconciliation.discovered import Discovered
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.discovery import ServedResource, TablesChanged
-from protocols.messages.lifecycle import Restarted
-from protocols.messages.outcomes import NotFound
-from protocols.resources import Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.discovery import ServedResource, TablesChanged
+from kcm.protocols.messages.lifecycle import Restarted
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from actors.controllers.shared.pod_disruption import disruption_condition, observed_generation
-from actors.options import ControllerOptions
-from actors.reconciliation import (
+from kcm.actors.controllers.shared.pod_disruption import disruption_condition, observed_generation
+from kcm.actors.options import ControllerOptions
+from kcm.actors.reconciliation import (
     Reconciliation,
     Step,
     batches,
@@ -28,19 +28,19 @@ from actors.reconciliation import (
     merge_status,
     together,
 )
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
-from protocols.conditions import is_true
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
-from protocols.objects import Key, Object, split_key
-from protocols.pods import is_terminal
-from protocols.resources import NODES, PODS
-from runtime.flags.declaration import flag
-from runtime.metrics.registry import Family, Metrics
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from kcm.protocols.conditions import is_true
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
+from kcm.protocols.objects import Key, Object, split_key
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.metrics.registry import Family, Metrics
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -20,9 +20,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
-from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition
-from actors.reconciliation import (
+from kcm.actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
+from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition
+from kcm.actors.reconciliation import (
     Change,
     Enqueue,
     Interest,
@@ -36,20 +36,20 @@ from actors.reconciliation import (
     merge_status,
     must,
 )
-from actors.reconciliation.derived import NODE, PODS_BY_NODE
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.conditions import find_condition
-from protocols.late_methods import dataclass
-from protocols.messages.events import Record
-from protocols.messages.outcomes import Done, NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key, Object, decode_object, split_key, uid_of
-from protocols.resources import NODES, PODS
-from protocols.tolerations import find_toleration
-from runtime.metrics.registry import Family
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import Done, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, Object, decode_object, split_key, uid_of
+from kcm.protocols.resources import NODES, PODS
+from kcm.protocols.tolerations import find_toleration
+from kcm.runtime.metrics.registry import Family
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.reconciliation import Reconciliation, Watch, itself, must, patch
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.integers import parse_int
-from protocols.messages.outcomes import NotFound
-from protocols.objects import Key, annotations_of
-from protocols.resources import NODES
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Reconciliation, Watch, itself, must, patch
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.integers import parse_int
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.objects import Key, annotations_of
+from kcm.protocols.resources import NODES
+from kcm.runtime.tables.overlay import Tables
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

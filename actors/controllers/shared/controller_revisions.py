@@ -15,14 +15,23 @@ from typing import Any
 
 import orjson
 
-from actors.reconciliation import own
-from protocols.bounded_cache import bounded_cache, total_size
-from protocols.fnv import fnv1_32
-from protocols.hashing import safe_encode
-from protocols.messages.commands import Create, Update
-from protocols.objects import Object, decode_object, encode_object, key_of, labels_of, metadata, name_of, namespace_of
-from protocols.resources import CONTROLLER_REVISIONS, Resource
-from protocols.semantic import POD_TEMPLATE, semantically_equal
+from kcm.actors.reconciliation import own
+from kcm.protocols.bounded_cache import bounded_cache, total_size
+from kcm.protocols.fnv import fnv1_32
+from kcm.protocols.hashing import safe_encode
+from kcm.protocols.messages.commands import Create, Update
+from kcm.protocols.objects import (
+    Object,
+    decode_object,
+    encode_object,
+    key_of,
+    labels_of,
+    metadata,
+    name_of,
+    namespace_of,
+)
+from kcm.protocols.resources import CONTROLLER_REVISIONS, Resource
+from kcm.protocols.semantic import POD_TEMPLATE, semantically_equal
 
 HASH_LABEL = "controller.kubernetes.io/hash"
 LONGEST_PREFIX = 223  # bytes of an owner's name in a revision's

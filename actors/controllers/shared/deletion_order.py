@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cmp_to_key
 from typing import NamedTuple
 
-from protocols.pods import PodFacts, is_active
-from runtime.tables.table import Entry
+from kcm.protocols.pods import PodFacts, is_active
+from kcm.runtime.tables.table import Entry
 
 _PHASES: Mapping[str, int] = {"Pending": 0, "Unknown": 1, "Running": 2}
 _NEWEST = -math.inf

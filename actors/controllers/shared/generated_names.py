@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable
 from hashlib import blake2b
 
-from protocols.hashing import SAFE_ALPHABET
-from protocols.messages.outcomes import Failure, Forbidden
-from protocols.objects import Key, Object, make_key, name_of, namespace_of, resource_version_of, uid_of
+from kcm.protocols.hashing import SAFE_ALPHABET
+from kcm.protocols.messages.outcomes import Failure, Forbidden
+from kcm.protocols.objects import Key, Object, make_key, name_of, namespace_of, resource_version_of, uid_of
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_BASE = 58  # of a generated name. Source: apiserver pkg/storage/names/generate.go

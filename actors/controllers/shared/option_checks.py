@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from actors.options import Check, Options
+from kcm.actors.options import Check, Options
 
 
 def at_least_one(flag: str, value_of: Callable[[Options], int]) -> Check:

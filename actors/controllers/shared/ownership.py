@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-from actors.reconciliation import Step, get_live, patch, together
-from protocols.messages.commands import Command, Get, Patch, PatchType
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Invalid, NotFound
-from protocols.objects import (
+from kcm.actors.reconciliation import Step, get_live, patch, together
+from kcm.protocols.messages.commands import Command, Get, Patch, PatchType
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Invalid, NotFound
+from kcm.protocols.objects import (
     Object,
     OwnerRef,
     decode_object,
@@ -29,9 +29,9 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.resources import Resource
-from runtime.tables.overlay import Lister
-from runtime.tables.table import Entry
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.table import Entry
 
 
 class Claimable(Protocol):

@@ -15,12 +15,12 @@ from typing import Any
 
 import orjson
 
-from actors.controllers.shared.generated_names import as_if_generated, generate_name
-from actors.reconciliation import Step, delete, get_live, own, record, slow_start, together
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command, Create
-from protocols.messages.events import Record
-from protocols.messages.outcomes import (
+from kcm.actors.controllers.shared.generated_names import as_if_generated, generate_name
+from kcm.actors.reconciliation import Step, delete, get_live, own, record, slow_start, together
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command, Create
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
     Conflict,
@@ -32,7 +32,7 @@ from protocols.messages.outcomes import (
     Refused,
     Unknown,
 )
-from protocols.objects import (
+from kcm.protocols.objects import (
     Key,
     Object,
     decode_object,
@@ -44,8 +44,8 @@ from protocols.objects import (
     namespace_of,
     split_key,
 )
-from protocols.resources import PODS, Resource
-from runtime.tables.table import Entry
+from kcm.protocols.resources import PODS, Resource
+from kcm.runtime.tables.table import Entry
 
 
 class PodForm:

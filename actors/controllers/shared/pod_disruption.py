@@ -5,8 +5,8 @@ Source: kubernetes v1.36 pkg/util/pod (PatchPodStatus), pkg/api/v1/pod (UpdatePo
 
 from __future__ import annotations
 
-from protocols.conditions import changed_condition
-from protocols.objects import Object, metadata
+from kcm.protocols.conditions import changed_condition
+from kcm.protocols.objects import Object, metadata
 
 DISRUPTION_TARGET = "DisruptionTarget"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from protocols.late_methods import dataclass
-from protocols.objects import Key
-from runtime.scheduling.backoff import Backoff
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key
+from kcm.runtime.scheduling.backoff import Backoff
 
 QUICK = 30.0  # seconds after its creation; a pod that fails later did not fail at once
 BACKOFF = Backoff(first=1.0, most=300.0)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from actors.controllers.shared.status import without_zeros
-from protocols.conditions import find_condition, set_condition, without_condition
-from protocols.objects import Object
-from protocols.pods import PodFacts
+from kcm.actors.controllers.shared.status import without_zeros
+from kcm.protocols.conditions import find_condition, set_condition, without_condition
+from kcm.protocols.objects import Object
+from kcm.protocols.pods import PodFacts
 
 REPLICA_FAILURE = "ReplicaFailure"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from actors.controllers.shared.controller_revisions import (
+from kcm.actors.controllers.shared.controller_revisions import (
     create_revision,
     data_hash,
     equal_data,
@@ -18,12 +18,12 @@ from actors.controllers.shared.controller_revisions import (
     revision_name,
     update_revision,
 )
-from actors.controllers.shared.ownership import claim, look_into
-from actors.reconciliation import Step, get_live, must_object, perform
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
-from protocols.objects import Object, decode_object, make_key, metadata, name_of, namespace_of, uid_of
-from protocols.resources import CONTROLLER_REVISIONS, Resource
-from runtime.tables.overlay import Lister, UnreadableError
+from kcm.actors.controllers.shared.ownership import claim, look_into
+from kcm.actors.reconciliation import Step, get_live, must_object, perform
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
+from kcm.protocols.objects import Object, decode_object, make_key, metadata, name_of, namespace_of, uid_of
+from kcm.protocols.resources import CONTROLLER_REVISIONS, Resource
+from kcm.runtime.tables.overlay import Lister, UnreadableError
 
 
 def claim_revisions(

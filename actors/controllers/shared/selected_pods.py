@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocols.selectors import LabelSelector
-from runtime.tables.lister import Lister
-from runtime.tables.table import Entry
+from kcm.protocols.selectors import LabelSelector
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.table import Entry
 
 
 def selected_pods(pods: Lister, namespace: str, selector: LabelSelector) -> list[Entry]:

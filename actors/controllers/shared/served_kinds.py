@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from actors.reconciliation import Change, Retry
-from actors.reconciliation.discovered import Discovered
-from protocols.messages.discovery import ServedResource, TablesChanged
-from protocols.messages.lifecycle import Restarted
-from protocols.objects import Key
-from protocols.resources import Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Change, Retry
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.protocols.messages.discovery import ServedResource, TablesChanged
+from kcm.protocols.messages.lifecycle import Restarted
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.overlay import Tables
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import orjson
 
-from protocols.messages.outcomes import Failure, Forbidden, Invalid, NotFound, Raised, Refused, ServerFailure, Unknown
+from kcm.protocols.messages.outcomes import (
+    Failure,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Raised,
+    Refused,
+    ServerFailure,
+    Unknown,
+)
 
 UNAVAILABLE = 503
 _WORDS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.reconciliation import Step, get_live, perform, update
-from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
-from protocols.objects import Object, decode_object, key_of, metadata, uid_of
-from protocols.resources import Resource
+from kcm.actors.reconciliation import Step, get_live, perform, update
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from kcm.protocols.objects import Object, decode_object, key_of, metadata, uid_of
+from kcm.protocols.resources import Resource
 
 
 def write_status(

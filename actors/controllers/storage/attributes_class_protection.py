@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.storage.shared.protection_finalizers import may_go, protected, unprotected
-from actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
-from actors.reconciliation.specs import ControllerSpec, Index, Queue
-from protocols.messages.outcomes import NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
-from protocols.volumes import ATTRIBUTES_CLASS_PROTECTION, attributes_class_of
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.storage.shared.protection_finalizers import may_go, protected, unprotected
+from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
+from kcm.actors.reconciliation.specs import ControllerSpec, Index, Queue
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
+from kcm.protocols.volumes import ATTRIBUTES_CLASS_PROTECTION, attributes_class_of
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -21,10 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
-from actors.controllers.storage.shared.protection_finalizers import may_go, protected, unprotected
-from actors.options import Options
-from actors.reconciliation import (
+from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
+from kcm.actors.controllers.storage.shared.protection_finalizers import may_go, protected, unprotected
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import (
     Change,
     Interest,
     Reconciliation,
@@ -36,16 +36,16 @@ from actors.reconciliation import (
     must_object,
     update,
 )
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.conditions import find_condition
-from protocols.messages.outcomes import NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key, Object, controller_of, is_deleting, key_of, metadata, split_key, uid_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from protocols.times import format_time
-from protocols.volumes import CLAIM_PROTECTION, claim_keys, claims_of, is_pod_ended
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, Object, controller_of, is_deleting, key_of, metadata, split_key, uid_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from kcm.protocols.times import format_time
+from kcm.protocols.volumes import CLAIM_PROTECTION, claim_keys, claims_of, is_pod_ended
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

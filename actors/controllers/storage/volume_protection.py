@@ -8,15 +8,15 @@ Source: kubernetes v1.36 pkg/controller/volume/pvprotection/pv_protection_contro
 
 from __future__ import annotations
 
-from actors.controllers.storage.shared.protection_finalizers import protected, unprotected
-from actors.reconciliation import Interest, Reconciliation, Watch, itself, must, update
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.messages.outcomes import NotFound
-from protocols.messages.watches import EventType
-from protocols.objects import Key
-from protocols.resources import PERSISTENT_VOLUMES
-from protocols.volumes import VOLUME_PROTECTION, phase_of
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.storage.shared.protection_finalizers import protected, unprotected
+from kcm.actors.reconciliation import Interest, Reconciliation, Watch, itself, must, update
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import PERSISTENT_VOLUMES
+from kcm.protocols.volumes import VOLUME_PROTECTION, phase_of
+from kcm.runtime.tables.overlay import Tables
 
 SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
 

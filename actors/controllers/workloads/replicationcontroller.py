@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.controllers.workloads.replicaset.kind import ReplicaKind, watches
-from actors.controllers.workloads.replicaset.spec import build
-from actors.options import ControllerOptions
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.late_methods import dataclass
-from protocols.resources import REPLICATION_CONTROLLERS
-from protocols.selectors import LabelSelector, map_selector
-from runtime.flags.declaration import flag
+from kcm.actors.controllers.workloads.replicaset.kind import ReplicaKind, watches
+from kcm.actors.controllers.workloads.replicaset.spec import build
+from kcm.actors.options import ControllerOptions
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.resources import REPLICATION_CONTROLLERS
+from kcm.protocols.selectors import LabelSelector, map_selector
+from kcm.runtime.flags.declaration import flag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

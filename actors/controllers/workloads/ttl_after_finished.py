@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from actors.options import ControllerOptions
-from actors.reconciliation import (
+from kcm.actors.options import ControllerOptions
+from kcm.actors.reconciliation import (
     Interest,
     Reconciliation,
     RequeueAfter,
@@ -25,17 +25,17 @@ from actors.reconciliation import (
     itself,
     must,
 )
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
-from protocols.late_methods import dataclass
-from protocols.messages.outcomes import Done, NotFound
-from protocols.objects import Key, Object, decode_object, is_deleting, key_of
-from protocols.resources import JOBS
-from protocols.shapes import COUNT, TEXT, TIME, check
-from protocols.times import parse_time
-from runtime.flags.declaration import flag
-from runtime.metrics.registry import Family
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.outcomes import Done, NotFound
+from kcm.protocols.objects import Key, Object, decode_object, is_deleting, key_of
+from kcm.protocols.resources import JOBS
+from kcm.protocols.shapes import COUNT, TEXT, TIME, check
+from kcm.protocols.times import parse_time
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.metrics.registry import Family
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

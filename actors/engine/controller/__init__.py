@@ -6,9 +6,9 @@ what must be before it may act. own_writes: what outcomes show of its own writes
 given.
 """
 
-from actors.engine.controller.actor import Controller
-from actors.engine.controller.held_back import HeldBack
-from actors.engine.controller.settings import ControllerSettings, PassSettings, QueueSettings
-from actors.engine.controller.task_log import InHand, task_log
+from kcm.actors.engine.controller.actor import Controller
+from kcm.actors.engine.controller.held_back import HeldBack
+from kcm.actors.engine.controller.settings import ControllerSettings, PassSettings, QueueSettings
+from kcm.actors.engine.controller.task_log import InHand, task_log
 
 __all__ = ["Controller", "ControllerSettings", "HeldBack", "InHand", "PassSettings", "QueueSettings", "task_log"]

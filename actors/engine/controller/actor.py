@@ -17,24 +17,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from actors.engine.controller.discovered import DiscoveredTables
-from actors.engine.controller.held_back import LOOK_AGAIN, HeldBack
-from actors.engine.controller.keys import Keys
-from actors.engine.controller.readiness import Readiness
-from actors.engine.controller.retries import Traces
-from actors.engine.controller.settings import ControllerSettings, QueueSettings
-from actors.engine.controller.sources import KeyQueue, PeriodicPass, Sources
-from actors.engine.controller.task_log import InHand
-from actors.engine.controller.timetable import Timetable
-from actors.engine.controller.work import Work
-from actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, Misread, PendingKey, description
-from actors.reconciliation import Change, Debuggable, Enqueue, Receiver
-from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of, table_of
-from actors.reconciliation.outside import Functions
-from protocols.codec import encode
-from protocols.messages.debug_pages import PageShown, ShowPage
-from protocols.messages.discovery import RequestTables, TablesChanged
-from protocols.messages.lifecycle import (
+from kcm.actors.engine.controller.discovered import DiscoveredTables
+from kcm.actors.engine.controller.held_back import LOOK_AGAIN, HeldBack
+from kcm.actors.engine.controller.keys import Keys
+from kcm.actors.engine.controller.readiness import Readiness
+from kcm.actors.engine.controller.retries import Traces
+from kcm.actors.engine.controller.settings import ControllerSettings, QueueSettings
+from kcm.actors.engine.controller.sources import KeyQueue, PeriodicPass, Sources
+from kcm.actors.engine.controller.task_log import InHand
+from kcm.actors.engine.controller.timetable import Timetable
+from kcm.actors.engine.controller.work import Work
+from kcm.actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, Misread, PendingKey, description
+from kcm.actors.reconciliation import Change, Debuggable, Enqueue, Receiver
+from kcm.actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of, table_of
+from kcm.actors.reconciliation.outside import Functions
+from kcm.protocols.codec import encode
+from kcm.protocols.messages.debug_pages import PageShown, ShowPage
+from kcm.protocols.messages.discovery import RequestTables, TablesChanged
+from kcm.protocols.messages.lifecycle import (
     Attach,
     Attached,
     Describe,
@@ -47,16 +47,16 @@ from protocols.messages.lifecycle import (
     Resume,
     Wake,
 )
-from protocols.messages.outcomes import Settled
-from protocols.messages.watches import Subscribe, Synced, WatchEvents
-from runtime.calls.prepared_calls import Calls
-from runtime.scheduling.events_first import EventsFirst
-from runtime.scheduling.work_queue import WorkQueue
-from runtime.system.actor import WAKE_FRAME, Actor, Context
-from runtime.system.vitals import Vitals
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Table
-from runtime.tables.view import AnyTable, tables_of
+from kcm.protocols.messages.outcomes import Settled
+from kcm.protocols.messages.watches import Subscribe, Synced, WatchEvents
+from kcm.runtime.calls.prepared_calls import Calls
+from kcm.runtime.scheduling.events_first import EventsFirst
+from kcm.runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.system.actor import WAKE_FRAME, Actor, Context
+from kcm.runtime.system.vitals import Vitals
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.view import AnyTable, tables_of
 
 BATCH = 128  # messages and events between two looks at the work queue while the mailbox does not run empty
 NONE_ARRIVING: Mapping[str, float] = MappingProxyType({})

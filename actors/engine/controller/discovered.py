@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.engine.controller.keys import Keys
-from actors.engine.controller.readiness import Readiness
-from actors.reconciliation.discovered import Discovered
-from protocols.messages.discovery import ServedResource, TablesChanged
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.work_queue import WorkQueue
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Table
+from kcm.actors.engine.controller.keys import Keys
+from kcm.actors.engine.controller.readiness import Readiness
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.protocols.messages.discovery import ServedResource, TablesChanged
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Table
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from actors.engine.vitals import HeldKey, InWork
-from protocols.late_methods import dataclass
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.engine.vitals import HeldKey, InWork
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.scheduling.backoff import Backoff
 
 HOLD = Backoff(first=60.0, factor=2.0, most=3600.0)
 LOOK_AGAIN = 5.0  # seconds until a thread that hangs still is asked for again

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from actors.reconciliation import Change, Interest, Watch
-from protocols.messages.watches import EventType
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.work_queue import WorkQueue
-from runtime.tables.audience import Audience, Concern
-from runtime.tables.interests import InterestIndex
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
-from runtime.tables.view import AnyTable, View, mark_of
+from kcm.actors.reconciliation import Change, Interest, Watch
+from kcm.protocols.messages.watches import EventType
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.tables.audience import Audience, Concern
+from kcm.runtime.tables.interests import InterestIndex
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.view import AnyTable, View, mark_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from actors.reconciliation import Reconciliation
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
-from protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
-from runtime.tables.overlay import AnyOverlay, Tables
+from kcm.actors.reconciliation import Reconciliation
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
+from kcm.runtime.tables.overlay import AnyOverlay, Tables
 
 
 def remember(tables: Tables, command: Command, outcome: Outcome) -> None:

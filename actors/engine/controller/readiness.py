@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from protocols.messages.commands import Command, Create, Delete, DeleteCollection
-from protocols.objects import controller_of, decode_object, make_key, split_key
-from runtime.tables.entry import Unreadable
-from runtime.tables.overlay import Tables, UnreadableError
-from runtime.tables.view import AnyTable, tables_of
+from kcm.protocols.messages.commands import Command, Create, Delete, DeleteCollection
+from kcm.protocols.objects import controller_of, decode_object, make_key, split_key
+from kcm.runtime.tables.entry import Unreadable
+from kcm.runtime.tables.overlay import Tables, UnreadableError
+from kcm.runtime.tables.view import AnyTable, tables_of
 
 
 class Readiness:

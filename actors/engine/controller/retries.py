@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-from actors.engine.controller.readiness import StaleTableError
-from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
-from protocols.messages.commands import Delete, Patch, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
-from runtime.scheduling.backoff import Backoff
-from runtime.scheduling.work_queue import WorkQueue
-from runtime.tables.overlay import TableMissingError, UnreadableError
-from runtime.tables.typed import ModelError
+from kcm.actors.engine.controller.readiness import StaleTableError
+from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
+from kcm.protocols.messages.commands import Delete, Patch, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.tables.overlay import TableMissingError, UnreadableError
+from kcm.runtime.tables.typed import ModelError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

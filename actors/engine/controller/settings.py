@@ -6,14 +6,14 @@ from collections.abc import Callable, Hashable
 from dataclasses import field
 from typing import Any
 
-from actors.reconciliation import Running, Watch
-from actors.reconciliation.discovered import Discovered
-from actors.reconciliation.specs import call_reconcile
-from protocols.late_methods import dataclass
-from protocols.messages.outcomes import Outcome
-from runtime.calls.listeners import Listener
-from runtime.scheduling.backoff import Backoff
-from runtime.scheduling.work_queue import PER_KEY, QueueMeter
+from kcm.actors.reconciliation import Running, Watch
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.actors.reconciliation.specs import call_reconcile
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.outcomes import Outcome
+from kcm.runtime.calls.listeners import Listener
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.work_queue import PER_KEY, QueueMeter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, Coroutine, Generator, Hashable, Iter
 from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actors.engine.controller.held_back import HeldBack
-from actors.engine.controller.retries import SOONEST, Traces, pass_delay, report_pass, retry
-from actors.engine.controller.settings import PassSettings, QueueSettings
-from actors.engine.vitals import InWork, PassDescription, QueueDescription
-from actors.reconciliation import RequeueAfter, Running
-from runtime.scheduling.work_queue import WorkQueue
+from kcm.actors.engine.controller.held_back import HeldBack
+from kcm.actors.engine.controller.retries import SOONEST, Traces, pass_delay, report_pass, retry
+from kcm.actors.engine.controller.settings import PassSettings, QueueSettings
+from kcm.actors.engine.vitals import InWork, PassDescription, QueueDescription
+from kcm.actors.reconciliation import RequeueAfter, Running
+from kcm.runtime.scheduling.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from actors.engine.controller.sources import Task
+    from kcm.actors.engine.controller.sources import Task
 
 
 class InHand:

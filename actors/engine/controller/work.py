@@ -6,25 +6,25 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from actors.engine.controller.held_back import HeldBack
-from actors.engine.controller.own_writes import refresh, remember, stale_update
-from actors.engine.controller.readiness import check_freshness, check_readable
-from actors.engine.controller.retries import one_line
-from actors.engine.controller.settings import ControllerSettings
-from actors.engine.controller.sources import Task
-from actors.engine.controller.task_log import InHand
-from actors.engine.vitals import InWork
-from actors.reconciliation import Enqueue, RequeueAfter, Running, Tell, itself
-from actors.reconciliation.actor_names import DISPATCHER, RECORDER
-from actors.reconciliation.failures import Retry
-from actors.reconciliation.outside import Outside
-from protocols.codec import encode, encode_fields
-from protocols.late_methods import dataclass
-from protocols.messages.commands import COMMANDS, Command, Submit
-from protocols.messages.events import Record
-from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
-from runtime.system.actor import Context
-from runtime.tables.overlay import Lister, Tables
+from kcm.actors.engine.controller.held_back import HeldBack
+from kcm.actors.engine.controller.own_writes import refresh, remember, stale_update
+from kcm.actors.engine.controller.readiness import check_freshness, check_readable
+from kcm.actors.engine.controller.retries import one_line
+from kcm.actors.engine.controller.settings import ControllerSettings
+from kcm.actors.engine.controller.sources import Task
+from kcm.actors.engine.controller.task_log import InHand
+from kcm.actors.engine.vitals import InWork
+from kcm.actors.reconciliation import Enqueue, RequeueAfter, Running, Tell, itself
+from kcm.actors.reconciliation.actor_names import DISPATCHER, RECORDER
+from kcm.actors.reconciliation.failures import Retry
+from kcm.actors.reconciliation.outside import Outside
+from kcm.protocols.codec import encode, encode_fields
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import COMMANDS, Command, Submit
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
+from kcm.runtime.system.actor import Context
+from kcm.runtime.tables.overlay import Lister, Tables
 
 # What to write in place of asyncio's waits and of async clients.
 NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, …)`"

@@ -1,5 +1,5 @@
 """The actor that finds out which resources the API server serves. Read actor.py first."""
 
-from actors.engine.discovery.actor import Discovery
+from kcm.actors.engine.discovery.actor import Discovery
 
 __all__ = ["Discovery"]

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.engine.vitals import DiscoveryVitals, StalledDiscovery
-from actors.reconciliation.actor_names import INFORMERS
-from protocols.discovery.documents import ACCEPT
-from protocols.discovery.survey import ROOTS, Knowledge, Survey
-from protocols.messages.discovery import Discover, DiscoveryAnswer, ResourcesDiscovered
-from protocols.messages.lifecycle import Restarted, Wake
-from runtime.client.api import Request, Response, Transport
-from runtime.system.actor import Actor, Context
-from runtime.system.vitals import Vitals
+from kcm.actors.engine.vitals import DiscoveryVitals, StalledDiscovery
+from kcm.actors.reconciliation.actor_names import INFORMERS
+from kcm.protocols.discovery.documents import ACCEPT
+from kcm.protocols.discovery.survey import ROOTS, Knowledge, Survey
+from kcm.protocols.messages.discovery import Discover, DiscoveryAnswer, ResourcesDiscovered
+from kcm.protocols.messages.lifecycle import Restarted, Wake
+from kcm.runtime.client.api import Request, Response, Transport
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.vitals import Vitals
 
 PERIOD = 10.0  # seconds from one round to the next
 ROUND_WITHIN = 30.0  # seconds after which what is not answered counts as failed

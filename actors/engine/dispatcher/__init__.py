@@ -1,5 +1,5 @@
 """The one actor that writes to the API server. Read actor.py first; requests: commands as HTTP, and back."""
 
-from actors.engine.dispatcher.actor import Dispatcher, DispatchLimits, saturation
+from kcm.actors.engine.dispatcher.actor import Dispatcher, DispatchLimits, saturation
 
 __all__ = ["DispatchLimits", "Dispatcher", "saturation"]

@@ -14,15 +14,15 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.engine.dispatcher.requests import client_of, outcome_of, request_for
-from actors.engine.server_warnings import ServerWarnings
-from actors.reconciliation.actor_names import ELECTOR
-from actors.reconciliation.outside import Functions
-from protocols.codec import encode_fields
-from protocols.late_methods import dataclass
-from protocols.messages.calls import Call
-from protocols.messages.cloud import CLOUD_CALLS
-from protocols.messages.commands import (
+from kcm.actors.engine.dispatcher.requests import client_of, outcome_of, request_for
+from kcm.actors.engine.server_warnings import ServerWarnings
+from kcm.actors.reconciliation.actor_names import ELECTOR
+from kcm.actors.reconciliation.outside import Functions
+from kcm.protocols.codec import encode_fields
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.cloud import CLOUD_CALLS
+from kcm.protocols.messages.commands import (
     Command,
     Create,
     Delete,
@@ -32,24 +32,24 @@ from protocols.messages.commands import (
     Update,
     in_words,
 )
-from protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost, Wake
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost, Wake
+from kcm.protocols.messages.outcomes import (
     Done,
     Invalid,
     Outcome,
     Refused,
     Settled,
 )
-from protocols.versions import own_version
-from runtime.calls.prepared_calls import Calls
-from runtime.client.api import Response, Transport
-from runtime.cloud.calls import prepare_cloud_call
-from runtime.cloud.provider import CloudProvider
-from runtime.scheduling.limiters import TokenBucket
-from runtime.scheduling.permits import ALWAYS, Permit, Tenure
-from runtime.system.actor import Actor, Context
-from runtime.system.actor_system import ActorSystem
-from runtime.system.ledger import Ledger, Passage, Statement
+from kcm.protocols.versions import own_version
+from kcm.runtime.calls.prepared_calls import Calls
+from kcm.runtime.client.api import Response, Transport
+from kcm.runtime.cloud.calls import prepare_cloud_call
+from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.scheduling.limiters import TokenBucket
+from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.actor_system import ActorSystem
+from kcm.runtime.system.ledger import Ledger, Passage, Statement
 
 CALLS = frozenset({Call, *CLOUD_CALLS})
 SHOWN = (Create, Update, Patch, Get, Delete)  # what they are answered with is the object as it is, or was at its end

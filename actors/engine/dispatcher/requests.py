@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from actors.reconciliation.actor_names import INFORMERS
-from protocols.messages.commands import (
+from kcm.actors.reconciliation.actor_names import INFORMERS
+from kcm.protocols.messages.commands import (
     Command,
     Create,
     Delete,
@@ -19,7 +19,7 @@ from protocols.messages.commands import (
     PatchType,
     Update,
 )
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     Conflict,
     Done,
@@ -33,10 +33,10 @@ from protocols.messages.outcomes import (
     Throttled,
     Unknown,
 )
-from protocols.objects import Key, split_key
-from protocols.resources import resource_path
-from runtime.client.api import JSON, METADATA_LIST, Request, Response
-from runtime.scheduling.permits import ALWAYS, Permit
+from kcm.protocols.objects import Key, split_key
+from kcm.protocols.resources import resource_path
+from kcm.runtime.client.api import JSON, METADATA_LIST, Request, Response
+from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 
 def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "") -> Request:

@@ -18,16 +18,16 @@ import math
 import random
 from typing import Any
 
-from actors.engine.elector.election import JITTER, Election
-from actors.engine.elector.lease import CLIENT, ObservedLease, Try
-from actors.engine.vitals import ElectorVitals
-from actors.reconciliation import actor_names
-from protocols.messages.commands import Command, Submit
-from protocols.messages.lifecycle import Drain, Drained, LeaderObserved, LeaseHeld, LeaseLost, Restarted, Wake
-from protocols.messages.outcomes import Outcome, Refused, Settled
-from runtime.metrics.registry import Counter, Gauge
-from runtime.system.actor import Actor, Context
-from runtime.system.vitals import Vitals
+from kcm.actors.engine.elector.election import JITTER, Election
+from kcm.actors.engine.elector.lease import CLIENT, ObservedLease, Try
+from kcm.actors.engine.vitals import ElectorVitals
+from kcm.actors.reconciliation import actor_names
+from kcm.protocols.messages.commands import Command, Submit
+from kcm.protocols.messages.lifecycle import Drain, Drained, LeaderObserved, LeaseHeld, LeaseLost, Restarted, Wake
+from kcm.protocols.messages.outcomes import Outcome, Refused, Settled
+from kcm.runtime.metrics.registry import Counter, Gauge
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.vitals import Vitals
 
 
 class Elector(Actor):

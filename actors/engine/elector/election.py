@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocols.arguments import check_number, check_text
-from protocols.late_methods import dataclass
+from kcm.protocols.arguments import check_number, check_text
+from kcm.protocols.late_methods import dataclass
 
 JITTER = 1.2  # of the retry period, while acquiring
 

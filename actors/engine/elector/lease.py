@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
-from actors.engine.elector.election import Election
-from protocols.messages.commands import Command, Create, Get, Update
-from protocols.messages.events import Record
-from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.objects import Object, decode_object, encode_object, make_key, metadata
-from protocols.resources import LEASES
-from protocols.times import format_micro_time
-from runtime.metrics.registry import Counter
-from runtime.scheduling.clock import Clock
+from kcm.actors.engine.elector.election import Election
+from kcm.protocols.messages.commands import Command, Create, Get, Update
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
+from kcm.protocols.objects import Object, decode_object, encode_object, make_key, metadata
+from kcm.protocols.resources import LEASES
+from kcm.protocols.times import format_micro_time
+from kcm.runtime.metrics.registry import Counter
+from kcm.runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -4,8 +4,8 @@ list_watch: how the server is asked. contents: what it shows goes into the table
 when it asks again after a failure. outage: what all informers share while the server gives no response.
 """
 
-from actors.engine.informer.actor import Informer
-from actors.engine.informer.list_watch import InformerLimits
-from actors.engine.informer.outage import Outage
+from kcm.actors.engine.informer.actor import Informer
+from kcm.actors.engine.informer.list_watch import InformerLimits
+from kcm.actors.engine.informer.outage import Outage
 
 __all__ = ["Informer", "InformerLimits", "Outage"]

@@ -16,28 +16,28 @@ import random
 from enum import Enum
 from typing import Any
 
-from actors.engine.informer.contents import Contents, Difference
-from actors.engine.informer.delivery import Delivery
-from actors.engine.informer.list_watch import InformerLimits, ListWatch
-from actors.engine.informer.outage import Outage
-from actors.engine.informer.retries import QUIET, Retries, Turn
-from actors.engine.server_warnings import ServerWarnings
-from protocols.list_bodies import ListReader, is_list
-from protocols.messages.lifecycle import Wake
-from protocols.messages.watches import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
-from protocols.objects import Key, Object, decode_object
-from protocols.versions import parse_version
-from protocols.watch_lines import (
+from kcm.actors.engine.informer.contents import Contents, Difference
+from kcm.actors.engine.informer.delivery import Delivery
+from kcm.actors.engine.informer.list_watch import InformerLimits, ListWatch
+from kcm.actors.engine.informer.outage import Outage
+from kcm.actors.engine.informer.retries import QUIET, Retries, Turn
+from kcm.actors.engine.server_warnings import ServerWarnings
+from kcm.protocols.list_bodies import ListReader, is_list
+from kcm.protocols.messages.lifecycle import Wake
+from kcm.protocols.messages.watches import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
+from kcm.protocols.objects import Key, Object, decode_object
+from kcm.protocols.versions import parse_version
+from kcm.protocols.watch_lines import (
     MalformedError,
     ends_initial_events,
     parse_list_page,
     parse_watch_line,
     version_of,
 )
-from runtime.client.api import Transport
-from runtime.system.actor import Actor, Context
-from runtime.tables.entry import Unreadable
-from runtime.tables.table import Table, TableWriter
+from kcm.runtime.client.api import Transport
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.tables.entry import Unreadable
+from kcm.runtime.tables.table import Table, TableWriter
 
 SHORT_WATCH = 1.0  # a watch that ends sooner, without one event, is a failure
 INCOMPLETE_LISTS = 2  # streaming lists in a row that did not end, after which it lists in pages

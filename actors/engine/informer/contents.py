@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocols.messages.watches import EventType
-from protocols.objects import Key, metadata, partial_metadata
-from protocols.watch_lines import MalformedError, WatchLine, state_in_line, strip, version_of
-from runtime.tables.entry import Unreadable, unreadable
-from runtime.tables.table import Entry, Table, TableWriter
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, metadata, partial_metadata
+from kcm.protocols.watch_lines import MalformedError, WatchLine, state_in_line, strip, version_of
+from kcm.runtime.tables.entry import Unreadable, unreadable
+from kcm.runtime.tables.table import Entry, Table, TableWriter
 
 
 class Difference(NamedTuple):

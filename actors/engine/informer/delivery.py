@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from actors.engine.informer.contents import Difference
-from protocols.codec import bundle, encode, encode_fields
-from protocols.messages.watches import EventType, Interest, Synced, WatchEvent
-from protocols.objects import Key
-from runtime.tables.table import Entry, Table, TableWriter
+from kcm.actors.engine.informer.contents import Difference
+from kcm.protocols.codec import bundle, encode, encode_fields
+from kcm.protocols.messages.watches import EventType, Interest, Synced, WatchEvent
+from kcm.protocols.objects import Key
+from kcm.runtime.tables.table import Entry, Table, TableWriter
 
 MOST_EVENTS = 500  # in one frame
 MOST_BYTES = 1_000_000  # in one frame, unless one event alone is larger

@@ -6,14 +6,14 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from actors.engine.server_warnings import ServerWarnings
-from actors.reconciliation.actor_names import INFORMERS
-from protocols.late_methods import dataclass
-from protocols.messages.watches import Listed, Streamed, StreamEnded
-from protocols.resources import Resource, resource_path
-from runtime.client.api import JSON, METADATA, METADATA_LIST, ReadsAsItComes, Request, Response, Stream, Transport
-from runtime.scheduling.clock import Clock
-from runtime.tables.selection import Selection
+from kcm.actors.engine.server_warnings import ServerWarnings
+from kcm.actors.reconciliation.actor_names import INFORMERS
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.watches import Listed, Streamed, StreamEnded
+from kcm.protocols.resources import Resource, resource_path
+from kcm.runtime.client.api import JSON, METADATA, METADATA_LIST, ReadsAsItComes, Request, Response, Stream, Transport
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.selection import Selection
 
 PAGE = 500
 PROBE = Request(method="GET", path="/version", timeout=10.0)  # what every authenticated client may ask for

@@ -6,7 +6,7 @@ or two later, and some of them have not recovered half a minute after the server
 
 from __future__ import annotations
 
-from runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.backoff import Backoff
 
 BETWEEN_PROBES = Backoff(first=0.8, factor=2.0, most=2.0, jitter=1.0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from enum import Enum
 
-from actors.engine.informer.outage import Outage
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.engine.informer.outage import Outage
+from kcm.runtime.scheduling.backoff import Backoff
 
 BACKOFF = Backoff(first=0.8, factor=2.0, most=30.0, jitter=1.0)
 QUIET = 120.0  # seconds without a failure after which the backoff starts over

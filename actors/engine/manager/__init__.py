@@ -3,7 +3,7 @@
 plan: what it may start, and what operators asked for. children: who lives, who is restarted. shutdown: how all end.
 """
 
-from actors.engine.manager.actor import ControllerManager
-from actors.engine.manager.shutdown import DRAINED
+from kcm.actors.engine.manager.actor import ControllerManager
+from kcm.actors.engine.manager.shutdown import DRAINED
 
 __all__ = ["DRAINED", "ControllerManager"]

@@ -17,14 +17,14 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from actors.engine.manager.children import Children
-from actors.engine.manager.discovered import DiscoveredInformers
-from actors.engine.manager.plan import ManagerPlan, Steering, start_delay
-from actors.engine.manager.shutdown import Shutdown
-from actors.engine.vitals import ManagerDescription, ManagerVitals, description
-from actors.reconciliation.actor_names import controller_name, informer_name, is_controller
-from protocols.messages.discovery import RequestTables, ResourcesDiscovered
-from protocols.messages.lifecycle import (
+from kcm.actors.engine.manager.children import Children
+from kcm.actors.engine.manager.discovered import DiscoveredInformers
+from kcm.actors.engine.manager.plan import ManagerPlan, Steering, start_delay
+from kcm.actors.engine.manager.shutdown import Shutdown
+from kcm.actors.engine.vitals import ManagerDescription, ManagerVitals, description
+from kcm.actors.reconciliation.actor_names import controller_name, informer_name, is_controller
+from kcm.protocols.messages.discovery import RequestTables, ResourcesDiscovered
+from kcm.protocols.messages.lifecycle import (
     ActorFailed,
     Describe,
     Disable,
@@ -43,9 +43,9 @@ from protocols.messages.lifecycle import (
     StopChild,
     Wake,
 )
-from protocols.messages.watches import Unsubscribe
-from runtime.system.actor import Actor, Context
-from runtime.system.vitals import Vitals
+from kcm.protocols.messages.watches import Unsubscribe
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.vitals import Vitals
 
 LEASE_GRACE = 5.0  # seconds that the elector has to say itself that the lease is lost
 SUSPENDED = 4.0  # seconds that a look is late from which on the elector has not run either

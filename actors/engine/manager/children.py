@@ -7,14 +7,14 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
-from actors.engine.manager.plan import ManagerPlan, Steering
-from actors.engine.vitals import ChildVitals
-from actors.reconciliation.actor_names import DISPATCHER, controller_of, is_controller, is_informer
-from protocols.late_methods import dataclass
-from protocols.messages.lifecycle import ActorFailed, Pause, Restarted
-from runtime.system.actor import Actor
-from runtime.system.actor_system import ActorSpec
-from runtime.system.supervision import restart_delay
+from kcm.actors.engine.manager.plan import ManagerPlan, Steering
+from kcm.actors.engine.vitals import ChildVitals
+from kcm.actors.reconciliation.actor_names import DISPATCHER, controller_of, is_controller, is_informer
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.lifecycle import ActorFailed, Pause, Restarted
+from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.supervision import restart_delay
 
 AGAIN = 1.0  # seconds until a child that waits for threads is looked at again
 STEADY = 600.0  # seconds a child has to live for its failures to be forgotten

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from actors.engine.manager.children import Children
-from actors.engine.manager.plan import DiscoveryPlan, ManagerPlan, Steering
-from actors.reconciliation.actor_names import controller_name, informer_name
-from actors.reconciliation.discovered import Discovered, wanted_tables
-from protocols.messages.discovery import Discover, ResourcesDiscovered, ServedResource, TablesChanged
-from protocols.messages.watches import Unsubscribe
-from runtime.system.actor import Actor
+from kcm.actors.engine.manager.children import Children
+from kcm.actors.engine.manager.plan import DiscoveryPlan, ManagerPlan, Steering
+from kcm.actors.reconciliation.actor_names import controller_name, informer_name
+from kcm.actors.reconciliation.discovered import Discovered, wanted_tables
+from kcm.protocols.messages.discovery import Discover, ResourcesDiscovered, ServedResource, TablesChanged
+from kcm.protocols.messages.watches import Unsubscribe
+from kcm.runtime.system.actor import Actor
 
 
 class DiscoveredInformers:

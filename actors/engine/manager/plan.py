@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Protocol
 
-from actors.reconciliation.discovered import Discovered
-from protocols.late_methods import dataclass
-from protocols.messages.discovery import ServedResource
-from runtime.system.actor_system import ActorSpec
-from runtime.system.supervision import RestartPolicy
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.supervision import RestartPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

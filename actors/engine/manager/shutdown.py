@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from actors.engine.manager.children import Children
-from actors.reconciliation.actor_names import ELECTOR, is_controller
-from protocols.messages.lifecycle import Drain
-from runtime.system.actor import Actor
+from kcm.actors.engine.manager.children import Children
+from kcm.actors.reconciliation.actor_names import ELECTOR, is_controller
+from kcm.protocols.messages.lifecycle import Drain
+from kcm.runtime.system.actor import Actor
 
 DRAINED = "drained"  # how it ended, if it ended well
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from actors.controllers.identity import (
+from kcm.actors.controllers.identity import (
     legacy_token_cleaner,
     root_ca_publisher,
     service_accounts,
     tokens,
     trust_bundle_publisher,
 )
-from actors.options import Options
-from actors.simulation.campaign.flags import given
-from actors.simulation.campaign.setting import WORKLOADS, Setting
-from actors.simulation.trials.identity.key import key_file
+from kcm.actors.options import Options
+from kcm.actors.simulation.campaign.flags import given
+from kcm.actors.simulation.campaign.setting import WORKLOADS, Setting
+from kcm.actors.simulation.trials.identity.key import key_file
 
 OF_ACCOUNTS = (
     tokens.SPEC,

@@ -5,9 +5,9 @@ Without behavior, scaling down waits for less than the runs last.
 
 from __future__ import annotations
 
-from actors.controllers.workloads import horizontal_pod_autoscaler
-from actors.simulation.campaign.flags import given
-from actors.simulation.campaign.setting import WORKLOADS, Setting
+from kcm.actors.controllers.workloads import horizontal_pod_autoscaler
+from kcm.actors.simulation.campaign.flags import given
+from kcm.actors.simulation.campaign.setting import WORKLOADS, Setting
 
 AUTOSCALERS_TOO = Setting(
     name="autoscalers",

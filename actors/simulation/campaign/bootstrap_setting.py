@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.controllers.bootstrap import signer, token_cleaner
-from actors.simulation.campaign.combined_settings import switched_on_by_name
-from actors.simulation.campaign.flags import given
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.controllers.bootstrap import signer, token_cleaner
+from kcm.actors.simulation.campaign.combined_settings import switched_on_by_name
+from kcm.actors.simulation.campaign.flags import given
+from kcm.actors.simulation.campaign.setting import Setting
 
 OF_TOKENS = (signer.SPEC, token_cleaner.SPEC)
 BOOTSTRAP_TOO = Setting(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.workloads import disruption
-from actors.simulation.campaign.setting import WORKLOADS, Setting
+from kcm.actors.controllers.workloads import disruption
+from kcm.actors.simulation.campaign.setting import WORKLOADS, Setting
 
 BUDGETS_TOO = Setting(name="budgets", controllers=(*WORKLOADS, disruption.SPEC))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.flags import given
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.certificates.keys import authority_files, reset
-from actors.simulation.trials.certificates.requesters import authorize
+from kcm.actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.flags import given
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.certificates.keys import authority_files, reset
+from kcm.actors.simulation.trials.certificates.requesters import authorize
 
 OF_CERTIFICATES = (signing.SPEC, approving.SPEC, request_cleaner.SPEC)
 

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from actors.simulation.campaign.recorder import Recording
-from actors.simulation.campaign.runs import Run, run
-from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.invariants.observer import Violation
-from runtime.faults.vocabulary import Fault
+from kcm.actors.simulation.campaign.recorder import Recording
+from kcm.actors.simulation.campaign.runs import Run, run
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.invariants.observer import Violation
+from kcm.runtime.faults.vocabulary import Fault
 
 SAME_END = "the same end as without faults"
 ABSENT = "absent"

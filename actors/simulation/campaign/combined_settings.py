@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.options import Options
-from actors.reconciliation.specs import ControllerSpec
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.invariants.observer import Invariant
-from actors.simulation.trials.scenario import Scenario
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.invariants.observer import Invariant
+from kcm.actors.simulation.trials.scenario import Scenario
 
 
 def combined(name: str, *parts: Setting) -> Setting:

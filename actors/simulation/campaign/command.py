@@ -11,13 +11,13 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from actors.simulation.campaign.groups import Groups
-from actors.simulation.campaign.kept_seeds import KeptSeedsError
-from actors.simulation.campaign.many import REFERENCES, Attempt, Campaign, Tried, run_campaign
-from actors.simulation.campaign.named import SETTINGS, setting_named
-from actors.simulation.campaign.setting import USUAL, Setting
-from runtime.faults.vocabulary import Fault, parse_faults
-from runtime.system.journal import JournalError
+from kcm.actors.simulation.campaign.groups import Groups
+from kcm.actors.simulation.campaign.kept_seeds import KeptSeedsError
+from kcm.actors.simulation.campaign.many import REFERENCES, Attempt, Campaign, Tried, run_campaign
+from kcm.actors.simulation.campaign.named import SETTINGS, setting_named
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.runtime.faults.vocabulary import Fault, parse_faults
+from kcm.runtime.system.journal import JournalError
 
 
 def _setting(name: str) -> Setting:

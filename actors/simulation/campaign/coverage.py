@@ -12,12 +12,12 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from actors.reconciliation.actor_names import controller_of
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import InvariantChecker, Observation, ProcessStarted, Submitted
-from protocols.codec import DecodeError, decode
-from protocols.late_methods import dataclass
-from protocols.messages.commands import (
+from kcm.actors.reconciliation.actor_names import controller_of
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import InvariantChecker, Observation, ProcessStarted, Submitted
+from kcm.protocols.codec import DecodeError, decode
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import (
     Command,
     Create,
     Delete,
@@ -29,12 +29,12 @@ from protocols.messages.commands import (
     Submit,
     Update,
 )
-from protocols.messages.outcomes import Settled
-from runtime.calls.prepared_calls import PreparedCall
-from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
-from runtime.simulation.network import Scope
-from runtime.simulation.world import next_frame
-from runtime.system.actor import Actor
+from kcm.protocols.messages.outcomes import Settled
+from kcm.runtime.calls.prepared_calls import PreparedCall
+from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
+from kcm.runtime.simulation.network import Scope
+from kcm.runtime.simulation.world import next_frame
+from kcm.runtime.system.actor import Actor
 
 Step = tuple[str, str]  # who: a controller's name, or an actor's; what it does
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.controllers.workloads import cronjob
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.controllers.workloads import cronjob
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.setting import Setting
 
 BEFORE_A_MINUTE = 42.0  # seconds into a minute at which a run begins: the next one comes while things go wrong
 

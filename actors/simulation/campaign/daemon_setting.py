@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.controllers.workloads import daemonset
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.scenario import Fleet
+from kcm.actors.controllers.workloads import daemonset
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.scenario import Fleet
 
 DAEMONS_TOO = Setting(
     name="daemons",

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.controllers.built_in import BUILT_IN
-from actors.simulation.campaign.combined_settings import combined, switched_on_by_name
-from actors.simulation.campaign.flags import given
-from actors.simulation.campaign.node_setting import draw_node_plan
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.simulation.campaign.combined_settings import combined, switched_on_by_name
+from kcm.actors.simulation.campaign.flags import given
+from kcm.actors.simulation.campaign.node_setting import draw_node_plan
+from kcm.actors.simulation.campaign.setting import Setting
 
 SETTLED = 550.0
 """Seconds. A pod of a user's own tolerates a silent node for the server's 300, after those in which it is given up

@@ -7,24 +7,24 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.reconciliation.actor_names import DISCOVERY, DISPATCHER, ELECTOR, MANAGER, RECORDER
-from actors.simulation import SimulatedCluster
-from actors.simulation.calendar import LEASE
-from actors.simulation.campaign import last_syncs
-from actors.simulation.campaign.checks import SAME_END, check, differences, undisturbed
-from actors.simulation.campaign.recorder import Recording, Sent
-from actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, replay_command, run
-from actors.simulation.campaign.setting import USUAL, Composition, Setting
-from actors.simulation.campaign.wishes import Wishes
-from actors.simulation.invariants.observer import Violation
-from actors.simulation.invariants.writes import Quiet
-from protocols.arguments import check_number, check_type
-from protocols.nodes import LEASE_NAMESPACE
-from protocols.objects import make_key, split_key
-from runtime.faults.vocabulary import Fault
-from runtime.simulation.shrinker import shrunk
-from runtime.simulation.trace import Note
-from runtime.system.journal_table import described, keys_in
+from kcm.actors.reconciliation.actor_names import DISCOVERY, DISPATCHER, ELECTOR, MANAGER, RECORDER
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.calendar import LEASE
+from kcm.actors.simulation.campaign import last_syncs
+from kcm.actors.simulation.campaign.checks import SAME_END, check, differences, undisturbed
+from kcm.actors.simulation.campaign.recorder import Recording, Sent
+from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, replay_command, run
+from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting
+from kcm.actors.simulation.campaign.wishes import Wishes
+from kcm.actors.simulation.invariants.observer import Violation
+from kcm.actors.simulation.invariants.writes import Quiet
+from kcm.protocols.arguments import check_number, check_type
+from kcm.protocols.nodes import LEASE_NAMESPACE
+from kcm.protocols.objects import make_key, split_key
+from kcm.runtime.faults.vocabulary import Fault
+from kcm.runtime.simulation.shrinker import shrunk
+from kcm.runtime.simulation.trace import Note
+from kcm.runtime.system.journal_table import described, keys_in
 
 LINES = 60  # of what was said about what is concerned, the newest
 LONGEST = 1_000  # characters of a text in such a line

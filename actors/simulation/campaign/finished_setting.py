@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.workloads import ttl_after_finished
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.controllers.workloads import ttl_after_finished
+from kcm.actors.simulation.campaign.setting import Setting
 
 FINISHED_TOO = Setting(name="finished", controllers=(ttl_after_finished.SPEC,))

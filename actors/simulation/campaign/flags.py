@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from actors.app.arguments import read_options
-from actors.options import Options
+from kcm.actors.app.arguments import read_options
+from kcm.actors.options import Options
 
 READ = 256  # command lines; a setting has a handful
 

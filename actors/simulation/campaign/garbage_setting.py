@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery import garbage_collector
-from actors.simulation.campaign.setting import WORKLOADS, Setting
+from kcm.actors.controllers.apimachinery import garbage_collector
+from kcm.actors.simulation.campaign.setting import WORKLOADS, Setting
 
 GARBAGE_TOO = Setting(name="garbage", controllers=(*WORKLOADS, garbage_collector.SPEC))

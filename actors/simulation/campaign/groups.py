@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from actors.simulation.campaign.runs import CONVERGES, DOABLE
-from actors.simulation.invariants.observer import Violation
+from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE
+from kcm.actors.simulation.invariants.observer import Violation
 
 if TYPE_CHECKING:
-    from actors.simulation.campaign.many import Tried
+    from kcm.actors.simulation.campaign.many import Tried
 
 MOST_SEEDS = 10  # of a group that are listed
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery import garbage_collector
-from actors.controllers.workloads import job
-from actors.options import Options
-from actors.simulation.campaign.flags import given
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.cluster import SimulatedCluster
-from runtime.apiserver.kinds.scheduling import pod_group, workload
+from kcm.actors.controllers.apimachinery import garbage_collector
+from kcm.actors.controllers.workloads import job
+from kcm.actors.options import Options
+from kcm.actors.simulation.campaign.flags import given
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.cluster import SimulatedCluster
+from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 
 
 def _options(scenario: int) -> Options | None:

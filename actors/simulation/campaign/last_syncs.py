@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.engine.controller.actor import Controller
-from actors.engine.controller.retries import one_line
-from actors.engine.vitals import ControllerVitals, PendingKey
-from actors.reconciliation import RequeueAfter, itself
-from actors.reconciliation.actor_names import controller_name, controller_of
-from actors.reconciliation.specs import ControllerSpec
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import shown
-from actors.simulation.processes import Running
-from protocols.messages.commands import in_words
-from protocols.objects import Key, Object, key_of, resource_version_of, split_key
-from protocols.resources import Resource
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.engine.controller.actor import Controller
+from kcm.actors.engine.controller.retries import one_line
+from kcm.actors.engine.vitals import ControllerVitals, PendingKey
+from kcm.actors.reconciliation import RequeueAfter, itself
+from kcm.actors.reconciliation.actor_names import controller_name, controller_of
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import shown
+from kcm.actors.simulation.processes import Running
+from kcm.protocols.messages.commands import in_words
+from kcm.protocols.objects import Key, Object, key_of, resource_version_of, split_key
+from kcm.protocols.resources import Resource
 
 MOST = 12  # lines
 LONGEST = 200  # characters of what a sync raised

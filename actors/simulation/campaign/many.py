@@ -14,19 +14,19 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from actors.simulation.campaign.checks import check
-from actors.simulation.campaign.coverage import Coverage
-from actors.simulation.campaign.failure_reports import explained, replay_of, report, small
-from actors.simulation.campaign.groups import Groups
-from actors.simulation.campaign.kept_seeds import KeptSeeds
-from actors.simulation.campaign.named import name_for_others, setting_named
-from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.invariants.observer import Violation
-from protocols.arguments import check_number, check_type
-from protocols.late_methods import dataclass
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.process.pool import BrokenExecutor, Executor, Future, processes
-from runtime.simulation.blocking_calls import alone
+from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.coverage import Coverage
+from kcm.actors.simulation.campaign.failure_reports import explained, replay_of, report, small
+from kcm.actors.simulation.campaign.groups import Groups
+from kcm.actors.simulation.campaign.kept_seeds import KeptSeeds
+from kcm.actors.simulation.campaign.named import name_for_others, setting_named
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.invariants.observer import Violation
+from kcm.protocols.arguments import check_number, check_type
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.process.pool import BrokenExecutor, Executor, Future, processes
+from kcm.runtime.simulation.blocking_calls import alone
 
 REFERENCES = 4
 AHEAD = 4096  # attempts that an executor has at a time: it may stand for a cluster of machines

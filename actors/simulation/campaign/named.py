@@ -6,26 +6,26 @@ import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from actors.simulation.campaign.account_setting import ACCOUNTS_TOO
-from actors.simulation.campaign.autoscaler_setting import AUTOSCALERS_TOO
-from actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
-from actors.simulation.campaign.budget_setting import BUDGETS_TOO
-from actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO, POD_CERTIFICATES_TOO
-from actors.simulation.campaign.cronjob_setting import CRON_JOBS_FOR_LONG, CRON_JOBS_TOO
-from actors.simulation.campaign.daemon_setting import DAEMONS_TOO
-from actors.simulation.campaign.everything_setting import everything
-from actors.simulation.campaign.finished_setting import FINISHED_TOO
-from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
-from actors.simulation.campaign.job_setting import JOBS_TOO
-from actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.quota_setting import QUOTAS_TOO
-from actors.simulation.campaign.role_setting import ROLES_TOO
-from actors.simulation.campaign.service_setting import SERVICES_TOO
-from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.campaign.stateful_setting import STATEFUL_TOO
-from actors.simulation.campaign.swarm_setting import swarm
-from actors.simulation.campaign.volume_setting import VOLUMES_TOO
+from kcm.actors.simulation.campaign.account_setting import ACCOUNTS_TOO
+from kcm.actors.simulation.campaign.autoscaler_setting import AUTOSCALERS_TOO
+from kcm.actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
+from kcm.actors.simulation.campaign.budget_setting import BUDGETS_TOO
+from kcm.actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO, POD_CERTIFICATES_TOO
+from kcm.actors.simulation.campaign.cronjob_setting import CRON_JOBS_FOR_LONG, CRON_JOBS_TOO
+from kcm.actors.simulation.campaign.daemon_setting import DAEMONS_TOO
+from kcm.actors.simulation.campaign.everything_setting import everything
+from kcm.actors.simulation.campaign.finished_setting import FINISHED_TOO
+from kcm.actors.simulation.campaign.garbage_setting import GARBAGE_TOO
+from kcm.actors.simulation.campaign.job_setting import JOBS_TOO
+from kcm.actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.quota_setting import QUOTAS_TOO
+from kcm.actors.simulation.campaign.role_setting import ROLES_TOO
+from kcm.actors.simulation.campaign.service_setting import SERVICES_TOO
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.stateful_setting import STATEFUL_TOO
+from kcm.actors.simulation.campaign.swarm_setting import swarm
+from kcm.actors.simulation.campaign.volume_setting import VOLUMES_TOO
 
 PARTS = (
     USUAL,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery import garbage_collector, namespace
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.controllers.apimachinery import garbage_collector, namespace
+from kcm.actors.simulation.campaign.setting import Setting
 
 NAMESPACES_TOO = Setting(name="namespaces", controllers=(namespace.SPEC, garbage_collector.SPEC))

@@ -6,16 +6,16 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.controllers.apimachinery import garbage_collector
-from actors.controllers.cloud import cloud_node_lifecycle, node_route
-from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.options import Options
-from actors.simulation.campaign.flags import given
-from actors.simulation.campaign.setting import WORKLOADS, Setting
-from actors.simulation.trials.nodes.taints import SOON, tolerations
-from actors.simulation.trials.scenario import Fleet
-from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
-from runtime.simulation.plan import ON_REQUEST, draw_plan
+from kcm.actors.controllers.apimachinery import garbage_collector
+from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route
+from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from kcm.actors.options import Options
+from kcm.actors.simulation.campaign.flags import given
+from kcm.actors.simulation.campaign.setting import WORKLOADS, Setting
+from kcm.actors.simulation.trials.nodes.taints import SOON, tolerations
+from kcm.actors.simulation.trials.scenario import Fleet
+from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
+from kcm.runtime.simulation.plan import ON_REQUEST, draw_plan
 
 OF_NODES = (
     pod_garbage_collector.SPEC,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery import garbage_collector, resourcequota
-from actors.options import Options
-from actors.simulation.campaign.flags import given
-from actors.simulation.campaign.setting import WORKLOADS, Setting
+from kcm.actors.controllers.apimachinery import garbage_collector, resourcequota
+from kcm.actors.options import Options
+from kcm.actors.simulation.campaign.flags import given
+from kcm.actors.simulation.campaign.setting import WORKLOADS, Setting
 
 FLAGS: tuple[list[str], ...] = ([], ["--resource-quota-sync-period=5s"], ["--resource-quota-sync-period=0"])
 

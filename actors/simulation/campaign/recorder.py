@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.last_syncs import KeyState, SyncLog
-from protocols.codec import DecodeError, decode
-from runtime.process.version import this_version
-from runtime.scheduling.clock import Clock
-from runtime.system.journal import JournalWriter, NumberedFrame, Run
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.last_syncs import KeyState, SyncLog
+from kcm.protocols.codec import DecodeError, decode
+from kcm.runtime.process.version import this_version
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.system.journal import JournalWriter, NumberedFrame, Run
 
 LARGEST, FILES = 1 << 40, 1_000  # bytes, files: of a process that starts anew each time another one
 
@@ -84,7 +84,7 @@ def journal_of(process: str, file: Path) -> Path:
 
 
 class _ProcessJournal:
-    """Implements runtime.system.actor_system.Journal, for actors that share one thread."""
+    """Implements kcm.runtime.system.actor_system.Journal, for actors that share one thread."""
 
     def __init__(self, process: str, clock: Clock, sent: list[Sent], writer: JournalWriter | None) -> None:
         self._process, self._clock, self._sent, self._writer = process, clock, sent, writer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.identity import clusterrole_aggregation
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.controllers.identity import clusterrole_aggregation
+from kcm.actors.simulation.campaign.setting import Setting
 
 ROLES_TOO = Setting(name="roles", controllers=(clusterrole_aggregation.SPEC,))

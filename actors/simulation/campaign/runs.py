@@ -10,26 +10,26 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from actors.engine.elector import Election
-from actors.engine.vitals import ManagerVitals
-from actors.reconciliation.actor_names import MANAGER
-from actors.simulation import SimulatedCluster
-from actors.simulation.calendar import LEASE
-from actors.simulation.campaign.coverage import Coverage, StepsOfRun
-from actors.simulation.campaign.recorder import Recording
-from actors.simulation.campaign.setting import USUAL, Composition, Setting, surroundings
-from actors.simulation.invariants.observer import InvariantChecker, Violation
-from actors.simulation.invariants.raised_exceptions import Mishaps
-from actors.simulation.invariants.usual import usual_invariants
-from actors.simulation.invariants.writes import Quiet
-from actors.simulation.trials.scenario import Action, do_in_order
-from protocols.late_methods import dataclass
-from runtime.cloud.fake import FakeCloud
-from runtime.faults.vocabulary import Fault, FaultKind, format_faults
-from runtime.logs.standard_log import quiet_log
-from runtime.process.memory import collect_afterwards
-from runtime.simulation.trace import Note
-from runtime.simulation.world import HotLoopError
+from kcm.actors.engine.elector import Election
+from kcm.actors.engine.vitals import ManagerVitals
+from kcm.actors.reconciliation.actor_names import MANAGER
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.calendar import LEASE
+from kcm.actors.simulation.campaign.coverage import Coverage, StepsOfRun
+from kcm.actors.simulation.campaign.recorder import Recording
+from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting, surroundings
+from kcm.actors.simulation.invariants.observer import InvariantChecker, Violation
+from kcm.actors.simulation.invariants.raised_exceptions import Mishaps
+from kcm.actors.simulation.invariants.usual import usual_invariants
+from kcm.actors.simulation.invariants.writes import Quiet
+from kcm.actors.simulation.trials.scenario import Action, do_in_order
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.faults.vocabulary import Fault, FaultKind, format_faults
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.process.memory import collect_afterwards
+from kcm.runtime.simulation.trace import Note
+from kcm.runtime.simulation.world import HotLoopError
 
 LOOK = 5.0  # seconds between two looks at whether it is
 LATE = 70.0  # seconds after the faults: an actor that hung last comes to 50 s later, and has a request on its way

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
-from actors.options import Options
-from actors.simulation.campaign.flags import given
-from actors.simulation.campaign.setting import WORKLOADS, Setting
+from kcm.actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
+from kcm.actors.options import Options
+from kcm.actors.simulation.campaign.flags import given
+from kcm.actors.simulation.campaign.setting import WORKLOADS, Setting
 
 OF_SERVICES = (endpoints.SPEC, endpointslice.SPEC, endpointslice_mirroring.SPEC)
 BATCHES = ("--endpointslice-updates-batch-period=500ms", "--endpoint-updates-batch-period=500ms")

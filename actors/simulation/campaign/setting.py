@@ -8,26 +8,26 @@ from functools import lru_cache, partial
 from random import Random
 from typing import Any, NamedTuple
 
-from actors.app.tables import plan_tables
-from actors.controllers.workloads import deployment, replicaset, replicationcontroller
-from actors.hollow.specs import hollow_specs
-from actors.options import Options
-from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
-from actors.reconciliation.derived import new_table
-from actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Invariant
-from actors.simulation.invariants.ownership import Ownership, keeper
-from actors.simulation.trials.catalogue import TRIALS
-from actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
-from actors.simulation.trials.trial import Trial, no_actions
-from protocols.arguments import check_each, check_function, check_text, check_type
-from protocols.late_methods import dataclass
-from protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS
-from runtime.faults.vocabulary import Fault
-from runtime.scheduling.clock import Clock
-from runtime.simulation.clock import VirtualClock
-from runtime.simulation.plan import WITH_CALLS, draw_plan
+from kcm.actors.app.tables import plan_tables
+from kcm.actors.controllers.workloads import deployment, replicaset, replicationcontroller
+from kcm.actors.hollow.specs import hollow_specs
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
+from kcm.actors.reconciliation.derived import new_table
+from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Invariant
+from kcm.actors.simulation.invariants.ownership import Ownership, keeper
+from kcm.actors.simulation.trials.catalogue import TRIALS
+from kcm.actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
+from kcm.actors.simulation.trials.trial import Trial, no_actions
+from kcm.protocols.arguments import check_each, check_function, check_text, check_type
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS
+from kcm.runtime.faults.vocabulary import Fault
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.plan import WITH_CALLS, draw_plan
 
 ACTING = 30.0  # seconds within which users act
 MANAGERS = "manager*"

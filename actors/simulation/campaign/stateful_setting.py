@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery import garbage_collector
-from actors.controllers.workloads import statefulset
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.controllers.apimachinery import garbage_collector
+from kcm.actors.controllers.workloads import statefulset
+from kcm.actors.simulation.campaign.setting import Setting
 
 STATEFUL_TOO = Setting(name="stateful", controllers=(statefulset.SPEC, garbage_collector.SPEC))

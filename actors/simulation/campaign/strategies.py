@@ -11,10 +11,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.campaign.wishes import Wishes
-from actors.simulation.trials.scenario import Action
-from runtime.faults.vocabulary import Fault, format_faults
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.wishes import Wishes
+from kcm.actors.simulation.trials.scenario import Action
+from kcm.runtime.faults.vocabulary import Fault, format_faults
 
 try:
     from hypothesis import strategies as st

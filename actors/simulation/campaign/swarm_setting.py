@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.scenario import Scenario
-from actors.simulation.trials.trial import Trial
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.scenario import Scenario
+from kcm.actors.simulation.trials.trial import Trial
 
 SHARES = {1 / 8: 8, 1 / 4: 4, 1 / 2: 2, 1: 1}  # of the trials whose users act: in how many of 15 seeds
 

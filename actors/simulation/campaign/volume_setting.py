@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from actors.controllers.storage import (
+from kcm.actors.controllers.storage import (
     attributes_class_protection,
     claim_protection,
     persistentvolume_binder,
     volume_protection,
 )
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.campaign.setting import Setting
 
 VOLUMES_TOO = Setting(
     name="volumes",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.scenario import Action
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.scenario import Action
 
 
 class Wishes:

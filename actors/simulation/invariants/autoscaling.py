@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Fail,
     Observation,
@@ -18,11 +18,11 @@ from actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
 )
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command, Get, Submit, Update
-from protocols.messages.outcomes import Conflict, Done, Outcome
-from protocols.objects import Key, decode_object, uid_of
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command, Get, Submit, Update
+from kcm.protocols.messages.outcomes import Conflict, Done, Outcome
+from kcm.protocols.objects import Key, decode_object, uid_of
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS
 
 SENDER = controller_name("horizontal-pod-autoscaler-controller")
 MARGIN = 1.0  # seconds by which an end of a period is not judged

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.deployments import Decision, Decisions
-from actors.simulation.invariants.known_state import History
-from actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
-from actors.simulation.invariants.rollouts import SIZED_FOR, bounds_of, size_of
-from protocols.objects import Object, annotations_of, controller_of, decode_object, name_of, resource_version_of, uid_of
-from protocols.pods import is_active, pod_facts
-from runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.deployments import Decision, Decisions
+from kcm.actors.simulation.invariants.known_state import History
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.rollouts import SIZED_FOR, bounds_of, size_of
+from kcm.protocols.objects import (
+    Object,
+    annotations_of,
+    controller_of,
+    decode_object,
+    name_of,
+    resource_version_of,
+    uid_of,
+)
+from kcm.protocols.pods import is_active, pod_facts
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 
 class NeverFewerThanAllowed:

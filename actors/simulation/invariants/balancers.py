@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from actors.controllers.cloud.service_lb.wishes import has_finalizer
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
-from actors.simulation.invariants.ownership import storage_of
-from protocols.objects import uid_of
-from protocols.resources import SERVICES
-from runtime.apiserver.storage.store import DELETED
-from runtime.cloud.fake import FakeCloud
+from kcm.actors.controllers.cloud.service_lb.wishes import has_finalizer
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
+from kcm.actors.simulation.invariants.ownership import storage_of
+from kcm.protocols.objects import uid_of
+from kcm.protocols.resources import SERVICES
+from kcm.runtime.apiserver.storage.store import DELETED
+from kcm.runtime.cloud.fake import FakeCloud
 
 
 class BalancersAreGuarded:

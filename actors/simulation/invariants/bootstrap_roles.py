@@ -13,14 +13,14 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
-from actors.engine.elector.lease import CLIENT as ELECTIONS
-from actors.reconciliation.actor_names import INFORMERS
-from actors.simulation.invariants.observer import Fail, Observation, Sent
-from protocols.objects import Object, name_of
-from runtime.apiserver.bootstrap.policy import bootstrap_policy
-from runtime.apiserver.bootstrap.workloads import with_workloads
-from runtime.apiserver.registry.policy_rules import rules_in
-from runtime.client.api import Request
+from kcm.actors.engine.elector.lease import CLIENT as ELECTIONS
+from kcm.actors.reconciliation.actor_names import INFORMERS
+from kcm.actors.simulation.invariants.observer import Fail, Observation, Sent
+from kcm.protocols.objects import Object, name_of
+from kcm.runtime.apiserver.bootstrap.policy import bootstrap_policy
+from kcm.runtime.apiserver.bootstrap.workloads import with_workloads
+from kcm.runtime.apiserver.registry.policy_rules import rules_in
+from kcm.runtime.client.api import Request
 
 MANAGER = "kube-controller-manager"  # has the rights of the manager's own user
 # Clients that act as that, whatever the flags say.

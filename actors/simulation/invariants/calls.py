@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from actors.app.system import ControllerSystem
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -27,10 +27,10 @@ from actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from actors.simulation.invariants.ownership import Ownership, Owns, storage_of
-from protocols.messages.commands import Get, List
-from protocols.messages.outcomes import Done
-from protocols.objects import (
+from kcm.actors.simulation.invariants.ownership import Ownership, Owns, storage_of
+from kcm.protocols.messages.commands import Get, List
+from kcm.protocols.messages.outcomes import Done
+from kcm.protocols.objects import (
     Key,
     Object,
     controller_of,
@@ -39,11 +39,11 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.pods import is_active, pod_facts
-from protocols.resources import PODS
-from runtime.apiserver.storage.store import ADDED, DELETED, Change
-from runtime.faults.vocabulary import FaultKind
-from runtime.tables.table import OWNER, owner_value
+from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.resources import PODS
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.faults.vocabulary import FaultKind
+from kcm.runtime.tables.table import OWNER, owner_value
 
 
 class NothingWrittenTwice:

@@ -6,14 +6,14 @@ import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded, shown
-from protocols.messages.commands import Delete
-from protocols.objects import Object, decode_object, metadata, name_of, uid_of
-from protocols.times import parse_time
-from runtime.apiserver.registry.users import Access, User
-from runtime.simulation.keys import KeyPair
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded, shown
+from kcm.protocols.messages.commands import Delete
+from kcm.protocols.objects import Object, decode_object, metadata, name_of, uid_of
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.registry.users import Access, User
+from kcm.runtime.simulation.keys import KeyPair
 
 STORAGE = "certificatesigningrequests.certificates.k8s.io"
 RESOURCE_ID = "certificates.k8s.io/v1/certificatesigningrequests"
@@ -39,7 +39,7 @@ def _written(observation: Observation) -> Iterator[tuple[Object, Object]]:
 
 
 def _asked(request: Mapping[str, Any]) -> Any:
-    from runtime.x509.requests import parse_request  # heavy: cryptography
+    from kcm.runtime.x509.requests import parse_request  # heavy: cryptography
 
     return parse_request(base64.b64decode(request["spec"]["request"]))
 
@@ -63,7 +63,7 @@ class ApprovedByWhoMay:
                         fail(f"{name_of(after)} is approved: {problem}")
 
     def _problem(self, request: Object) -> str:
-        from runtime.x509.requests import facts_of  # heavy: cryptography
+        from kcm.runtime.x509.requests import facts_of  # heavy: cryptography
 
         spec, facts = request["spec"], facts_of(_asked(request))
         if spec["signerName"] != "kubernetes.io/kube-apiserver-client-kubelet":
@@ -142,7 +142,7 @@ def _is_expired(request: Mapping[str, Any], now: float) -> bool:
     certificate = _status(request).get("certificate")
     if not certificate:
         return False
-    from runtime.x509.authority import end_of_certificate  # heavy: cryptography
+    from kcm.runtime.x509.authority import end_of_certificate  # heavy: cryptography
 
     end = end_of_certificate(base64.b64decode(certificate))
     return end is not None and end < now

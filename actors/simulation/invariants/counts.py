@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from actors.app.system import ControllerSystem
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import Streaks
-from actors.simulation.invariants.observer import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import Streaks
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -22,12 +22,12 @@ from actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from actors.simulation.invariants.owners import Owners, adopter
-from actors.simulation.invariants.ownership import Ownership
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
-from protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Refused, Unknown
-from protocols.objects import (
+from kcm.actors.simulation.invariants.owners import Owners, adopter
+from kcm.actors.simulation.invariants.ownership import Ownership
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Refused, Unknown
+from kcm.protocols.objects import (
     Key,
     Object,
     OwnerRef,
@@ -40,10 +40,10 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.pods import is_active, pod_facts
-from protocols.resources import PODS
-from runtime.apiserver.storage.store import ADDED
-from runtime.tables.table import OWNER, Table
+from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.resources import PODS
+from kcm.runtime.apiserver.storage.store import ADDED
+from kcm.runtime.tables.table import OWNER, Table
 
 UNNAMED = ", to be named by the server"
 

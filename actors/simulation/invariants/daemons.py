@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from actors.app.system import ControllerSystem
-from actors.controllers.workloads.daemonset.fields import HASH_LABEL
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import Streaks
-from actors.simulation.invariants.observer import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.workloads.daemonset.fields import HASH_LABEL
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import Streaks
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -19,13 +19,13 @@ from actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from actors.simulation.invariants.ownership import storage_of
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Create, Submit
-from protocols.objects import Key, controller_of, decode_object, key_of, make_key, name_of, uid_of
-from protocols.pods import is_active, pod_facts
-from protocols.resources import DAEMONSETS, PODS
-from runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.actors.simulation.invariants.ownership import storage_of
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Create, Submit
+from kcm.protocols.objects import Key, controller_of, decode_object, key_of, make_key, name_of, uid_of
+from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.resources import DAEMONSETS, PODS
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 CLIENT, SENDER = "daemon-set-controller", "controller:daemonset-controller"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.app.system import ControllerSystem
-from actors.simulation.invariants.observer import Fail, Handled, Observation, Submitted, shown
-from actors.simulation.invariants.ownership import Keeper, Ownership
-from protocols.messages.commands import Create, Delete
-from protocols.objects import controller_of, decode_object, split_key, uid_of
-from protocols.resources import resource_path
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, Submitted, shown
+from kcm.actors.simulation.invariants.ownership import Keeper, Ownership
+from kcm.protocols.messages.commands import Create, Delete
+from kcm.protocols.objects import controller_of, decode_object, split_key, uid_of
+from kcm.protocols.resources import resource_path
 
 
 class DeletesWhatItSaw:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import History, Streaks
-from actors.simulation.invariants.observer import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -27,13 +27,13 @@ from actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from actors.simulation.invariants.rollouts import Bounds, Size, View, bounds_of, size_of
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
-from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.objects import Object, controller_of, decode_object, name_of, resource_version_of, uid_of
-from protocols.resources import DEPLOYMENTS, REPLICASETS
-from runtime.apiserver.storage.store import DELETED, Change
-from runtime.tables.table import OWNER
+from kcm.actors.simulation.invariants.rollouts import Bounds, Size, View, bounds_of, size_of
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
+from kcm.protocols.objects import Object, controller_of, decode_object, name_of, resource_version_of, uid_of
+from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
+from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.tables.table import OWNER
 
 SENDER = controller_name("deployment-controller")
 

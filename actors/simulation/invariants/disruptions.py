@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import History, Streaks
-from actors.simulation.invariants.observer import (
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -15,14 +15,14 @@ from actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from actors.simulation.invariants.ownership import storage_of
-from protocols.conditions import find_condition
-from protocols.messages.commands import Update
-from protocols.objects import Object, decode_object, key_of, labels_of, namespace_of, resource_version_of, uid_of
-from protocols.pods import pod_facts
-from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
-from protocols.selectors import label_selector_of
-from runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.actors.simulation.invariants.ownership import storage_of
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.messages.commands import Update
+from kcm.protocols.objects import Object, decode_object, key_of, labels_of, namespace_of, resource_version_of, uid_of
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from kcm.protocols.selectors import label_selector_of
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 SENDER = controller_name("disruption-controller")
 EVICTED = "EvictionByEvictionAPI"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from actors.engine.event_recorder import SPAM_BURST
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import (
+from kcm.actors.engine.event_recorder import SPAM_BURST
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -15,10 +15,10 @@ from actors.simulation.invariants.observer import (
     ProcessStarted,
     Recorded,
 )
-from protocols.late_methods import dataclass
-from protocols.messages.events import Record
-from protocols.objects import make_key, split_key
-from runtime.apiserver.storage.store import MODIFIED, Change
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.events import Record
+from kcm.protocols.objects import make_key, split_key
+from kcm.runtime.apiserver.storage.store import MODIFIED, Change
 
 WINDOW = 60.0  # seconds
 # From then on the recorder drops what the same source records about the object, other events included, for minutes.

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import handling_delay
-from actors.simulation.invariants.node_views import LIFECYCLE, Views, no_execute
-from actors.simulation.invariants.observer import Committed, Fail, Observation, ProcessStarted, Submitted, decoded
-from protocols.messages.commands import Delete, Patch, Submit
-from protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
-from protocols.objects import Key, decode_object
-from protocols.pods import pod_facts
-from protocols.resources import NODES, PODS
-from protocols.tolerations import find_toleration
-from runtime.apiserver.storage.store import DELETED, Change
+from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import handling_delay
+from kcm.actors.simulation.invariants.node_views import LIFECYCLE, Views, no_execute
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, ProcessStarted, Submitted, decoded
+from kcm.protocols.messages.commands import Delete, Patch, Submit
+from kcm.protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
+from kcm.protocols.objects import Key, decode_object
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import NODES, PODS
+from kcm.protocols.tolerations import find_toleration
+from kcm.runtime.apiserver.storage.store import DELETED, Change
 
 EVICTION = controller_name("taint-eviction-controller")
 OLD = 15.0  # seconds: a turn given by what was known so long ago may still be taken (a pass, a turn, a late message)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
-from protocols.messages.commands import Delete
-from protocols.objects import (
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
+from kcm.protocols.messages.commands import Delete
+from kcm.protocols.objects import (
     Key,
     Object,
     decode_object,
@@ -20,7 +20,7 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.resources import Resource
+from kcm.protocols.resources import Resource
 
 COLLECTOR = controller_name("garbage-collector-controller")
 FOREGROUND = "foregroundDeletion"

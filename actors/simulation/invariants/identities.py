@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import History, Streaks
-from actors.simulation.invariants.observer import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -23,12 +23,12 @@ from actors.simulation.invariants.observer import (
     decoded,
     shown,
 )
-from protocols.messages.commands import Command, Create, Delete, Submit
-from protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, make_key, name_of, uid_of
-from protocols.pods import is_terminal, pod_facts
-from protocols.resources import PODS, STATEFULSETS
-from runtime.apiserver.storage.store import DELETED, Change
-from runtime.faults.vocabulary import FaultKind
+from kcm.protocols.messages.commands import Command, Create, Delete, Submit
+from kcm.protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, make_key, name_of, uid_of
+from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.resources import PODS, STATEFULSETS
+from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.faults.vocabulary import FaultKind
 
 
 class EachIdentityOnce:

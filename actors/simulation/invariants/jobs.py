@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.controllers.workloads.job.fields import FINALIZER, INDEX, is_finished
-from actors.controllers.workloads.job.intervals import Indexes
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import History, Streaks
-from actors.simulation.invariants.observer import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.workloads.job.fields import FINALIZER, INDEX, is_finished
+from kcm.actors.controllers.workloads.job.intervals import Indexes
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -21,9 +21,9 @@ from actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from protocols.conditions import is_true
-from protocols.messages.commands import Create, Submit
-from protocols.objects import (
+from kcm.protocols.conditions import is_true
+from kcm.protocols.messages.commands import Create, Submit
+from kcm.protocols.objects import (
     Key,
     Object,
     OwnerRef,
@@ -38,9 +38,9 @@ from protocols.objects import (
     namespace_of,
     uid_of,
 )
-from protocols.pods import is_active, pod_facts
-from protocols.resources import JOBS, PODS
-from runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.resources import JOBS, PODS
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 JOB_STORAGE, POD_STORAGE = "jobs.batch", "pods"
 ENDS = ("Succeeded", "Failed")  # phases

@@ -12,10 +12,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from actors.simulation import SimulatedCluster
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 
 Value = TypeVar("Value")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
-from protocols.objects import Object, is_deleting, key_of
-from runtime.apiserver.storage.store import DELETED
-from runtime.faults.vocabulary import FaultKind
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
+from kcm.protocols.objects import Object, is_deleting, key_of
+from kcm.runtime.apiserver.storage.store import DELETED
+from kcm.runtime.faults.vocabulary import FaultKind
 
 
 class LivesItsTime:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
-from protocols.objects import Object, finalizers_of, is_deleting
-from protocols.resources import NAMESPACES, PODS, Resource
-from runtime.client.api import Request
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
+from kcm.protocols.objects import Object, finalizers_of, is_deleting
+from kcm.protocols.resources import NAMESPACES, PODS, Resource
+from kcm.runtime.client.api import Request
 
 CLIENT = "namespace-controller"
 FINALIZER = "kubernetes"

@@ -10,18 +10,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Committed, Observation, OutcomeReceived, ProcessStarted
-from actors.simulation.invariants.zone_rates import eviction_rates
-from protocols.messages.commands import Get, Patch, Update
-from protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
-from protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, NodeFacts, node_facts
-from protocols.objects import Object, decode_object, make_key, resource_version_of
-from protocols.resources import LEASES, NODES
-from runtime.tables.table import Entry
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Committed, Observation, OutcomeReceived, ProcessStarted
+from kcm.actors.simulation.invariants.zone_rates import eviction_rates
+from kcm.protocols.messages.commands import Get, Patch, Update
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
+from kcm.protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, NodeFacts, node_facts
+from kcm.protocols.objects import Object, decode_object, make_key, resource_version_of
+from kcm.protocols.resources import LEASES, NODES
+from kcm.runtime.tables.table import Entry
 
 LIFECYCLE = controller_name("node-lifecycle-controller")
 LOOK = 1.0  # seconds

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 
-from actors.app.system import ControllerSystem
-from actors.controllers.nodes.pod_garbage_collector import QUARANTINE, is_out_of_service
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import handling_delay
-from actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded
-from protocols.messages.cloud import DeleteRoute
-from protocols.messages.commands import Delete
-from protocols.objects import Object, name_of, uid_of
-from protocols.resources import NODES, PODS
-from protocols.routes import decode_route
-from runtime.apiserver.storage.store import DELETED, Change
-from runtime.cloud.fake import FakeCloud
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.nodes.pod_garbage_collector import QUARANTINE, is_out_of_service
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import handling_delay
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded
+from kcm.protocols.messages.cloud import DeleteRoute
+from kcm.protocols.messages.commands import Delete
+from kcm.protocols.objects import Object, name_of, uid_of
+from kcm.protocols.resources import NODES, PODS
+from kcm.protocols.routes import decode_route
+from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.cloud.fake import FakeCloud
 
 CLOUD_LIFECYCLE = controller_name("cloud-node-lifecycle-controller")
 ROUTES = controller_name("node-route-controller")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.garbage import COLLECTOR
-from actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded
-from protocols.messages.commands import Delete
-from protocols.objects import Object, OwnerRef, controller_of, decode_object, metadata
-from protocols.resources import REPLICASETS, resource_path
-from runtime.apiserver.storage.store import ADDED, DELETED, Change
-from runtime.client.api import Request
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.garbage import COLLECTOR
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded
+from kcm.protocols.messages.commands import Delete
+from kcm.protocols.objects import Object, OwnerRef, controller_of, decode_object, metadata
+from kcm.protocols.resources import REPLICASETS, resource_path
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.client.api import Request
 
 
 class SingleOwner:

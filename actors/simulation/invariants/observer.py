@@ -13,21 +13,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, get_args
 
-from actors.app.system import ControllerSystem
-from actors.reconciliation.actor_names import DISPATCHER, RECORDER
-from actors.simulation import SimulatedCluster
-from protocols.codec import decode, unpack
-from protocols.late_methods import dataclass
-from protocols.messages.calls import Call
-from protocols.messages.cloud import CloudCall
-from protocols.messages.commands import Command, Submit
-from protocols.messages.events import Record
-from protocols.messages.lifecycle import Attached, LeaseHeld
-from protocols.messages.outcomes import Outcome, Settled
-from protocols.objects import Key, Object, decode_object
-from runtime.apiserver.storage.store import Change
-from runtime.client.api import Request, Response
-from runtime.tables.entry import Entry
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.reconciliation.actor_names import DISPATCHER, RECORDER
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.codec import decode, unpack
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.cloud import CloudCall
+from kcm.protocols.messages.commands import Command, Submit
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.lifecycle import Attached, LeaseHeld
+from kcm.protocols.messages.outcomes import Outcome, Settled
+from kcm.protocols.objects import Key, Object, decode_object
+from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.tables.entry import Entry
 
 MOST_VIOLATIONS = 20  # that are kept
 DECODED = 256  # versions of objects

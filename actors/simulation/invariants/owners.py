@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.simulation.invariants.ownership import Ownership
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from protocols.objects import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.simulation.invariants.ownership import Ownership
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from kcm.protocols.objects import (
     Key,
     OwnerRef,
     controller_of,
@@ -18,7 +18,7 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.resources import PODS
+from kcm.protocols.resources import PODS
 
 
 class _Returned(NamedTuple):

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from actors.reconciliation.actor_names import controller_name
-from protocols.late_methods import dataclass
-from protocols.objects import Object
-from protocols.resources import PODS, Resource
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS, Resource
 
 Count = Callable[[Object], int]
 

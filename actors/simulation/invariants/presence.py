@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import History, Streaks
-from actors.simulation.invariants.observer import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Fail,
@@ -25,15 +25,15 @@ from actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from actors.simulation.invariants.owners import Owners
-from actors.simulation.invariants.ownership import Ownership, storage_of
-from protocols.messages.commands import Create, Get, Submit, Update
-from protocols.messages.outcomes import Done
-from protocols.objects import Key, controller_of, decode_object, make_key, uid_of
-from protocols.pods import is_active, pod_facts
-from protocols.resources import PODS
-from runtime.apiserver.storage.store import DELETED, Change
-from runtime.tables.table import Table
+from kcm.actors.simulation.invariants.owners import Owners
+from kcm.actors.simulation.invariants.ownership import Ownership, storage_of
+from kcm.protocols.messages.commands import Create, Get, Submit, Update
+from kcm.protocols.messages.outcomes import Done
+from kcm.protocols.objects import Key, controller_of, decode_object, make_key, uid_of
+from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.resources import PODS
+from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.tables.table import Table
 
 
 class _Asker(NamedTuple):

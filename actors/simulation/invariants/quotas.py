@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
-from protocols.objects import (
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
+from kcm.protocols.objects import (
     Key,
     Object,
     key_of,
@@ -15,17 +15,17 @@ from protocols.objects import (
     resource_version_of,
     split_key,
 )
-from protocols.quantities import Quantity
-from protocols.quota.amounts import ZERO, Amounts, equal, growth, in_words, masked, minus, read_amounts
-from protocols.quota.calculation import calculate_usage
-from protocols.quota.evaluators import Evaluator
-from protocols.quota.pods import Pods, gone_at
-from protocols.quota.services import Services
-from protocols.quota.volume_claims import VolumeClaims
-from protocols.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SECRETS, SERVICES
-from protocols.versions import parse_version
-from runtime.apiserver.storage.store import ADDED, MODIFIED, Change
-from runtime.faults.vocabulary import FaultKind
+from kcm.protocols.quantities import Quantity
+from kcm.protocols.quota.amounts import ZERO, Amounts, equal, growth, in_words, masked, minus, read_amounts
+from kcm.protocols.quota.calculation import calculate_usage
+from kcm.protocols.quota.evaluators import Evaluator
+from kcm.protocols.quota.pods import Pods, gone_at
+from kcm.protocols.quota.services import Services
+from kcm.protocols.quota.volume_claims import VolumeClaims
+from kcm.protocols.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SECRETS, SERVICES
+from kcm.protocols.versions import parse_version
+from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from kcm.runtime.faults.vocabulary import FaultKind
 
 COUNTED = {resource.name: resource for resource in (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS, CONFIGMAPS, SECRETS)}
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.app.system import ControllerSystem
-from actors.engine.controller.readiness import StaleTableError
-from actors.reconciliation.actor_names import controller_of
-from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Fail
-from protocols.messages.outcomes import CommandFailed
-from runtime.faults.vocabulary import InjectedError
-from runtime.tables.overlay import TableMissingError
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.engine.controller.readiness import StaleTableError
+from kcm.actors.reconciliation.actor_names import controller_of
+from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Fail
+from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.runtime.faults.vocabulary import InjectedError
+from kcm.runtime.tables.overlay import TableMissingError
 
 EXPECTED = (CommandFailed, InjectedError, StaleTableError, TableMissingError, Retry, RetryQuietly, TerminalError)
 Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by the controller's name

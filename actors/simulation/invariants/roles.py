@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
-from protocols.objects import Object, labels_of, metadata, name_of
-from runtime.apiserver.storage.store import DELETED
+from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
+from kcm.protocols.objects import Object, labels_of, metadata, name_of
+from kcm.runtime.apiserver.storage.store import DELETED
 
 AGGREGATOR = "clusterrole-aggregation-controller"  # a client
 STORAGE = "clusterroles.rbac.authorization.k8s.io"

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object, annotations_of
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, annotations_of
 
 
 class Bounds(NamedTuple):

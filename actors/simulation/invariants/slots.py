@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.controllers.workloads.cronjob.jobs import end_of, slot_of
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
-from actors.simulation.invariants.ownership import storage_of
-from protocols.objects import Key, Object, controller_of, is_deleting, key_of, uid_of
-from protocols.resources import CRONJOBS, JOBS
-from runtime.apiserver.storage.store import ADDED, DELETED, Change
-from runtime.faults.vocabulary import FaultKind
-from runtime.scheduling.cron_schedules import parse_schedule
-from runtime.scheduling.time_zones import load_zone
+from kcm.actors.controllers.workloads.cronjob.jobs import end_of, slot_of
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.ownership import storage_of
+from kcm.protocols.objects import Key, Object, controller_of, is_deleting, key_of, uid_of
+from kcm.protocols.resources import CRONJOBS, JOBS
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.faults.vocabulary import FaultKind
+from kcm.runtime.scheduling.cron_schedules import parse_schedule
+from kcm.runtime.scheduling.time_zones import load_zone
 
 CRONJOB_STORAGE, JOB_STORAGE = storage_of(CRONJOBS), storage_of(JOBS)
 LATE = 45.0  # seconds for which a controller may go by what a CronJob said before

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
-from protocols.objects import Object, key_of, metadata, name_of
-from protocols.times import parse_time
-from runtime.apiserver.storage.store import DELETED
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.protocols.objects import Object, key_of, metadata, name_of
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.storage.store import DELETED
 
 SIGNER, CLEANER = "bootstrap-signer", "token-cleaner"  # clients
 OF_TOKENS = "bootstrap.kubernetes.io/token"

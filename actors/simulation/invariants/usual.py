@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.bootstrap_roles import WithinItsRole
-from actors.simulation.invariants.calls import CallsInProportion, NoLookWithoutReason, NothingWrittenTwice
-from actors.simulation.invariants.counts import NoPodTooMany
-from actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
-from actors.simulation.invariants.events import NoEventStorm
-from actors.simulation.invariants.objects import SingleOwner, StatusGoesForward
-from actors.simulation.invariants.observer import Invariant
-from actors.simulation.invariants.ownership import Ownership
-from actors.simulation.invariants.presence import NeverMorePodsThanWanted
-from actors.simulation.invariants.writes import NoHotLoop, NoWriteByTheDeposed, NoWriteByTheReplaced
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.bootstrap_roles import WithinItsRole
+from kcm.actors.simulation.invariants.calls import CallsInProportion, NoLookWithoutReason, NothingWrittenTwice
+from kcm.actors.simulation.invariants.counts import NoPodTooMany
+from kcm.actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
+from kcm.actors.simulation.invariants.events import NoEventStorm
+from kcm.actors.simulation.invariants.objects import SingleOwner, StatusGoesForward
+from kcm.actors.simulation.invariants.observer import Invariant
+from kcm.actors.simulation.invariants.ownership import Ownership
+from kcm.actors.simulation.invariants.presence import NeverMorePodsThanWanted
+from kcm.actors.simulation.invariants.writes import NoHotLoop, NoWriteByTheDeposed, NoWriteByTheReplaced
 
 
 def usual_invariants(cluster: SimulatedCluster, ownership: Ownership) -> tuple[Invariant, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
-from protocols.objects import Key, Object, finalizers_of, is_deleting, key_of, name_of, uid_of
-from protocols.volumes import (
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.protocols.objects import Key, Object, finalizers_of, is_deleting, key_of, name_of, uid_of
+from kcm.protocols.volumes import (
     CLAIM_PROTECTION,
     VOLUME_PROTECTION,
     claim_keys,
@@ -12,7 +12,7 @@ from protocols.volumes import (
     phase_of,
     volume_name_of,
 )
-from runtime.apiserver.storage.store import ADDED, DELETED, Change
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 CLAIMS, VOLUMES, PODS = "persistentvolumeclaims", "persistentvolumes", "pods"
 BINDER, PROVISIONER = "persistent-volume-binder", "hollow-provisioner"

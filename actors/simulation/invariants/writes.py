@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from actors.engine.dispatcher.requests import request_for
-from actors.engine.elector import Election
-from actors.engine.elector.lease import CLIENT
-from actors.faults.writes import THIEF
-from actors.hollow.behaviour import silence
-from actors.reconciliation.actor_names import ELECTOR
-from actors.simulation import SimulatedCluster
-from actors.simulation.calendar import LEASE
-from actors.simulation.invariants.observer import (
+from kcm.actors.engine.dispatcher.requests import request_for
+from kcm.actors.engine.elector import Election
+from kcm.actors.engine.elector.lease import CLIENT
+from kcm.actors.faults.writes import THIEF
+from kcm.actors.hollow.behaviour import silence
+from kcm.actors.reconciliation.actor_names import ELECTOR
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.calendar import LEASE
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Called,
     Committed,
@@ -25,14 +25,14 @@ from actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from protocols.messages.calls import Call
-from protocols.messages.cloud import CloudCall
-from protocols.messages.commands import Fetch, Get, List, in_words
-from protocols.objects import controller_of, decode_object, is_deleting, make_key, name_of, namespace_of, split_key
-from protocols.pods import pod_facts
-from protocols.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFULSETS, resource_path
-from runtime.apiserver.storage.store import DELETED, MODIFIED, Change
-from runtime.client.api import Request
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.cloud import CloudCall
+from kcm.protocols.messages.commands import Fetch, Get, List, in_words
+from kcm.protocols.objects import controller_of, decode_object, is_deleting, make_key, name_of, namespace_of, split_key
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFULSETS, resource_path
+from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, Change
+from kcm.runtime.client.api import Request
 
 WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within them
 STOLEN = 15.0  # seconds in which a leader cannot yet know that its lease was taken by force

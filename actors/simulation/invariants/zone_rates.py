@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
-from protocols.nodes import NodeFacts
+from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from kcm.protocols.nodes import NodeFacts
 
 
 def eviction_rates(nodes: Iterable[NodeFacts], limits: EvictionLimits) -> Mapping[str, float]:

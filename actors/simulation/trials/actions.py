@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
-from actors.reconciliation.commands import check_key, check_resource
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.scenario import NAMESPACE, Action
-from protocols.arguments import check_mapping
-from protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of
-from protocols.resources import NAMESPACES, Resource
+from kcm.actors.reconciliation.commands import check_key, check_resource
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action
+from kcm.protocols.arguments import check_mapping
+from kcm.protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of
+from kcm.protocols.resources import NAMESPACES, Resource
 
 
 def create(at: float, resource: Resource, obj: Object) -> Action:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from actors.simulation.trials.apimachinery import garbage_collector, namespace, resourcequota
-from actors.simulation.trials.bootstrap import signer, token_cleaner
-from actors.simulation.trials.certificates import approving, pod_request_cleaner, request_cleaner, signing
-from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
-from actors.simulation.trials.hollow import kubelet, nodes, provisioner, scheduler
-from actors.simulation.trials.identity import (
+from kcm.actors.simulation.trials.apimachinery import garbage_collector, namespace, resourcequota
+from kcm.actors.simulation.trials.bootstrap import signer, token_cleaner
+from kcm.actors.simulation.trials.certificates import approving, pod_request_cleaner, request_cleaner, signing
+from kcm.actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
+from kcm.actors.simulation.trials.hollow import kubelet, nodes, provisioner, scheduler
+from kcm.actors.simulation.trials.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
     root_ca_publisher,
@@ -18,16 +18,16 @@ from actors.simulation.trials.identity import (
     tokens,
     trust_bundle_publisher,
 )
-from actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
-from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.simulation.trials.storage import (
+from kcm.actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
+from kcm.actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from kcm.actors.simulation.trials.storage import (
     attributes_class_protection,
     claim_protection,
     persistentvolume_binder,
     volume_protection,
 )
-from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads import (
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.actors.simulation.trials.workloads import (
     cronjob,
     daemonset,
     deployment,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from actors.hollow.fleet import HollowNode, make_fleet
-from actors.simulation import SimulatedCluster
-from protocols.late_methods import dataclass
+from kcm.actors.hollow.fleet import HollowNode, make_fleet
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.late_methods import dataclass
 
 NAMESPACE = "default"
 RETRY = 1.0  # seconds until an action that could not be done is tried again

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.zone_rates import eviction_rates
-from protocols.nodes import node_facts
-from protocols.resources import NODES
-from runtime.cloud.fake import FakeCloud
+from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.zone_rates import eviction_rates
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.resources import NODES
+from kcm.runtime.cloud.fake import FakeCloud
 
 
 def options_of(cluster: SimulatedCluster) -> Options:

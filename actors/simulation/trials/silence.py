@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.hollow.behaviour import FLAP
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object, annotations_of
-from protocols.resources import NODES
+from kcm.actors.hollow.behaviour import FLAP
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object, annotations_of
+from kcm.protocols.resources import NODES
 
 FOR_EVER = "1000000000"  # seconds of a turn: on the simulator's clock a silent one, until long after the run
 

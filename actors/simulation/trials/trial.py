@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Invariant
-from actors.simulation.invariants.ownership import Owns
-from actors.simulation.trials.scenario import NOTHING, Action, Scenario
-from protocols.arguments import check_each, check_function, check_text, check_type
-from protocols.late_methods import dataclass
-from protocols.resources import Resource
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Invariant
+from kcm.actors.simulation.invariants.ownership import Owns
+from kcm.actors.simulation.trials.scenario import NOTHING, Action, Scenario
+from kcm.protocols.arguments import check_each, check_function, check_text, check_type
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.resources import Resource
 
 
 def no_actions(_scenario: Scenario) -> Iterable[Action]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from runtime.apiserver.registry.attributes import Attributes
-from runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.users import User
 
 NONE, METADATA, REQUEST, REQUEST_RESPONSE = LEVELS = ("None", "Metadata", "Request", "RequestResponse")
 RECEIVED, STARTED, COMPLETE, PANIC = STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")

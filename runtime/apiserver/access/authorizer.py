@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocols.errors import aggregate
-from runtime.apiserver.access.node import NodeAuthorizer, node_of
-from runtime.apiserver.access.node_graph import FOLLOWED, NodeGraph
-from runtime.apiserver.access.rbac import Rbac
-from runtime.apiserver.access.role_index import WATCHED, RoleIndex
-from runtime.apiserver.registry.attributes import Attributes, attributes_in
-from runtime.apiserver.registry.policy_rules import Rule
-from runtime.apiserver.registry.users import ALLOWED, MASTERS, NODE, Access, Decision, ResolvedRules, User
-from runtime.apiserver.storage.state import State
-from runtime.apiserver.storage.store import Change
+from kcm.protocols.errors import aggregate
+from kcm.runtime.apiserver.access.node import NodeAuthorizer, node_of
+from kcm.runtime.apiserver.access.node_graph import FOLLOWED, NodeGraph
+from kcm.runtime.apiserver.access.rbac import Rbac
+from kcm.runtime.apiserver.access.role_index import WATCHED, RoleIndex
+from kcm.runtime.apiserver.registry.attributes import Attributes, attributes_in
+from kcm.runtime.apiserver.registry.policy_rules import Rule
+from kcm.runtime.apiserver.registry.users import ALLOWED, MASTERS, NODE, Access, Decision, ResolvedRules, User
+from kcm.runtime.apiserver.storage.state import State
+from kcm.runtime.apiserver.storage.store import Change
 
 
 class Authorizer:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.attributes import Attributes, forbidden
-from runtime.apiserver.registry.users import (
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.attributes import Attributes, forbidden
+from kcm.runtime.apiserver.registry.users import (
     ACCOUNTS,
     ANONYMOUS,
     AUTHENTICATED,
@@ -28,7 +28,7 @@ from runtime.apiserver.registry.users import (
     Decision,
     User,
 )
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 Decide = Callable[[User, Attributes], Decision]
 

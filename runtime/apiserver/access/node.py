@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocols.objects import make_key
-from runtime.apiserver.access.node_graph import (
+from kcm.protocols.objects import make_key
+from kcm.runtime.apiserver.access.node_graph import (
     ACCOUNTS,
     CLAIMS,
     CONFIG_MAPS,
@@ -21,9 +21,9 @@ from runtime.apiserver.access.node_graph import (
     VOLUMES,
     NodeGraph,
 )
-from runtime.apiserver.registry.attributes import Attributes, required_value
-from runtime.apiserver.registry.policy_rules import Rule, allows
-from runtime.apiserver.registry.users import ALLOWED, NODE, NODES, Decision, User
+from kcm.runtime.apiserver.registry.attributes import Attributes, required_value
+from kcm.runtime.apiserver.registry.policy_rules import Rule, allows
+from kcm.runtime.apiserver.registry.users import ALLOWED, NODE, NODES, Decision, User
 
 LEASES, CSI_NODES = "leases.coordination.k8s.io", "csinodes.storage.k8s.io"
 SLICES, REQUESTS = "resourceslices.resource.k8s.io", "podcertificaterequests.certificates.k8s.io"

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from protocols.mounted_secrets import secret_names
-from protocols.objects import Key, Object, annotations_of, decode_object, make_key, name_of, namespace_of
-from runtime.apiserver.storage.state import State
+from kcm.protocols.mounted_secrets import secret_names
+from kcm.protocols.objects import Key, Object, annotations_of, decode_object, make_key, name_of, namespace_of
+from kcm.runtime.apiserver.storage.state import State
 
 PODS, VOLUMES = "pods", "persistentvolumes"
 FOLLOWED = frozenset({PODS, VOLUMES})

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocols.bounded_cache import total_size
-from protocols.errors import aggregate
-from runtime.apiserver.access.role_index import Granted, MissingRole, RoleIndex
-from runtime.apiserver.registry.attributes import Attributes
-from runtime.apiserver.registry.policy_rules import Rule, allows, allows_any_name
-from runtime.apiserver.registry.users import Decision, User
+from kcm.protocols.bounded_cache import total_size
+from kcm.protocols.errors import aggregate
+from kcm.runtime.apiserver.access.role_index import Granted, MissingRole, RoleIndex
+from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.policy_rules import Rule, allows, allows_any_name
+from kcm.runtime.apiserver.registry.users import Decision, User
 
 MOST_USERS, MOST_KEPT = 1024, 65_536  # decisions of all of them
 # Characters of a user with their groups, and of a request. Reviews may name anything; what is longer is decided anew.

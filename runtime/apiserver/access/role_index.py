@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from protocols.objects import Key, Object, decode_object, make_key, name_of, namespace_of, split_key
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.registry.policy_rules import Rule, rules_in
-from runtime.apiserver.registry.users import ACCOUNTS, User
-from runtime.apiserver.storage.state import State
+from kcm.protocols.objects import Key, Object, decode_object, make_key, name_of, namespace_of, split_key
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.registry.policy_rules import Rule, rules_in
+from kcm.runtime.apiserver.registry.users import ACCOUNTS, User
+from kcm.runtime.apiserver.storage.state import State
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"

@@ -5,9 +5,9 @@ Source: kubernetes plugin/pkg/admission/alwayspullimages/admission.go (v1.36).
 
 from __future__ import annotations
 
-from protocols.admission_plugins import ALWAYS_PULL_IMAGES
-from protocols.objects import Object
-from runtime.apiserver.core.cluster import Cluster
+from kcm.protocols.admission_plugins import ALWAYS_PULL_IMAGES
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.cluster import Cluster
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from protocols.objects import Object, name_of
-from runtime.apiserver.core.cluster import Call
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.subresources import GroupVersionKind, subresource_of
+from kcm.protocols.objects import Object, name_of
+from kcm.runtime.apiserver.core.cluster import Call
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.subresources import GroupVersionKind, subresource_of
 
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 NAMESPACES = "namespaces"

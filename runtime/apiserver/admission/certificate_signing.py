@@ -5,11 +5,11 @@ Source: kubernetes plugin/pkg/admission/certificates/signing/admission.go (v1.36
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.admission.certificate_approval import REQUESTS
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.registry.users import may_use_signer
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission.certificate_approval import REQUESTS
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.registry.users import may_use_signer
 
 _SIGNED = ("certificate", "conditions")
 

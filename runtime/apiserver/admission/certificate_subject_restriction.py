@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 
-from protocols.objects import Object
-from runtime.apiserver.admission.certificate_approval import REQUESTS
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.users import MASTERS
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission.certificate_approval import REQUESTS
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.users import MASTERS
 
 RESTRICTED = "kubernetes.io/kube-apiserver-client"
 
@@ -20,7 +20,7 @@ def validate_create(definition: ResourceDefinition, obj: Object) -> None:
     """Raises StatusError (403)."""
     if definition.storage != REQUESTS or obj["spec"].get("signerName") != RESTRICTED:
         return
-    from runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
+    from kcm.runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
 
     if MASTERS in facts_of(parse_request(base64.b64decode(obj["spec"]["request"]))).organizations:
         because = f"use of {RESTRICTED} signer with {MASTERS} group is not allowed"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
-from protocols.admission_plugins import (
+from kcm.protocols.admission_plugins import (
     CERTIFICATE_APPROVAL,
     CERTIFICATE_SIGNING,
     CERTIFICATE_SUBJECT_RESTRICTION,
@@ -32,8 +32,8 @@ from protocols.admission_plugins import (
     RESOURCE_QUOTA,
     VALIDATING_POLICY,
 )
-from protocols.objects import Key, Object, decode_object
-from runtime.apiserver.admission import (
+from kcm.protocols.objects import Key, Object, decode_object
+from kcm.runtime.apiserver.admission import (
     always_pull_images,
     certificate_approval,
     certificate_signing,
@@ -55,21 +55,21 @@ from runtime.apiserver.admission import (
     storage_object_in_use_protection,
     taint_nodes_by_condition,
 )
-from runtime.apiserver.admission.attributes import CREATE, DELETE, UPDATE, Attributes, attributes_of
-from runtime.apiserver.admission.node_restriction import admission as node_restriction
-from runtime.apiserver.admission.pod_security import admission as pod_security
-from runtime.apiserver.admission.policies import configured as policies
-from runtime.apiserver.admission.policies import mutating, validating
-from runtime.apiserver.admission.resource_quota import Charge, charge
-from runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, are_configured
-from runtime.apiserver.admission.webhooks.dispatcher import have_changed, have_judged
-from runtime.apiserver.core.cluster import Call, Cluster, Remarks, stored_form
-from runtime.apiserver.core.long_work import carried_out, key_of
-from runtime.apiserver.core.metadata import settle_namespace
-from runtime.apiserver.core.removal import nobody
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.users import NODES
+from kcm.runtime.apiserver.admission.attributes import CREATE, DELETE, UPDATE, Attributes, attributes_of
+from kcm.runtime.apiserver.admission.node_restriction import admission as node_restriction
+from kcm.runtime.apiserver.admission.pod_security import admission as pod_security
+from kcm.runtime.apiserver.admission.policies import configured as policies
+from kcm.runtime.apiserver.admission.policies import mutating, validating
+from kcm.runtime.apiserver.admission.resource_quota import Charge, charge
+from kcm.runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, are_configured
+from kcm.runtime.apiserver.admission.webhooks.dispatcher import have_changed, have_judged
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, Remarks, stored_form
+from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.core.metadata import settle_namespace
+from kcm.runtime.apiserver.core.removal import nobody
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.users import NODES
 
 __all__ = [
     "Charge",

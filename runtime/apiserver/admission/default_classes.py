@@ -6,11 +6,11 @@ plugin/pkg/admission/network/defaultingressclass/admission.go, pkg/volume/util/s
 
 from __future__ import annotations
 
-from protocols.admission_plugins import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
-from protocols.objects import Object, annotations_of, name_of
-from protocols.times import parse_time
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.admission_plugins import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
+from kcm.protocols.objects import Object, annotations_of, name_of
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 CLAIMS, STORAGE_CLASSES = "persistentvolumeclaims", "storageclasses.storage.k8s.io"
 INGRESSES, INGRESS_CLASSES = "ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io"

@@ -5,8 +5,8 @@ Source: kubernetes plugin/pkg/admission/defaulttolerationseconds/admission.go (v
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 TOLERATION_SECONDS = 300
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -5,9 +5,9 @@ Source: kubernetes plugin/pkg/admission/network/denyserviceexternalips/admission
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Call
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Call
 
 SERVICES = "services"
 

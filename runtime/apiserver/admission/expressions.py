@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from protocols.objects import Object, decode_object
-from runtime.apiserver.admission.attributes import NAMESPACES, Attributes
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.subresources import GroupVersionKind
-from runtime.apiserver.registry.users import ACCOUNTS, Access, User
+from kcm.protocols.objects import Object, decode_object
+from kcm.runtime.apiserver.admission.attributes import NAMESPACES, Attributes
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.subresources import GroupVersionKind
+from kcm.runtime.apiserver.registry.users import ACCOUNTS, Access, User
 
 if TYPE_CHECKING:
-    from runtime.cel.libraries import authorization
-    from runtime.cel.values import Value
+    from kcm.runtime.cel.libraries import authorization
+    from kcm.runtime.cel.values import Value
 
 _NAMESPACE_FIELDS = frozenset(
     {
@@ -46,7 +46,7 @@ def seen(
     with_namespace: bool = True,
 ) -> dict[str, Value]:
     """definition, kind: the version of the object that they see. Raises StatusError (404) without the namespace."""
-    from runtime.cel.admission import names
+    from kcm.runtime.cel.admission import names
 
     return names(
         new=shown(asked, definition, asked.obj),
@@ -103,8 +103,8 @@ def _namespace(cluster: Cluster, asked: Attributes) -> Object | None:
 
 def asking(cluster: Cluster, user: User) -> authorization.Ask:
     """Answers what expressions ask of what this user, or a service account, may do."""
-    from runtime.cel.libraries.authorization import Attributes as Asked
-    from runtime.cel.libraries.authorization import Decision
+    from kcm.runtime.cel.libraries.authorization import Attributes as Asked
+    from kcm.runtime.cel.libraries.authorization import Decision
 
     def ask(asked: Asked) -> Decision:
         who = user

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from protocols.errors import aggregate
-from protocols.objects import Object, decode_object, is_deleting
-from protocols.pod_resources import pod_limits, pod_requests
-from protocols.quantities import Quantity, milli_value, whole_value
-from protocols.quota.amounts import ZERO, Amounts, read_amounts
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.errors import aggregate
+from kcm.protocols.objects import Object, decode_object, is_deleting
+from kcm.protocols.pod_resources import pod_limits, pod_requests
+from kcm.protocols.quantities import Quantity, milli_value, whole_value
+from kcm.protocols.quota.amounts import ZERO, Amounts, read_amounts
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 LIMIT_RANGES, PODS, CLAIMS = "limitranges", "pods", "persistentvolumeclaims"
 RESIZE = "resize"  # a subresource

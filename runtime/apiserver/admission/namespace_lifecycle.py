@@ -5,11 +5,11 @@ Source: apiserver pkg/admission/plugin/namespace/lifecycle/admission.go (v1.36).
 
 from __future__ import annotations
 
-from protocols.objects import Key, Object
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.objects import Key, Object
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 NAMESPACES = "namespaces"
 _IMMORTAL = ("default", "kube-system", "kube-public")

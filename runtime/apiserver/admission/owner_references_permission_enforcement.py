@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object, name_of
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.users import Access, Decision
+from kcm.protocols.objects import Object, name_of
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.users import Access, Decision
 
 _NEVER_CHANGED = ("pods", "status")  # by who writes it
 _ANY_FINALIZERS = {

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from protocols.admission_plugins import PERSISTENT_VOLUME_CLAIM_RESIZE
-from protocols.objects import Object, annotations_of, decode_object
-from protocols.quantities import parse_quantity
-from runtime.apiserver.admission.default_classes import CLAIMS, STORAGE_CLASSES
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Call, Cluster
+from kcm.protocols.admission_plugins import PERSISTENT_VOLUME_CLAIM_RESIZE
+from kcm.protocols.objects import Object, annotations_of, decode_object
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.admission.default_classes import CLAIMS, STORAGE_CLASSES
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
 
 _ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 

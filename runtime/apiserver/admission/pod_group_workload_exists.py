@@ -5,10 +5,10 @@ Source: kubernetes plugin/pkg/admission/podgroup/admission.go (v1.36).
 
 from __future__ import annotations
 
-from protocols.objects import Object, decode_object, is_deleting, make_key, namespace_of
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.objects import Object, decode_object, is_deleting, make_key, namespace_of
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 WORKLOADS, GROUPS = "workloads.scheduling.k8s.io", "podgroups.scheduling.k8s.io"
 

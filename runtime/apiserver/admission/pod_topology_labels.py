@@ -5,8 +5,8 @@ Source: kubernetes plugin/pkg/admission/podtopologylabels/admission.go (v1.36).
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.core.cluster import Cluster
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.cluster import Cluster
 
 NODES, PODS = "nodes", "pods"
 _COPIED = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")

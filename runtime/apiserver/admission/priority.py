@@ -5,11 +5,11 @@ Source: kubernetes plugin/pkg/admission/priority/admission.go (v1.36).
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.storage.state import to_read
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.storage.state import to_read
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 # Every cluster has these two classes, whether or not they are stored.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors import status_errors
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors import status_errors
 
 
 def forbidden(group: str, plural: str, obj: Object, because: str) -> status_errors.StatusError:

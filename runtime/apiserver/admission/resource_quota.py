@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from protocols.objects import Key, Object, decode_object, name_of
-from protocols.quantities import Quantity
-from protocols.quota import resource_claims
-from protocols.quota.amounts import (
+from kcm.protocols.objects import Key, Object, decode_object, name_of
+from kcm.protocols.quantities import Quantity
+from kcm.protocols.quota import resource_claims
+from kcm.protocols.quota.amounts import (
     Amounts,
     add,
     exceeding,
@@ -30,17 +30,17 @@ from protocols.quota.amounts import (
     without_zeros,
     written,
 )
-from protocols.quota.evaluators import IGNORED, Evaluator
-from protocols.quota.pods import Pods
-from protocols.quota.resource_claims import DeviceClasses, ResourceClaims
-from protocols.quota.scopes import scopes_of
-from protocols.quota.services import Services
-from protocols.quota.volume_claims import VolumeClaims
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.registry.admission_settings import LimitedResource
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.quota.evaluators import IGNORED, Evaluator
+from kcm.protocols.quota.pods import Pods
+from kcm.protocols.quota.resource_claims import DeviceClasses, ResourceClaims
+from kcm.protocols.quota.scopes import scopes_of
+from kcm.protocols.quota.services import Services
+from kcm.protocols.quota.volume_claims import VolumeClaims
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.registry.admission_settings import LimitedResource
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 QUOTAS = "resourcequotas"
 STATUS = "status"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.admission_plugins import RUNTIME_CLASS
-from protocols.objects import Object, decode_object
-from protocols.quantities import parse_quantity
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors.field_errors import quoted
+from kcm.protocols.admission_plugins import RUNTIME_CLASS
+from kcm.protocols.objects import Object, decode_object
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors.field_errors import quoted
 
 RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
 _DIFFERS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"

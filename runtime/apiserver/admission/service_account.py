@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.admission_plugins import SERVICE_ACCOUNT
-from protocols.mounted_secrets import secret_names
-from protocols.objects import Object, annotations_of, name_of
-from runtime.apiserver.admission.refusal import forbidden
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.questions import Pause
-from runtime.apiserver.storage.state import to_read
+from kcm.protocols.admission_plugins import SERVICE_ACCOUNT
+from kcm.protocols.mounted_secrets import secret_names
+from kcm.protocols.objects import Object, annotations_of, name_of
+from kcm.runtime.apiserver.admission.refusal import forbidden
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.questions import Pause
+from kcm.runtime.apiserver.storage.state import to_read
 
 DEFAULT = "default"
 ACCOUNTS = "serviceaccounts"

@@ -5,10 +5,10 @@ Source: kubernetes plugin/pkg/admission/storage/storageobjectinuseprotection/adm
 
 from __future__ import annotations
 
-from protocols.admission_plugins import STORAGE_OBJECT_IN_USE_PROTECTION
-from protocols.objects import Object
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.admission_plugins import STORAGE_OBJECT_IN_USE_PROTECTION
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 FINALIZERS = {
     "persistentvolumes": "kubernetes.io/pv-protection",

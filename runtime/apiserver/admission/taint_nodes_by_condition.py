@@ -5,10 +5,10 @@ Source: kubernetes plugin/pkg/admission/nodetaint/admission.go (v1.36).
 
 from __future__ import annotations
 
-from protocols.admission_plugins import TAINT_NODES
-from protocols.objects import Object
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.admission_plugins import TAINT_NODES
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 

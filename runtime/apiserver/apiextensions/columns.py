@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from protocols.objects import Object
-from protocols.times import human_duration, parse_time
-from runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError, as_text
-from runtime.apiserver.registry.printers import NAME, Column, Printer
-from runtime.apiserver.rules.cells import UNKNOWN, name_cell
+from kcm.protocols.objects import Object
+from kcm.protocols.times import human_duration, parse_time
+from kcm.runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError, as_text
+from kcm.runtime.apiserver.registry.printers import NAME, Column, Printer
+from kcm.runtime.apiserver.rules.cells import UNKNOWN, name_cell
 
 _AGE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from runtime.apiserver.apiextensions.schemas import (
+from kcm.runtime.apiserver.apiextensions.schemas import (
     LIST_KEYS,
     LIST_TYPE,
     Schema,

@@ -15,22 +15,22 @@ from typing import Any
 
 import orjson
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object
-from runtime.apiserver.apiextensions.columns import printer_for
-from runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError, as_text
-from runtime.apiserver.apiextensions.objects import ObjectSchema
-from runtime.apiserver.apiextensions.pruning_and_defaults import MOST_MADE
-from runtime.apiserver.apiextensions.scale import validate_scale
-from runtime.apiserver.apiextensions.schemas import PRESERVE
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import FieldGetter, ScalePaths, Strategy
-from runtime.apiserver.registry.users import AccessControl, User
-from runtime.apiserver.registry.version_ranks import version_rank
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.apiextensions.columns import printer_for
+from kcm.runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError, as_text
+from kcm.runtime.apiserver.apiextensions.objects import ObjectSchema
+from kcm.runtime.apiserver.apiextensions.pruning_and_defaults import MOST_MADE
+from kcm.runtime.apiserver.apiextensions.scale import validate_scale
+from kcm.runtime.apiserver.apiextensions.schemas import PRESERVE
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import FieldGetter, ScalePaths, Strategy
+from kcm.runtime.apiserver.registry.users import AccessControl, User
+from kcm.runtime.apiserver.registry.version_ranks import version_rank
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED
 
 MOST_MADE_OF_MANY = 64 * 1024 * 1024  # bytes of JSON that defaults may add to objects that are read together
 _ANYTHING = {"type": "object", PRESERVE: True}

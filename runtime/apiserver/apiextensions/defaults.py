@@ -10,14 +10,14 @@ from typing import Any
 
 import orjson
 
-from protocols.errors import aggregate
-from runtime.apiserver.apiextensions.embedded import embedded_finder, problems, settle_embedded
-from runtime.apiserver.apiextensions.go_text import sorted_keys
-from runtime.apiserver.apiextensions.pruning_and_defaults import Meter, UnknownFields, settler
-from runtime.apiserver.apiextensions.schemas import EMBEDDED, META_FIELDS, Schema, items_of, properties_of
-from runtime.apiserver.apiextensions.validation_errors import explain
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.schema.scalars import ShapeError
+from kcm.protocols.errors import aggregate
+from kcm.runtime.apiserver.apiextensions.embedded import embedded_finder, problems, settle_embedded
+from kcm.runtime.apiserver.apiextensions.go_text import sorted_keys
+from kcm.runtime.apiserver.apiextensions.pruning_and_defaults import Meter, UnknownFields, settler
+from kcm.runtime.apiserver.apiextensions.schemas import EMBEDDED, META_FIELDS, Schema, items_of, properties_of
+from kcm.runtime.apiserver.apiextensions.validation_errors import explain
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.schema.scalars import ShapeError
 
 
 def validate_defaults(schema: Schema, path: str, *, pruned: bool = True) -> Iterator[FieldError]:

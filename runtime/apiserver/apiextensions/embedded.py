@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from runtime.apiserver.apiextensions.schemas import (
+from kcm.runtime.apiserver.apiextensions.schemas import (
     EMBEDDED,
     Schema,
     additional_of,
     items_of,
     properties_of,
 )
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.rules.names import dns1035_label
-from runtime.apiserver.rules.object_meta import validate_metadata
-from runtime.apiserver.schema.scalars import ShapeError
-from runtime.apiserver.schema.shapes import built_in_shapes
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.rules.names import dns1035_label
+from kcm.runtime.apiserver.rules.object_meta import validate_metadata
+from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.shapes import built_in_shapes
 
 # (object, path of its field) for each embedded one.
 FindEmbedded = Callable[[Any, str], Iterator[tuple[dict[str, Any], str]]]

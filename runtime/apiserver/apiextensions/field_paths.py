@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from runtime.apiserver.apiextensions.schemas import Schema, additional_of, properties_of
+from kcm.runtime.apiserver.apiextensions.schemas import Schema, additional_of, properties_of
 
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+")
 _NO_FIELD, _TOO_SHORT = "does not refer to a valid field", "unexpected end of JSON path"

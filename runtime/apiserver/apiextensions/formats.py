@@ -12,7 +12,7 @@ from datetime import date
 from ipaddress import AddressValueError, IPv6Address
 from urllib.parse import urlsplit
 
-from runtime.apiserver.apiextensions.schemas import Schema, types_of
+from kcm.runtime.apiserver.apiextensions.schemas import Schema, types_of
 
 IsOfFormat = Callable[[str], bool]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver.apiextensions.go_text import go_number, sorted_keys
+from kcm.runtime.apiserver.apiextensions.go_text import go_number, sorted_keys
 
 # All that one step leads to from these values. Raises JsonPathError.
 _Step = Callable[[list[Any]], list[Any]]

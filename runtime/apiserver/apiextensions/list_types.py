@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver.apiextensions.go_text import sorted_keys
-from runtime.apiserver.apiextensions.schemas import (
+from kcm.runtime.apiserver.apiextensions.go_text import sorted_keys
+from kcm.runtime.apiserver.apiextensions.schemas import (
     LIST_KEYS,
     LIST_TYPE,
     Schema,
@@ -19,7 +19,7 @@ from runtime.apiserver.apiextensions.schemas import (
     items_of,
     properties_of,
 )
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid
 
 # (value, path of its field) → what is wrong
 CheckLists = Callable[[Any, str], Iterator[FieldError]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.apiserver.apiextensions.schemas import Schema
+from kcm.runtime.apiserver.apiextensions.schemas import Schema
 
 _TYPES: dict[type, tuple[str, str]] = {
     bool: ("boolean", ""),

@@ -11,16 +11,16 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import islice
 
-from protocols.objects import Object
-from runtime.apiserver.apiextensions.correlation import Pair
-from runtime.apiserver.apiextensions.embedded import FindEmbedded, embedded_finder, problems, settle_embedded
-from runtime.apiserver.apiextensions.list_types import CheckLists, list_checker
-from runtime.apiserver.apiextensions.pruning_and_defaults import MOST_MADE, Meter, Settle, UnknownFields, settler
-from runtime.apiserver.apiextensions.rules import RuleNode, rule_node
-from runtime.apiserver.apiextensions.schemas import Schema, properties_of
-from runtime.apiserver.apiextensions.validation_errors import MOST_PROBLEMS, explain
-from runtime.apiserver.apiextensions.validators import IsValid, checker
-from runtime.apiserver.errors.field_errors import FieldError
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.apiextensions.correlation import Pair
+from kcm.runtime.apiserver.apiextensions.embedded import FindEmbedded, embedded_finder, problems, settle_embedded
+from kcm.runtime.apiserver.apiextensions.list_types import CheckLists, list_checker
+from kcm.runtime.apiserver.apiextensions.pruning_and_defaults import MOST_MADE, Meter, Settle, UnknownFields, settler
+from kcm.runtime.apiserver.apiextensions.rules import RuleNode, rule_node
+from kcm.runtime.apiserver.apiextensions.schemas import Schema, properties_of
+from kcm.runtime.apiserver.apiextensions.validation_errors import MOST_PROBLEMS, explain
+from kcm.runtime.apiserver.apiextensions.validators import IsValid, checker
+from kcm.runtime.apiserver.errors.field_errors import FieldError
 
 
 class ObjectSchema:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from runtime.apiserver.apiextensions.field_paths import FieldPathError, field_at
-from runtime.apiserver.apiextensions.go_text import sorted_keys
-from runtime.apiserver.apiextensions.schemas import (
+from kcm.runtime.apiserver.apiextensions.field_paths import FieldPathError, field_at
+from kcm.runtime.apiserver.apiextensions.go_text import sorted_keys
+from kcm.runtime.apiserver.apiextensions.schemas import (
     EMBEDDED,
     JUNCTORS,
     LIST_KEYS,
@@ -25,7 +25,7 @@ from runtime.apiserver.apiextensions.schemas import (
     items_of,
     properties_of,
 )
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")

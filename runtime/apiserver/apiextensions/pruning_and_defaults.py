@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver.apiextensions.schemas import (
+from kcm.runtime.apiserver.apiextensions.schemas import (
     EMBEDDED,
     META_FIELDS,
     PRESERVE,
@@ -25,8 +25,8 @@ from runtime.apiserver.apiextensions.schemas import (
     items_of,
     properties_of,
 )
-from runtime.apiserver.schema.field_validation import MOST_STRAYS
-from runtime.apiserver.storage.sizes import MOST_SENT, TooLargeError
+from kcm.runtime.apiserver.schema.field_validation import MOST_STRAYS
+from kcm.runtime.apiserver.storage.sizes import MOST_SENT, TooLargeError
 
 MOST_MADE = MOST_SENT  # bytes of JSON that defaults may add to one object: more could not be stored
 LONGEST_PATHS = 64 * 1024  # characters of all reported paths of unknown fields

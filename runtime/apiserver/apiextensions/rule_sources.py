@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from runtime.apiserver.apiextensions.schemas import (
+from kcm.runtime.apiserver.apiextensions.schemas import (
     EMBEDDED,
     LIST_TYPE,
     RULES,
@@ -18,10 +18,10 @@ from runtime.apiserver.apiextensions.schemas import (
     items_of,
     properties_of,
 )
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
 
 if TYPE_CHECKING:
-    from runtime.cel.rules import Rule
+    from kcm.runtime.cel.rules import Rule
 
 MOST_OF_ONE, MOST_OF_ALL = 10_000_000, 100_000_000
 _MOST = 2**64 - 1
@@ -86,8 +86,8 @@ def _of_rules(
     *,
     is_root: bool,
 ) -> Iterator[FieldError]:
-    from runtime.cel.declared import declared
-    from runtime.cel.rules import compile_rules
+    from kcm.runtime.cel.declared import declared
+    from kcm.runtime.cel.rules import compile_rules
 
     kind = declared(schema, root=is_root or bool(schema.get(EMBEDDED)))
     if kind is None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runtime.apiserver.apiextensions.correlation import Pair
-from runtime.apiserver.apiextensions.field_paths import field_at
-from runtime.apiserver.apiextensions.schemas import (
+from kcm.runtime.apiserver.apiextensions.correlation import Pair
+from kcm.runtime.apiserver.apiextensions.field_paths import field_at
+from kcm.runtime.apiserver.apiextensions.schemas import (
     EMBEDDED,
     RULES,
     Schema,
@@ -22,12 +22,20 @@ from runtime.apiserver.apiextensions.schemas import (
     items_of,
     properties_of,
 )
-from runtime.apiserver.errors.field_errors import OMITTED, FieldError, duplicate, forbidden, invalid, quoted, required
-from runtime.apiserver.errors.status_errors import MOST_CAUSES
+from kcm.runtime.apiserver.errors.field_errors import (
+    OMITTED,
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    quoted,
+    required,
+)
+from kcm.runtime.apiserver.errors.status_errors import MOST_CAUSES
 
 if TYPE_CHECKING:
-    from runtime.cel.declared import Reader
-    from runtime.cel.rules import Rule
+    from kcm.runtime.cel.declared import Reader
+    from kcm.runtime.cel.rules import Rule
 
 BUDGET = 10_000_000  # what all rules of an object may cost together
 LONGEST_MESSAGE = 5 * 1024  # bytes
@@ -135,8 +143,8 @@ class RuleNode:
 
     def _compile(self) -> tuple[Sequence[Rule], Reader | None]:
         if self._compiled is None:
-            from runtime.cel.declared import declared, reader
-            from runtime.cel.rules import compile_rules
+            from kcm.runtime.cel.declared import declared, reader
+            from kcm.runtime.cel.rules import compile_rules
 
             kind = declared(self._schema, root=self._is_root)
             rules = [] if kind is None else compile_rules(list(self._schema[RULES]), kind)
@@ -144,7 +152,7 @@ class RuleNode:
         return self._compiled
 
     def _of_rules(self, value: Any, old: Any, path: str, change: Change, budget: _Budget) -> Iterator[FieldError]:
-        from runtime.cel.rules import ABSENT
+        from kcm.runtime.cel.rules import ABSENT
 
         rules, read = self._compile()
         here, type_ = path or _NOWHERE, self._schema.get("type") or ""
@@ -161,7 +169,7 @@ class RuleNode:
                     yield error.error
 
     def _of_rule(self, rule: Rule, value: Any, variables: dict[str, Any], here: str, budget: _Budget) -> _Found | None:
-        from runtime.cel.errors import CostExceededError, EvaluationError
+        from kcm.runtime.cel.errors import CostExceededError, EvaluationError
 
         assert rule.program is not None
         type_, text = self._schema.get("type") or "", _text(rule)
@@ -195,7 +203,7 @@ class RuleNode:
         budget.left -= cost
 
     def _message(self, rule: Rule, variables: dict[str, Any], place: str, budget: _Budget) -> str:
-        from runtime.cel.errors import CostExceededError, EvaluationError
+        from kcm.runtime.cel.errors import CostExceededError, EvaluationError
 
         message = (rule.source.get("message") or "").strip()
         default = message or f"failed rule: {_text(rule)}"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.apiextensions.go_text import accessor_error
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.registry.strategy import ScalePaths
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.apiextensions.go_text import accessor_error
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.registry.strategy import ScalePaths
 
 _MOST = 2**31 - 1
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from protocols.patterns import PatternError, matcher
-from runtime.apiserver.apiextensions.schemas import (
+from kcm.protocols.patterns import PatternError, matcher
+from kcm.runtime.apiserver.apiextensions.schemas import (
     EMBEDDED,
     INT_OR_STRING,
     JUNCTORS,
@@ -22,7 +22,7 @@ from runtime.apiserver.apiextensions.schemas import (
     items_of,
     properties_of,
 )
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
 
 _ROOT, _ITEM, _FIELD = "at the root", "for specified array items", "for specified object fields"
 _UNSUPPORTED = ("id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions")

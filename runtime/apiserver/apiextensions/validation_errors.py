@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocols.patterns import matcher
-from runtime.apiserver.apiextensions.correlation import Pair
-from runtime.apiserver.apiextensions.formats import format_of, is_of_format
-from runtime.apiserver.apiextensions.go_text import go_number, sorted_keys
-from runtime.apiserver.apiextensions.numbers import (
+from kcm.protocols.patterns import matcher
+from kcm.runtime.apiserver.apiextensions.correlation import Pair
+from kcm.runtime.apiserver.apiextensions.formats import format_of, is_of_format
+from kcm.runtime.apiserver.apiextensions.go_text import go_number, sorted_keys
+from kcm.runtime.apiserver.apiextensions.numbers import (
     exceeds,
     is_enumerated,
     is_multiple,
     out_of_range,
     wrong_type,
 )
-from runtime.apiserver.apiextensions.schemas import Schema, additional_of, items_of, properties_of, types_of
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, quoted, required
-from runtime.apiserver.errors.status_errors import MOST_CAUSES
-from runtime.cel import effort
+from kcm.runtime.apiserver.apiextensions.schemas import Schema, additional_of, items_of, properties_of, types_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, quoted, required
+from kcm.runtime.apiserver.errors.status_errors import MOST_CAUSES
+from kcm.runtime.cel import effort
 
 MOST_PROBLEMS = MOST_CAUSES + 1  # more are not reported, and not looked for
 OF_VALUE = 10  # units of cost, about microseconds: much takes long, and others are served meanwhile

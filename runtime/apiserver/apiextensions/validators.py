@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from protocols.patterns import matcher
-from runtime.apiserver.apiextensions.formats import format_of, is_of_format
-from runtime.apiserver.apiextensions.numbers import fits, is_enumerated, is_integral, is_multiple, is_within
-from runtime.apiserver.apiextensions.schemas import Schema, additional_of, items_of, properties_of, types_of
+from kcm.protocols.patterns import matcher
+from kcm.runtime.apiserver.apiextensions.formats import format_of, is_of_format
+from kcm.runtime.apiserver.apiextensions.numbers import fits, is_enumerated, is_integral, is_multiple, is_within
+from kcm.runtime.apiserver.apiextensions.schemas import Schema, additional_of, items_of, properties_of, types_of
 
 IsValid = Callable[[Any], bool]
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.apiextensions.defaults import validate_defaults
-from runtime.apiserver.apiextensions.field_paths import FieldPathError, field_at
-from runtime.apiserver.apiextensions.go_text import sorted_keys
-from runtime.apiserver.apiextensions.openapi_rules import Leniency, validate_openapi
-from runtime.apiserver.apiextensions.rule_sources import validate_rules
-from runtime.apiserver.apiextensions.schemas import PRESERVE, RULES, Schema
-from runtime.apiserver.apiextensions.structure import unsupported, validate_structural
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, required
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.apiextensions.defaults import validate_defaults
+from kcm.runtime.apiserver.apiextensions.field_paths import FieldPathError, field_at
+from kcm.runtime.apiserver.apiextensions.go_text import sorted_keys
+from kcm.runtime.apiserver.apiextensions.openapi_rules import Leniency, validate_openapi
+from kcm.runtime.apiserver.apiextensions.rule_sources import validate_rules
+from kcm.runtime.apiserver.apiextensions.schemas import PRESERVE, RULES, Schema
+from kcm.runtime.apiserver.apiextensions.structure import unsupported, validate_structural
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, required
 
 MOST_SELECTABLE_FIELDS = 8
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

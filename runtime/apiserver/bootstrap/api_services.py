@@ -6,11 +6,11 @@ kubernetes pkg/controlplane/controller/crdregistration/crdregistration_controlle
 
 from __future__ import annotations
 
-from protocols.objects import decode_object, labels_of
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.custom_resources import DEFINITIONS
-from runtime.apiserver.storage.store import DELETED, Change
-from runtime.apiserver.verbs.create import create_object
+from kcm.protocols.objects import decode_object, labels_of
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.custom_resources import DEFINITIONS
+from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.verbs.create import create_object
 
 SERVICES = "apiservices.apiregistration.k8s.io"
 MANAGED = "kube-aggregator.kubernetes.io/automanaged"  # a label: "true" of those that come and go

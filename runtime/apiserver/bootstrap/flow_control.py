@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from protocols.objects import Object, annotations_of, decode_object, name_of
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.storage.store import DELETED, Change
-from runtime.apiserver.verbs.create import create_object
+from kcm.protocols.objects import Object, annotations_of, decode_object, name_of
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.verbs.create import create_object
 
 GROUP, VERSION = "flowcontrol.apiserver.k8s.io", "v1"
 SCHEMAS, LEVELS = f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"

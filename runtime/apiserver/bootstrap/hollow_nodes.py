@@ -6,8 +6,8 @@ Not upstream's, whose kubelets read for themselves.
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.bootstrap.policy import API_VERSION
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.bootstrap.policy import API_VERSION
 
 NAME, USER = "kcm:hollow-nodes", "system:hollow-nodes"
 FORMER = f"{NAME}:kubelets"  # the binding by which that user had all that a kubelet may do

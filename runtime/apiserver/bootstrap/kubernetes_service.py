@@ -12,11 +12,11 @@ from __future__ import annotations
 from ipaddress import ip_network
 from typing import Any
 
-from protocols.objects import Object, decode_object, make_key
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.metadata import begin
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.verbs.create import create_object
+from kcm.protocols.objects import Object, decode_object, make_key
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.metadata import begin
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.verbs.create import create_object
 
 NAMESPACE, NAME = "default", "kubernetes"
 EVERY = 10.0  # seconds between looks

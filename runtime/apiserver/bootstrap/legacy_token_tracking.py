@@ -6,10 +6,10 @@ where a token is taken (core/legacy_tokens.py).
 
 from __future__ import annotations
 
-from protocols.objects import Object, make_key
-from protocols.times import format_time
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.verbs.create import create_object
+from kcm.protocols.objects import Object, make_key
+from kcm.protocols.times import format_time
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.verbs.create import create_object
 
 NAMESPACE, NAME = "kube-system", "kube-apiserver-legacy-service-account-token-tracking"
 

@@ -5,11 +5,11 @@ Source: kubernetes-sigs/metrics-server v0.8 manifests/base/{apiservice,rbac}.yam
 
 from __future__ import annotations
 
-from protocols.objects import Object, decode_object, labels_of
-from runtime.apiserver.bootstrap.policy import API_VERSION
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.field_managers import SERVER
-from runtime.apiserver.kinds.metrics.shared.objects import GROUP, VERSION
+from kcm.protocols.objects import Object, decode_object, labels_of
+from kcm.runtime.apiserver.bootstrap.policy import API_VERSION
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.field_managers import SERVER
+from kcm.runtime.apiserver.kinds.metrics.shared.objects import GROUP, VERSION
 
 _READER = "system:aggregated-metrics-reader"
 

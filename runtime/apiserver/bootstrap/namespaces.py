@@ -5,9 +5,9 @@ Source: kubernetes pkg/controlplane/controller/systemnamespaces/system_namespace
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.verbs.create import create_object
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.verbs.create import create_object
 
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 

@@ -6,7 +6,7 @@ PodCertificateRequest, as their resources are served here. To record that of ano
 server that nobody has used yet:
 
     kubectl get clusterroles,clusterrolebindings,roles,rolebindings -A -o json \\
-        | python -m runtime.apiserver.bootstrap.policy
+        | python -m kcm.runtime.apiserver.bootstrap.policy
 
 Source: kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy (v1.36).
 """
@@ -19,8 +19,8 @@ from pathlib import Path
 
 import orjson
 
-from protocols.objects import Object, name_of, namespace_of
-from runtime.apiserver.registry.policy_rules import Rule, rules_in
+from kcm.protocols.objects import Object, name_of, namespace_of
+from kcm.runtime.apiserver.registry.policy_rules import Rule, rules_in
 
 FILE = Path(__file__).with_name("rbac_policy.json")
 API_VERSION = "rbac.authorization.k8s.io/v1"

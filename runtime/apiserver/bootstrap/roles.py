@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object, annotations_of, decode_object, key_of, labels_of
-from runtime.apiserver.access.role_index import CLUSTER_ROLE_BINDINGS
-from runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
-from runtime.apiserver.bootstrap.metrics import metrics_policy, serves_metrics
-from runtime.apiserver.bootstrap.policy import AUTO_UPDATE, bootstrap_policy
-from runtime.apiserver.bootstrap.workloads import serves_workloads, with_workloads
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.policy_rules import missing, rules_in
-from runtime.apiserver.verbs.create import create_object
+from kcm.protocols.objects import Object, annotations_of, decode_object, key_of, labels_of
+from kcm.runtime.apiserver.access.role_index import CLUSTER_ROLE_BINDINGS
+from kcm.runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
+from kcm.runtime.apiserver.bootstrap.metrics import metrics_policy, serves_metrics
+from kcm.runtime.apiserver.bootstrap.policy import AUTO_UPDATE, bootstrap_policy
+from kcm.runtime.apiserver.bootstrap.workloads import serves_workloads, with_workloads
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.policy_rules import missing, rules_in
+from kcm.runtime.apiserver.verbs.create import create_object
 
 SELECTORS = "clusterRoleSelectors"
 

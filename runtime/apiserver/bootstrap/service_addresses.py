@@ -7,10 +7,10 @@ pkg/registry/core/service/storage/storage.go (v1.36). Differs: addresses are dra
 
 from __future__ import annotations
 
-from protocols.objects import Object, decode_object, labels_of
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.storage.store import DELETED, Change
-from runtime.apiserver.verbs.create import create_object
+from kcm.protocols.objects import Object, decode_object, labels_of
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.verbs.create import create_object
 
 SERVICES, ADDRESSES = "services", "ipaddresses.networking.k8s.io"
 MANAGED_BY, MANAGER = "ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"

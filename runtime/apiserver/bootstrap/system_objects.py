@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from protocols.objects import Object, decode_object, labels_of
-from runtime.apiserver.bootstrap.metrics import metrics_api_service, serves_metrics
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.verbs.create import create_object
+from kcm.protocols.objects import Object, decode_object, labels_of
+from kcm.runtime.apiserver.bootstrap.metrics import metrics_api_service, serves_metrics
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.verbs.create import create_object
 
 # Group → the priority of the group; versions have 15 but for those named.
 _GROUPS: Mapping[str, int] = {

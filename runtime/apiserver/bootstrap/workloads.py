@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from protocols.objects import Object, name_of
-from runtime.apiserver.core.cluster import Cluster
+from kcm.protocols.objects import Object, name_of
+from kcm.runtime.apiserver.core.cluster import Cluster
 
 API_VERSION = "rbac.authorization.k8s.io/v1"
 PROTECTION = "podgroup-protection-controller"

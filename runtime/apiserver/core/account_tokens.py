@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from protocols.bounded_cache import bounded_cache
-from protocols.objects import Key, Object, make_key, name_of, namespace_of, split_key, uid_of
-from protocols.times import parse_time
-from runtime.apiserver.registry.users import (
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.objects import Key, Object, make_key, name_of, namespace_of, split_key, uid_of
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.registry.users import (
     ACCOUNTS,
     AUTHENTICATED,
     CREDENTIAL_ID,
@@ -24,8 +24,8 @@ from runtime.apiserver.registry.users import (
     Unauthenticated,
     User,
 )
-from runtime.apiserver.storage.state import State, to_read
-from runtime.signing.tokens import SigningKey
+from kcm.runtime.apiserver.storage.state import State, to_read
+from kcm.runtime.signing.tokens import SigningKey
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 CLAIM = "kubernetes.io"

@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
-from protocols.objects import Object
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid, quoted
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.nesting import check_nesting
-from runtime.apiserver.schema.scalars import ShapeError, json_type
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import invalid, quoted
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.nesting import check_nesting
+from kcm.runtime.apiserver.schema.scalars import ShapeError, json_type
 
 _META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from protocols.late_methods import dataclass
-from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, make_key
-from protocols.times import format_time
-from runtime.apiserver.core.account_tokens import AccountTokens
-from runtime.apiserver.core.questions import Outside, unanswered
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.warnings import Warnings
-from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
-from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from runtime.apiserver.registry.routing import Route
-from runtime.apiserver.registry.users import (
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key, Object, decode_object, encode_object, is_deleting, make_key
+from kcm.protocols.times import format_time
+from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.apiserver.core.questions import Outside, unanswered
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.warnings import Warnings
+from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
+from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from kcm.runtime.apiserver.registry.routing import Route
+from kcm.runtime.apiserver.registry.users import (
     EVERYTHING,
     AccessControl,
     Authenticate,
@@ -25,11 +25,11 @@ from runtime.apiserver.registry.users import (
     allow_all,
     known_to_nobody,
 )
-from runtime.apiserver.schema.shapes import Shapes
-from runtime.apiserver.storage.sizes import TooLargeError
-from runtime.apiserver.storage.state import Record, State
-from runtime.apiserver.storage.store import Change
-from runtime.client.api import Request
+from kcm.runtime.apiserver.schema.shapes import Shapes
+from kcm.runtime.apiserver.storage.sizes import TooLargeError
+from kcm.runtime.apiserver.storage.state import Record, State
+from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.client.api import Request
 
 SERVICE_RANGES = ("10.96.0.0/16",)
 

@@ -13,20 +13,20 @@ from uuid import UUID, uuid5
 
 import orjson
 
-from protocols.errors import aggregate
-from protocols.objects import Object
-from runtime.apiserver.apiextensions.custom_kinds import Convert
-from runtime.apiserver.apiextensions.go_text import go_type
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.go_structs import STATUS, anything, list_of, struct_of, text
-from runtime.apiserver.core.questions import Answer, Post
-from runtime.apiserver.core.suspended_requests import Asking
-from runtime.apiserver.core.webhook_addresses import NoAddressError, address
-from runtime.apiserver.core.webhook_answers import UnansweredError, review_in
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
+from kcm.protocols.errors import aggregate
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.apiextensions.custom_kinds import Convert
+from kcm.runtime.apiserver.apiextensions.go_text import go_type
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.go_structs import STATUS, anything, list_of, struct_of, text
+from kcm.runtime.apiserver.core.questions import Answer, Post
+from kcm.runtime.apiserver.core.suspended_requests import Asking
+from kcm.runtime.apiserver.core.webhook_addresses import NoAddressError, address
+from kcm.runtime.apiserver.core.webhook_answers import UnansweredError, review_in
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
 
 LONGEST = 30.0  # seconds that a webhook may take
 _GROUP = "apiextensions.k8s.io"

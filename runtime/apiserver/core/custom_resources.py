@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from protocols.errors import aggregate
-from protocols.objects import Object, decode_object
-from runtime.apiserver.apiextensions.custom_kinds import definitions_in
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.conversion import converter_of
-from runtime.apiserver.core.removal import DeleteOptions, delete_object
-from runtime.apiserver.core.suspended_requests import Asking
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.kinds.apiextensions.custom_resource_definition import CLEANUP
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.storage.store import DELETED, Change
-from runtime.apiserver.storage.watches import WatchCache
+from kcm.protocols.errors import aggregate
+from kcm.protocols.objects import Object, decode_object
+from kcm.runtime.apiserver.apiextensions.custom_kinds import definitions_in
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.conversion import converter_of
+from kcm.runtime.apiserver.core.removal import DeleteOptions, delete_object
+from kcm.runtime.apiserver.core.suspended_requests import Asking
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.kinds.apiextensions.custom_resource_definition import CLEANUP
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.watches import WatchCache
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 

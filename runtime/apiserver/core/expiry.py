@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 
-from protocols.objects import Key, Object, decode_object, metadata
-from protocols.times import parse_time
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.storage.store import DELETED, Change
+from kcm.protocols.objects import Key, Object, decode_object, metadata
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.storage.store import DELETED, Change
 
 
 class Expiry:

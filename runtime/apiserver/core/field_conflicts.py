@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
-from protocols.objects import annotations_of
-from runtime.apiserver.core.field_managers import UPDATE, Manager
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.schema.field_differences import compare
-from runtime.apiserver.schema.field_sets import Tree, field_set, minus, paths
-from runtime.apiserver.schema.merge_types import MergeType
+from kcm.protocols.objects import annotations_of
+from kcm.runtime.apiserver.core.field_managers import UPDATE, Manager
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.schema.field_differences import compare
+from kcm.runtime.apiserver.schema.field_sets import Tree, field_set, minus, paths
+from kcm.runtime.apiserver.schema.merge_types import MergeType
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL = "kubectl"  # the manager that takes over what its own client-side apply wrote

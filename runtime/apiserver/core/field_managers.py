@@ -15,17 +15,17 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from protocols.bounded_cache import bounded_cache
-from protocols.objects import Object
-from protocols.times import parse_time
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.core.merge_types import merge_type_of
-from runtime.apiserver.errors.status_errors import StatusError, unexplained
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.field_differences import Comparison, compare, set_in, whole
-from runtime.apiserver.schema.field_sets import Tree, has_path, minus, united, without
-from runtime.apiserver.schema.merge_types import MergeType
-from runtime.apiserver.schema.typed_errors import typed_errors
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.objects import Object
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.merge_types import merge_type_of
+from kcm.runtime.apiserver.errors.status_errors import StatusError, unexplained
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.field_differences import Comparison, compare, set_in, whole
+from kcm.runtime.apiserver.schema.field_sets import Tree, has_path, minus, united, without
+from kcm.runtime.apiserver.schema.merge_types import MergeType
+from kcm.runtime.apiserver.schema.typed_errors import typed_errors
 
 MANAGED_FIELDS = "managedFields"
 APPLY, UPDATE = "Apply", "Update"

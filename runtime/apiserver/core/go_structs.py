@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from runtime.apiserver.schema.scalars import json_type
+from kcm.runtime.apiserver.schema.scalars import json_type
 
 # (value, the Go struct that it is in, its path) → the decoded value. Raises ValueError. A null is never passed.
 Decode = Callable[[Any, str, str], Any]

@@ -15,12 +15,12 @@ import hmac
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from protocols.bounded_cache import bounded_cache
-from protocols.objects import Object, decode_object, is_deleting, labels_of, make_key, uid_of
-from protocols.times import format_time
-from runtime.apiserver.registry.users import AUTHENTICATED, User
-from runtime.apiserver.storage.state import State
-from runtime.signing.tokens import SigningKey
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.objects import Object, decode_object, is_deleting, labels_of, make_key, uid_of
+from kcm.protocols.times import format_time
+from kcm.runtime.apiserver.registry.users import AUTHENTICATED, User
+from kcm.runtime.apiserver.storage.state import State
+from kcm.runtime.signing.tokens import SigningKey
 
 ISSUER = "kubernetes/serviceaccount"
 _CLAIM = "kubernetes.io/serviceaccount/"

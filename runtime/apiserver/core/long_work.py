@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import orjson
 
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.questions import Unanswered, Work, unanswered
-from runtime.cel import effort
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.questions import Unanswered, Work, unanswered
+from kcm.runtime.cel import effort
 
 T = TypeVar("T")
 AT_ONCE = 10_000  # units of cost, about microseconds, that an attempt at a request may take

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.merge_types import MergeType, built_in, of_custom_kind
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.merge_types import MergeType, built_in, of_custom_kind
 
 _MOST_KEPT = 1024
 

@@ -5,11 +5,11 @@ Source: apiserver pkg/registry/rest/{meta,create,update}.go, apimachinery pkg/ap
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.routing import Route
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.routing import Route
 
 GENERATED_BASE = 58  # a generated name is at most 63 characters long, five of them random
 

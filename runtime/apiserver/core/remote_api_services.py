@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from protocols.objects import Key, Object, decode_object, labels_of, split_key
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.webhook_addresses import SERVICE_NAME, SLICES, is_hollow_endpoint, slices_of
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.storage.store import DELETED, Change
+from kcm.protocols.objects import Key, Object, decode_object, labels_of, split_key
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.webhook_addresses import SERVICE_NAME, SLICES, is_hollow_endpoint, slices_of
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.storage.store import DELETED, Change
 
 API_SERVICES, SERVICES, NODES = "apiservices.apiregistration.k8s.io", "services", "nodes"
 _LOOKED_AT = frozenset((API_SERVICES, SERVICES, SLICES, NODES))

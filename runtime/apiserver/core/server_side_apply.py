@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.objects import Object, annotations_of, metadata
-from runtime.apiserver.core.cluster import Call, Cluster, stored_form
-from runtime.apiserver.core.field_conflicts import (
+from kcm.protocols.objects import Object, annotations_of, metadata
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, stored_form
+from kcm.runtime.apiserver.core.field_conflicts import (
     KUBECTL,
     LAST_APPLIED,
     Conflicts,
@@ -19,7 +19,7 @@ from runtime.apiserver.core.field_conflicts import (
     last_applied_by,
     left_after_last_applied,
 )
-from runtime.apiserver.core.field_managers import (
+from kcm.runtime.apiserver.core.field_managers import (
     APPLY,
     MANAGED_FIELDS,
     SCALE,
@@ -34,12 +34,12 @@ from runtime.apiserver.core.field_managers import (
     shown,
     stripped,
 )
-from runtime.apiserver.core.merge_types import merge_type_of
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.attributes import is_set
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.field_sets import (
+from kcm.runtime.apiserver.core.merge_types import merge_type_of
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.attributes import is_set
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.field_sets import (
     Tree,
     common,
     field_set,
@@ -49,9 +49,9 @@ from runtime.apiserver.schema.field_sets import (
     with_named_members,
     without,
 )
-from runtime.apiserver.schema.merge_types import MergeType
-from runtime.apiserver.schema.typed_errors import typed_errors
-from runtime.apiserver.schema.typed_merge import merge, removed
+from kcm.runtime.apiserver.schema.merge_types import MergeType
+from kcm.runtime.apiserver.schema.typed_errors import typed_errors
+from kcm.runtime.apiserver.schema.typed_merge import merge, removed
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 _SCALES = "autoscaling/v1"  # of what is applied there, whatever version the workload has

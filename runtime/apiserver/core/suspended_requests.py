@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.questions import Answer, Outside, Question, Unanswered, unanswered
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.client.api import Response
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.questions import Answer, Outside, Question, Unanswered, unanswered
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.client.api import Response
 
 LONGEST = 34.0  # seconds from the first attempt to the last, as upstream's requestTimeoutUpperBound
 

@@ -16,11 +16,11 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from protocols.hollow_nodes import WEBHOOK, is_hollow, is_hollow_address
-from protocols.objects import Object, annotations_of, decode_object, labels_of, namespace_of
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.storage.state import to_read
+from kcm.protocols.hollow_nodes import WEBHOOK, is_hollow, is_hollow_address
+from kcm.protocols.objects import Object, annotations_of, decode_object, labels_of, namespace_of
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.storage.state import to_read
 
 ADMIT = "admit"  # value of the annotation WEBHOOK
 _ALLOCATED = "ipaddresses.networking.k8s.io"

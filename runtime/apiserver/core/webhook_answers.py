@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver.core.go_structs import Decode
-from runtime.apiserver.core.questions import Answer
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.schema.scalars import json_type
+from kcm.runtime.apiserver.core.go_structs import Decode
+from kcm.runtime.apiserver.core.questions import Answer
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.schema.scalars import json_type
 
 _VERSION_AND_KIND = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from runtime.cel.effort import pass_time
+from kcm.runtime.cel.effort import pass_time
 
 _VALUELESS = {"FieldValueRequired", "FieldValueForbidden", "FieldValueTooLong", "FieldValueTooShort", "InternalError"}
 _WORDS = {

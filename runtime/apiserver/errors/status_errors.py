@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from protocols.errors import aggregate
-from runtime.apiserver.errors.field_errors import FieldError, quoted
-from runtime.client.api import Response
+from kcm.protocols.errors import aggregate
+from kcm.runtime.apiserver.errors.field_errors import FieldError, quoted
+from kcm.runtime.client.api import Response
 
 MOST_CAUSES = 300  # field errors that are reported of one object
 LONGEST_CAUSES = 512 * 1024  # characters of them; the first is reported in full

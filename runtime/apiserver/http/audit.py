@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from protocols.times import format_micro_time
-from runtime.apiserver.access.audit_policy import (
+from kcm.protocols.times import format_micro_time
+from kcm.runtime.apiserver.access.audit_policy import (
     COMPLETE,
     NONE,
     RECEIVED,
@@ -22,12 +22,12 @@ from runtime.apiserver.access.audit_policy import (
     AuditPolicy,
     Extent,
 )
-from runtime.apiserver.http.authentication import NO_CERTIFICATE
-from runtime.apiserver.http.connection import HttpRequest
-from runtime.apiserver.kinds.authentication.shared.user_info import user_info
-from runtime.apiserver.registry.attributes import Attributes
-from runtime.apiserver.registry.users import User
-from runtime.client.api import Response
+from kcm.runtime.apiserver.http.authentication import NO_CERTIFICATE
+from kcm.runtime.apiserver.http.connection import HttpRequest
+from kcm.runtime.apiserver.kinds.authentication.shared.user_info import user_info
+from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.client.api import Response
 
 DECISION, REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
 AUDIT_ID = b"audit-id"

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from runtime.apiserver.registry.users import ANONYMOUS, CREDENTIAL_ID, User, known
+from kcm.runtime.apiserver.registry.users import ANONYMOUS, CREDENTIAL_ID, User, known
 
 _UID = "1.3.6.1.4.1.57683.2"  # attribute of a subject: the user's UID
 

@@ -26,14 +26,14 @@ from typing import Any, Protocol, cast
 
 import httptools
 
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.warnings import Warnings
-from runtime.apiserver.http.authentication import CertificateUser
-from runtime.apiserver.http.buffered_bytes import BufferedBytes
-from runtime.apiserver.http.json_bodies import encoded
-from runtime.apiserver.registry.users import User
-from runtime.client.api import JSON, Response
-from runtime.process.bounded_connections import BoundedConnections
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.warnings import Warnings
+from kcm.runtime.apiserver.http.authentication import CertificateUser
+from kcm.runtime.apiserver.http.buffered_bytes import BufferedBytes
+from kcm.runtime.apiserver.http.json_bodies import encoded
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.client.api import JSON, Response
+from kcm.runtime.process.bounded_connections import BoundedConnections
 
 LARGEST_HEAD = 1024 * 1024  # bytes of a request's head and trailers, as upstream
 MOST_HEADERS = 500  # lines of a head, and again of trailers: each costs far more than its bytes; as Go since 1.27

@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS, Subresource, subresource_of
-from runtime.apiserver.registry.version_ranks import version_rank
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from kcm.runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS, Subresource, subresource_of
+from kcm.runtime.apiserver.registry.version_ranks import version_rank
 
 # Where upstream stores another version than the one that is served here.
 _STORED_AS = {

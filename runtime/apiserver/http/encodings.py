@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import orjson
 
-from protocols.objects import metadata
-from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder, envelope
+from kcm.protocols.objects import metadata
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder, envelope
 
 MOST = 32 * 1024 * 1024  # bytes kept
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import orjson
 
-from runtime.apiserver.core.cluster import Now
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.http.encodings import Encodings
-from runtime.apiserver.http.negotiation import (
+from kcm.runtime.apiserver.core.cluster import Now
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import invalid
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.http.encodings import Encodings
+from kcm.runtime.apiserver.http.negotiation import (
     AS_IT_IS,
     JSON,
     OF_CUSTOM_OBJECTS,
@@ -24,14 +24,14 @@ from runtime.apiserver.http.negotiation import (
     Offer,
     negotiate,
 )
-from runtime.apiserver.http.representations import INCLUDES, Representation, list_of_built_in
-from runtime.apiserver.http.tables import printer_of
-from runtime.apiserver.http.targets import Target
-from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
-from runtime.apiserver.registry.subresources import subresource_of
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.verbs.read import ListResponse
-from runtime.client.api import Response
+from kcm.runtime.apiserver.http.representations import INCLUDES, Representation, list_of_built_in
+from kcm.runtime.apiserver.http.tables import printer_of
+from kcm.runtime.apiserver.http.targets import Target
+from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
+from kcm.runtime.apiserver.registry.subresources import subresource_of
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.verbs.read import ListResponse
+from kcm.runtime.client.api import Response
 
 # What most clients send: JSON is preferred to all else. Found here, it need not be negotiated.
 _JSON_FIRST = frozenset((b"", b"*/*", b"application/json", b"application/json, */*"))

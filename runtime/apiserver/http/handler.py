@@ -17,49 +17,49 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from protocols.bounded_cache import bounded_cache
-from runtime.apiserver.access.impersonation import PREFIX as IMPERSONATE
-from runtime.apiserver.access.impersonation import Impersonation, wanted_user
-from runtime.apiserver.core.cluster import Now
-from runtime.apiserver.core.field_managers import agent_prefix
-from runtime.apiserver.core.suspended_requests import Suspended
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.http.audit import AuditLog
-from runtime.apiserver.http.authentication import NO_CERTIFICATE, Authenticator, by_certificate
-from runtime.apiserver.http.buffered_bytes import BufferedBytes
-from runtime.apiserver.http.connection import NO_SNIFFING, HttpConnection, HttpRequest, HttpServer
-from runtime.apiserver.http.encodings import Encodings
-from runtime.apiserver.http.forms import Forms
-from runtime.apiserver.http.json_bodies import escaped
-from runtime.apiserver.http.metrics import RequestMetrics
-from runtime.apiserver.http.negotiation import AS_IT_IS, JSON, Form
-from runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
-from runtime.apiserver.http.pages import Pages, json_response
-from runtime.apiserver.http.priority import Turns, level_of
-from runtime.apiserver.http.request_bodies import InvalidYamlError, is_yaml, json_body
-from runtime.apiserver.http.slices import Gradually
-from runtime.apiserver.http.stray_fields import StrayFields
-from runtime.apiserver.http.streams import WatchStream
-from runtime.apiserver.http.suspended_calls import OutsideCalls
-from runtime.apiserver.http.targets import Target, asked_for, target_of
-from runtime.apiserver.http.yaml_bodies import JsonBody
-from runtime.apiserver.registry.attributes import Attributes, NotAuthorizedError, forbidden
-from runtime.apiserver.registry.subresources import subresource_of
-from runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, User
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.descriptions import installed_descriptions
-from runtime.apiserver.schema.openapi import OpenApi
-from runtime.apiserver.schema.protobuf import ProtobufDecoder
-from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.snapshots import SNAPSHOT_PATH
-from runtime.apiserver.storage.watches import Watch
-from runtime.apiserver.verbs.read import ListResponse
-from runtime.client.api import Request, Response
-from runtime.process.bounded_connections import BoundedConnections
-from runtime.process.version import Version
-from runtime.scheduling.go_durations import duration_problem
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.runtime.apiserver.access.impersonation import PREFIX as IMPERSONATE
+from kcm.runtime.apiserver.access.impersonation import Impersonation, wanted_user
+from kcm.runtime.apiserver.core.cluster import Now
+from kcm.runtime.apiserver.core.field_managers import agent_prefix
+from kcm.runtime.apiserver.core.suspended_requests import Suspended
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.http.audit import AuditLog
+from kcm.runtime.apiserver.http.authentication import NO_CERTIFICATE, Authenticator, by_certificate
+from kcm.runtime.apiserver.http.buffered_bytes import BufferedBytes
+from kcm.runtime.apiserver.http.connection import NO_SNIFFING, HttpConnection, HttpRequest, HttpServer
+from kcm.runtime.apiserver.http.encodings import Encodings
+from kcm.runtime.apiserver.http.forms import Forms
+from kcm.runtime.apiserver.http.json_bodies import escaped
+from kcm.runtime.apiserver.http.metrics import RequestMetrics
+from kcm.runtime.apiserver.http.negotiation import AS_IT_IS, JSON, Form
+from kcm.runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
+from kcm.runtime.apiserver.http.pages import Pages, json_response
+from kcm.runtime.apiserver.http.priority import Turns, level_of
+from kcm.runtime.apiserver.http.request_bodies import InvalidYamlError, is_yaml, json_body
+from kcm.runtime.apiserver.http.slices import Gradually
+from kcm.runtime.apiserver.http.stray_fields import StrayFields
+from kcm.runtime.apiserver.http.streams import WatchStream
+from kcm.runtime.apiserver.http.suspended_calls import OutsideCalls
+from kcm.runtime.apiserver.http.targets import Target, asked_for, target_of
+from kcm.runtime.apiserver.http.yaml_bodies import JsonBody
+from kcm.runtime.apiserver.registry.attributes import Attributes, NotAuthorizedError, forbidden
+from kcm.runtime.apiserver.registry.subresources import subresource_of
+from kcm.runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, User
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.descriptions import installed_descriptions
+from kcm.runtime.apiserver.schema.openapi import OpenApi
+from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.snapshots import SNAPSHOT_PATH
+from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.apiserver.verbs.read import ListResponse
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.process.bounded_connections import BoundedConnections
+from kcm.runtime.process.version import Version
+from kcm.runtime.scheduling.go_durations import duration_problem
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.field_errors import quoted
 
 
 class Health:

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from runtime.apiserver.core.questions import Answer, Outside, Result, Work
-from runtime.apiserver.core.suspended_requests import LONGEST
-from runtime.apiserver.http.slices import Gradually
-from runtime.cel import effort
+from kcm.runtime.apiserver.core.questions import Answer, Outside, Result, Work
+from kcm.runtime.apiserver.core.suspended_requests import LONGEST
+from kcm.runtime.apiserver.http.slices import Gradually
+from kcm.runtime.cel import effort
 
 MOST_THREADS = 8  # computations that have begun; others wait
 ROOM = 64 * 1024 * 1024  # bytes of a thread's stack, of which only what is used is taken

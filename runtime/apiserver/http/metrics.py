@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import accumulate
 
-from runtime.apiserver.registry.attributes import Attributes
-from runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Reading, Series
+from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Reading, Series
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

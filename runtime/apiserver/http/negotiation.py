@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import NamedTuple
 
-from protocols.bounded_cache import bounded_cache, first_size
-from protocols.late_methods import dataclass
-from runtime.apiserver.errors.status_errors import StatusError, bad_request
+from kcm.protocols.bounded_cache import bounded_cache, first_size
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.apiserver.errors.status_errors import StatusError, bad_request
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 

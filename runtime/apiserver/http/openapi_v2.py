@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from runtime.apiserver.http.connection import HttpRequest
-from runtime.apiserver.http.negotiation import JSON, ranges
-from runtime.apiserver.schema.openapi import OpenApi
-from runtime.apiserver.schema.openapi_v2 import Document
-from runtime.client.api import Response
+from kcm.runtime.apiserver.http.connection import HttpRequest
+from kcm.runtime.apiserver.http.negotiation import JSON, ranges
+from kcm.runtime.apiserver.schema.openapi import OpenApi
+from kcm.runtime.apiserver.schema.openapi_v2 import Document
+from kcm.runtime.client.api import Response
 
 OPENAPI_V2 = "/openapi/v2"
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

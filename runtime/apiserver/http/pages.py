@@ -14,18 +14,18 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from runtime.apiserver.core.account_tokens import ISSUER
-from runtime.apiserver.http.connection import TEXT, HttpRequest
-from runtime.apiserver.http.discovery import aggregated_discovery, discovery, served_groups
-from runtime.apiserver.http.health import Health
-from runtime.apiserver.http.metrics import CONTENT_TYPE as METRICS_TYPE
-from runtime.apiserver.http.metrics import RequestMetrics
-from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, PROTOBUF, negotiate
-from runtime.apiserver.schema.openapi import OpenApi
-from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
-from runtime.apiserver.server import ApiServer
-from runtime.client.api import Response
-from runtime.process.version import Version
+from kcm.runtime.apiserver.core.account_tokens import ISSUER
+from kcm.runtime.apiserver.http.connection import TEXT, HttpRequest
+from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery, served_groups
+from kcm.runtime.apiserver.http.health import Health
+from kcm.runtime.apiserver.http.metrics import CONTENT_TYPE as METRICS_TYPE
+from kcm.runtime.apiserver.http.metrics import RequestMetrics
+from kcm.runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, PROTOBUF, negotiate
+from kcm.runtime.apiserver.schema.openapi import OpenApi
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.client.api import Response
+from kcm.runtime.process.version import Version
 
 FOR_AN_HOUR, FOR_EVER = b"public, max-age=3600", b"public, immutable"
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"

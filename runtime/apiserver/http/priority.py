@@ -17,7 +17,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Generic, TypeVar
 
-from runtime.apiserver.registry.users import ACCOUNTS, MASTERS, NODES, User
+from kcm.runtime.apiserver.registry.users import ACCOUNTS, MASTERS, NODES, User
 
 SLICE = 0.005  # seconds
 TURNS_OF_ALL = 8  # one turn in so many is of whoever waits longest at the last level, so that nobody starves

@@ -11,17 +11,17 @@ from typing import Any
 
 import orjson
 
-from protocols.objects import Object, metadata
-from runtime.apiserver.http.encodings import Encodings
-from runtime.apiserver.http.json_bodies import escaped
-from runtime.apiserver.http.negotiation import PROTOBUF, Form
-from runtime.apiserver.http.tables import partial_metadata, table, table_row
-from runtime.apiserver.registry.printers import Printer
-from runtime.apiserver.schema.protobuf_encoder import envelope, list_item, watch_event
-from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED
-from runtime.apiserver.storage.watches import parts_of_line
-from runtime.apiserver.verbs.read import ListResponse
-from runtime.client.api import Response
+from kcm.protocols.objects import Object, metadata
+from kcm.runtime.apiserver.http.encodings import Encodings
+from kcm.runtime.apiserver.http.json_bodies import escaped
+from kcm.runtime.apiserver.http.negotiation import PROTOBUF, Form
+from kcm.runtime.apiserver.http.tables import partial_metadata, table, table_row
+from kcm.runtime.apiserver.registry.printers import Printer
+from kcm.runtime.apiserver.schema.protobuf_encoder import envelope, list_item, watch_event
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED
+from kcm.runtime.apiserver.storage.watches import parts_of_line
+from kcm.runtime.apiserver.verbs.read import ListResponse
+from kcm.runtime.client.api import Response
 
 META_GROUP, METADATA_LIST = "meta.k8s.io", "PartialObjectMetadataList"
 INCLUDES = ("None", "Metadata", "Object")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import orjson
 
-from protocols.messages.commands import PatchType
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.http.negotiation import JSON, PROTOBUF, YAML
-from runtime.apiserver.http.yaml_bodies import JsonBody, yaml_to_json
-from runtime.apiserver.schema.field_validation import STRICT, as_go_says, duplicate_fields
-from runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
+from kcm.protocols.messages.commands import PatchType
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.http.negotiation import JSON, PROTOBUF, YAML
+from kcm.runtime.apiserver.http.yaml_bodies import JsonBody, yaml_to_json
+from kcm.runtime.apiserver.schema.field_validation import STRICT, as_go_says, duplicate_fields
+from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
 
 MOST_READ_AGAIN = 64 * 1024  # bytes of JSON
 

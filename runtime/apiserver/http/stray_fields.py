@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from protocols.messages.commands import PatchType
-from runtime.apiserver.http.request_bodies import repeated_in_applied
-from runtime.apiserver.http.yaml_bodies import JsonBody
-from runtime.apiserver.registry.subresources import subresource_of
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
-from runtime.apiserver.schema.shapes import built_in_shapes
-from runtime.apiserver.server import ApiServer
-from runtime.client.api import Request
+from kcm.protocols.messages.commands import PatchType
+from kcm.runtime.apiserver.http.request_bodies import repeated_in_applied
+from kcm.runtime.apiserver.http.yaml_bodies import JsonBody
+from kcm.runtime.apiserver.registry.subresources import subresource_of
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
+from kcm.runtime.apiserver.schema.shapes import built_in_shapes
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.client.api import Request
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from runtime.client.api import Response
+from kcm.runtime.client.api import Response
 
 MOST_WAITING = 16 * 1024 * 1024  # bytes
 CHUNK = 256 * 1024  # bytes of the beginning that are made at a time

@@ -15,12 +15,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from protocols.bounded_cache import bounded_cache
-from runtime.apiserver.core.questions import PAUSED, Answer, Outside, Pause, Post, Question, Work
-from runtime.apiserver.core.suspended_requests import Suspended
-from runtime.apiserver.http.long_work import LongWork
-from runtime.apiserver.http.slices import Gradually
-from runtime.client.api import Response
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Outside, Pause, Post, Question, Work
+from kcm.runtime.apiserver.core.suspended_requests import Suspended
+from kcm.runtime.apiserver.http.long_work import LongWork
+from kcm.runtime.apiserver.http.slices import Gradually
+from kcm.runtime.client.api import Response
 
 if TYPE_CHECKING:
     import aiohttp

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object, metadata
-from runtime.apiserver.kinds.bodies import BODIES
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME, Printer
-from runtime.apiserver.registry.subresources import subresource_of
+from kcm.protocols.objects import Object, metadata
+from kcm.runtime.apiserver.kinds.bodies import BODIES
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME, Printer
+from kcm.runtime.apiserver.registry.subresources import subresource_of
 
 
 def printer_of(definition: ResourceDefinition, subresource: str = "") -> Printer:

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import unquote, unquote_plus
 
-from protocols.bounded_cache import bounded_cache
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError, bad_request
-from runtime.apiserver.http.priority import is_heartbeat
-from runtime.apiserver.registry.attributes import Attributes, attributes_of
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError, bad_request
+from kcm.runtime.apiserver.http.priority import is_heartbeat
+from kcm.runtime.apiserver.registry.attributes import Attributes, attributes_of
 
 LONGEST_TARGET = 128 * 1024  # bytes; label selectors with thousands of values are some ten thousand
 MOST_PARAMETERS = 1000  # of a query

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import orjson
 
-from runtime.process.go_yaml import read_first
+from kcm.runtime.process.go_yaml import read_first
 
 
 class JsonBody(NamedTuple):

@@ -6,7 +6,7 @@ over: ApiServer(resources=(*BUILT_IN, *AGGREGATED), …).
 
 from __future__ import annotations
 
-from runtime.apiserver.kinds.metrics import node_metrics, pod_metrics
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.kinds.metrics import node_metrics, pod_metrics
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 AGGREGATED: tuple[ResourceDefinition, ...] = (node_metrics.RESOURCE, pod_metrics.RESOURCE)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from runtime.apiserver.kinds.authentication import token_request
-from runtime.apiserver.kinds.autoscaling import scale
-from runtime.apiserver.kinds.policy import eviction
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.subresources import GroupVersionKind
+from kcm.runtime.apiserver.kinds.authentication import token_request
+from kcm.runtime.apiserver.kinds.autoscaling import scale
+from kcm.runtime.apiserver.kinds.policy import eviction
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.subresources import GroupVersionKind
 
 BODIES: dict[GroupVersionKind, ResourceDefinition] = {
     GroupVersionKind(one.group, one.version, one.kind): one

@@ -8,7 +8,7 @@ Source: the discovery documents of kube-apiserver v1.36.
 
 from __future__ import annotations
 
-from runtime.apiserver.kinds.admissionregistration import (
+from kcm.runtime.apiserver.kinds.admissionregistration import (
     mutating_admission_policy,
     mutating_admission_policy_binding,
     mutating_webhook_configuration,
@@ -16,25 +16,25 @@ from runtime.apiserver.kinds.admissionregistration import (
     validating_admission_policy_binding,
     validating_webhook_configuration,
 )
-from runtime.apiserver.kinds.apiextensions import custom_resource_definition
-from runtime.apiserver.kinds.apiregistration import api_service
-from runtime.apiserver.kinds.apps import controller_revision, daemon_set, deployment, replica_set, stateful_set
-from runtime.apiserver.kinds.authentication import self_subject_review, token_review
-from runtime.apiserver.kinds.authorization import (
+from kcm.runtime.apiserver.kinds.apiextensions import custom_resource_definition
+from kcm.runtime.apiserver.kinds.apiregistration import api_service
+from kcm.runtime.apiserver.kinds.apps import controller_revision, daemon_set, deployment, replica_set, stateful_set
+from kcm.runtime.apiserver.kinds.authentication import self_subject_review, token_review
+from kcm.runtime.apiserver.kinds.authorization import (
     local_subject_access_review,
     self_subject_access_review,
     self_subject_rules_review,
     subject_access_review,
 )
-from runtime.apiserver.kinds.autoscaling import horizontal_pod_autoscaler, horizontal_pod_autoscaler_v1
-from runtime.apiserver.kinds.batch import cron_job, job
-from runtime.apiserver.kinds.certificates import (
+from kcm.runtime.apiserver.kinds.autoscaling import horizontal_pod_autoscaler, horizontal_pod_autoscaler_v1
+from kcm.runtime.apiserver.kinds.batch import cron_job, job
+from kcm.runtime.apiserver.kinds.certificates import (
     certificate_signing_request,
     cluster_trust_bundle,
     pod_certificate_request,
 )
-from runtime.apiserver.kinds.coordination import lease
-from runtime.apiserver.kinds.core import (
+from kcm.runtime.apiserver.kinds.coordination import lease
+from kcm.runtime.apiserver.kinds.core import (
     binding,
     component_status,
     config_map,
@@ -53,16 +53,16 @@ from runtime.apiserver.kinds.core import (
     service,
     service_account,
 )
-from runtime.apiserver.kinds.discovery import endpoint_slice
-from runtime.apiserver.kinds.events import event as new_event
-from runtime.apiserver.kinds.flowcontrol import flow_schema, priority_level_configuration
-from runtime.apiserver.kinds.networking import ingress, ingress_class, ip_address, network_policy, service_cidr
-from runtime.apiserver.kinds.node import runtime_class
-from runtime.apiserver.kinds.policy import pod_disruption_budget
-from runtime.apiserver.kinds.rbac import cluster_role, cluster_role_binding, role, role_binding
-from runtime.apiserver.kinds.resource import device_class, resource_claim, resource_claim_template, resource_slice
-from runtime.apiserver.kinds.scheduling import priority_class
-from runtime.apiserver.kinds.storage import (
+from kcm.runtime.apiserver.kinds.discovery import endpoint_slice
+from kcm.runtime.apiserver.kinds.events import event as new_event
+from kcm.runtime.apiserver.kinds.flowcontrol import flow_schema, priority_level_configuration
+from kcm.runtime.apiserver.kinds.networking import ingress, ingress_class, ip_address, network_policy, service_cidr
+from kcm.runtime.apiserver.kinds.node import runtime_class
+from kcm.runtime.apiserver.kinds.policy import pod_disruption_budget
+from kcm.runtime.apiserver.kinds.rbac import cluster_role, cluster_role_binding, role, role_binding
+from kcm.runtime.apiserver.kinds.resource import device_class, resource_claim, resource_claim_template, resource_slice
+from kcm.runtime.apiserver.kinds.scheduling import priority_class
+from kcm.runtime.apiserver.kinds.storage import (
     csi_driver,
     csi_node,
     csi_storage_capacity,
@@ -70,7 +70,7 @@ from runtime.apiserver.kinds.storage import (
     volume_attachment,
     volume_attributes_class,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 BUILT_IN: tuple[ResourceDefinition, ...] = (
     pod.RESOURCE,

@@ -9,8 +9,8 @@ Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource 
 
 from __future__ import annotations
 
-from runtime.apiserver.kinds.coordination import lease_candidate
-from runtime.apiserver.kinds.scheduling import pod_group, workload
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.kinds.coordination import lease_candidate
+from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 OFF_BY_DEFAULT: tuple[ResourceDefinition, ...] = (lease_candidate.RESOURCE, workload.RESOURCE, pod_group.RESOURCE)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 # Served to the programs of this project alone, whose controllers act on them.
 _BETA_BUILT_IN = {"certificates.k8s.io/v1beta1"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 if TYPE_CHECKING:
     import argparse

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from protocols.admission_plugins import KNOWN, POD_SECURITY, RESOURCE_QUOTA
-from protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, Scope
-from runtime.apiserver.admission.pod_security.levels import LEVELS, PREFIX, policy_of
-from runtime.apiserver.registry.admission_settings import AdmissionSettings, LimitedResource, PodSecuritySettings
-from runtime.apiserver.rules.names import dns_label, dns_subdomain
+from kcm.protocols.admission_plugins import KNOWN, POD_SECURITY, RESOURCE_QUOTA
+from kcm.protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, Scope
+from kcm.runtime.apiserver.admission.pod_security.levels import LEVELS, PREFIX, policy_of
+from kcm.runtime.apiserver.registry.admission_settings import AdmissionSettings, LimitedResource, PodSecuritySettings
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 
 _HEAD = {"apiVersion", "kind"}
 _CONFIGURATION = ("apiserver.config.k8s.io/v1", "AdmissionConfiguration")

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from protocols.late_methods import dataclass
-from runtime.apiserver.core.cluster import SERVICE_RANGES
-from runtime.apiserver.process.access_settings import BY_ROLES, AccessSettings, access_settings, add_arguments
-from runtime.apiserver.process.launch import FULL, RELAXED
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.apiserver.core.cluster import SERVICE_RANGES
+from kcm.runtime.apiserver.process.access_settings import BY_ROLES, AccessSettings, access_settings, add_arguments
+from kcm.runtime.apiserver.process.launch import FULL, RELAXED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,9 @@ class Arguments:
 
 
 def parse_arguments(argv: Sequence[str] | None) -> Arguments:
-    parser = argparse.ArgumentParser(prog="python -m runtime.apiserver.process", description="An embedded API server.")
+    parser = argparse.ArgumentParser(
+        prog="python -m kcm.runtime.apiserver.process", description="An embedded API server."
+    )
     parser.add_argument("--dir", type=Path, default=Path(".kcm"), help="where all of its files are kept")
     parser.add_argument("--port", type=int, default=0, help="port on loopback; 0 for a free one")
     parser.add_argument("--in-memory", action="store_true", help="store nothing")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from runtime.apiserver.access.audit_policy import AuditPolicy, PolicyError
-from runtime.apiserver.core.uids import RandomUids
-from runtime.apiserver.http.audit import AuditLog
-from runtime.apiserver.process.access_settings import AccessSettings
-from runtime.apiserver.process.audit_file import AuditFile
-from runtime.apiserver.process.failures import CannotServeError
-from runtime.scheduling.clock import SystemClock
+from kcm.runtime.apiserver.access.audit_policy import AuditPolicy, PolicyError
+from kcm.runtime.apiserver.core.uids import RandomUids
+from kcm.runtime.apiserver.http.audit import AuditLog
+from kcm.runtime.apiserver.process.access_settings import AccessSettings
+from kcm.runtime.apiserver.process.audit_file import AuditFile
+from kcm.runtime.apiserver.process.failures import CannotServeError
+from kcm.runtime.scheduling.clock import SystemClock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

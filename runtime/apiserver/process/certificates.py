@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocols.late_methods import dataclass
-from runtime.process.files import write_private
-from runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.process.files import write_private
+from kcm.runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
 
 AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=365)

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.http.handler import ApiHttp
-from runtime.apiserver.process.arguments import Arguments
-from runtime.apiserver.process.failures import CannotGoOnError
-from runtime.apiserver.process.launch import FULL, STORE
-from runtime.apiserver.storage.sizes import TooLargeError
-from runtime.apiserver.storage.sqlite_store import SqliteStore, is_too_large
-from runtime.apiserver.storage.store import StoreLostError
-from runtime.scheduling.clock import SystemClock
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.http.handler import ApiHttp
+from kcm.runtime.apiserver.process.arguments import Arguments
+from kcm.runtime.apiserver.process.failures import CannotGoOnError
+from kcm.runtime.apiserver.process.launch import FULL, STORE
+from kcm.runtime.apiserver.storage.sizes import TooLargeError
+from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore, is_too_large
+from kcm.runtime.apiserver.storage.store import StoreLostError
+from kcm.runtime.scheduling.clock import SystemClock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

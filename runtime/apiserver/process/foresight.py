@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.schema.scalars import ShapeError
-from runtime.apiserver.schema.shapes import built_in_shapes
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.shapes import built_in_shapes
 
 
 def refusal(obj: Object) -> str:

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from runtime.apiserver.process.launch import CONTEXT
-from runtime.process.files import write_private
+from kcm.runtime.apiserver.process.launch import CONTEXT
+from kcm.runtime.process.files import write_private
 
 
 def admin_token(path: Path) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from select import select
 
-from protocols.admission_plugins import NEED_CONTROLLERS
-from protocols.late_methods import dataclass
-from runtime.apiserver.process.access_settings import BY_ROLES, AccessSettings
-from runtime.process.children import Child, start_module
-from runtime.process.files import identity
+from kcm.protocols.admission_plugins import NEED_CONTROLLERS
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.apiserver.process.access_settings import BY_ROLES, AccessSettings
+from kcm.runtime.process.children import Child, start_module
+from kcm.runtime.process.files import identity
 
-MODULE = "runtime.apiserver.process"
+MODULE = "kcm.runtime.apiserver.process"
 CONTEXT = "kcm"  # the name of the cluster, the user and the context in the kubeconfig
 MANAGER, SCHEDULER, HOLLOW_NODES = "kube-controller-manager", "kube-scheduler", "hollow-nodes"
 KUBECONFIGS = "kubeconfigs"  # in the directory: those of the control plane's users

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.apiserver.http.handler import KEEP_ALIVE
-from runtime.apiserver.process.certificates import Certificates, ensure_certificates
-from runtime.apiserver.process.failures import CannotServeError
-from runtime.process.bounded_connections import BACKLOG, Bounds
+from kcm.runtime.apiserver.http.handler import KEEP_ALIVE
+from kcm.runtime.apiserver.process.certificates import Certificates, ensure_certificates
+from kcm.runtime.apiserver.process.failures import CannotServeError
+from kcm.runtime.process.bounded_connections import BACKLOG, Bounds
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -1,4 +1,4 @@
-"""The embedded API server as a process of its own: `python -m runtime.apiserver.process --dir .kcm --port 0`.
+"""The embedded API server as a process of its own: `python -m kcm.runtime.apiserver.process --dir .kcm --port 0`.
 
 It writes one line of JSON to standard output: {"url": …, "kubeconfig": …} once it serves, or {"error": …} before it
 exits with 1. Logs go to standard error. SIGTERM and SIGINT shut it down gracefully; with --until-stdin-closes so does
@@ -22,45 +22,50 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from protocols.admission_plugins import enabled_plugins
-from runtime.apiserver.core.account_tokens import AccountTokens
-from runtime.apiserver.core.legacy_tokens import LegacyTokens
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.http.audit import AuditLog
-from runtime.apiserver.http.authentication import Authenticator
-from runtime.apiserver.http.handler import ApiHttp, TakeSnapshot
-from runtime.apiserver.kinds.aggregated import AGGREGATED
-from runtime.apiserver.kinds.core.service.allocation import read_service_ranges
-from runtime.apiserver.kinds.runtime_config import served_kinds
-from runtime.apiserver.process.access_settings import RBAC
-from runtime.apiserver.process.arguments import Arguments, parse_arguments
-from runtime.apiserver.process.audit_sink import audit_log
-from runtime.apiserver.process.certificates import (
+from kcm.protocols.admission_plugins import enabled_plugins
+from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.apiserver.core.legacy_tokens import LegacyTokens
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.http.audit import AuditLog
+from kcm.runtime.apiserver.http.authentication import Authenticator
+from kcm.runtime.apiserver.http.handler import ApiHttp, TakeSnapshot
+from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
+from kcm.runtime.apiserver.kinds.core.service.allocation import read_service_ranges
+from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
+from kcm.runtime.apiserver.process.access_settings import RBAC
+from kcm.runtime.apiserver.process.arguments import Arguments, parse_arguments
+from kcm.runtime.apiserver.process.audit_sink import audit_log
+from kcm.runtime.apiserver.process.certificates import (
     ADMIN,
     ADMIN_GROUP,
     ensure_account_key,
     ensure_certificates,
 )
-from runtime.apiserver.process.disk_store import Room, end, open_store, settle, snapshot
-from runtime.apiserver.process.failures import CannotGoOnError, CannotServeError
-from runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, admin_token, last_port, update_kubeconfig
-from runtime.apiserver.process.listener import LOOPBACK, bounds_of, listen, renew, tls_context
-from runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
-from runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
-from runtime.apiserver.registry.users import User
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.sqlite_store import SqliteStore
-from runtime.apiserver.storage.store import MemoryStore, Store, StoreLostError, StoreUnusableError
-from runtime.logs.configuration import configure_logging, logger_for
-from runtime.logs.settings import LogSettings
-from runtime.process.bounded_connections import BoundedConnections
-from runtime.process.descriptors import raise_limit
-from runtime.process.event_loop import new_event_loop
-from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use
-from runtime.process.memory import collect_rarely
-from runtime.process.version import this_version
-from runtime.scheduling.clock import SystemClock
-from runtime.signing.tokens import KeyUnusableError, read_signing_key
+from kcm.runtime.apiserver.process.disk_store import Room, end, open_store, settle, snapshot
+from kcm.runtime.apiserver.process.failures import CannotGoOnError, CannotServeError
+from kcm.runtime.apiserver.process.kubeconfig import (
+    KubeconfigUnreadableError,
+    admin_token,
+    last_port,
+    update_kubeconfig,
+)
+from kcm.runtime.apiserver.process.listener import LOOPBACK, bounds_of, listen, renew, tls_context
+from kcm.runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
+from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
+from kcm.runtime.apiserver.storage.store import MemoryStore, Store, StoreLostError, StoreUnusableError
+from kcm.runtime.logs.configuration import configure_logging, logger_for
+from kcm.runtime.logs.settings import LogSettings
+from kcm.runtime.process.bounded_connections import BoundedConnections
+from kcm.runtime.process.descriptors import raise_limit
+from kcm.runtime.process.event_loop import new_event_loop
+from kcm.runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use
+from kcm.runtime.process.memory import collect_rarely
+from kcm.runtime.process.version import this_version
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.signing.tokens import KeyUnusableError, read_signing_key
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -252,7 +257,7 @@ def _admission(path: str) -> AdmissionSettings:
     """Raises CannotServeError."""
     if not path:
         return BY_DEFAULT
-    from runtime.apiserver.process.admission_configuration import ConfigurationError, read_configuration
+    from kcm.runtime.apiserver.process.admission_configuration import ConfigurationError, read_configuration
 
     try:
         return read_configuration(Path(path))

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import orjson
 
-from runtime.apiserver.process.launch import STORE
-from runtime.apiserver.storage.snapshots import SNAPSHOT_PATH, copy_store, skip_revisions
-from runtime.apiserver.storage.sqlite_store import FORMAT
-from runtime.apiserver.storage.store import StoreUnusableError
-from runtime.client.api import Request, Response
-from runtime.process.files import LOCK, DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use, sync_directory
+from kcm.runtime.apiserver.process.launch import STORE
+from kcm.runtime.apiserver.storage.snapshots import SNAPSHOT_PATH, copy_store, skip_revisions
+from kcm.runtime.apiserver.storage.sqlite_store import FORMAT
+from kcm.runtime.apiserver.storage.store import StoreUnusableError
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.process.files import LOCK, DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use, sync_directory
 
 Ask = Callable[[Request], Response]
 

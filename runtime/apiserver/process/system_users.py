@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from runtime.apiserver.process.kubeconfig import admin_token, update_kubeconfig
-from runtime.apiserver.process.launch import HOLLOW_NODES, KUBECONFIGS, MANAGER, NODE_KEY, SCHEDULER
-from runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.process.kubeconfig import admin_token, update_kubeconfig
+from kcm.runtime.apiserver.process.launch import HOLLOW_NODES, KUBECONFIGS, MANAGER, NODE_KEY, SCHEDULER
+from kcm.runtime.apiserver.registry.users import User
 
 TOKENS = "tokens"  # in the directory
 _USERS = {name: User(f"system:{name}") for name in (MANAGER, SCHEDULER, HOLLOW_NODES)}

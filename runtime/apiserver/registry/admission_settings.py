@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from protocols.quota.scopes import Scope
+from kcm.protocols.quota.scopes import Scope
 
 _NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 

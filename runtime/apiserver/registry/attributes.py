@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from protocols.selectors import parse_field_selector
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError
+from kcm.protocols.selectors import parse_field_selector
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _WITH_SELECTORS = ("list", "watch", "deletecollection")

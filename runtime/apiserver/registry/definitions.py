@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object
-from runtime.apiserver.registry.derived import Derived
-from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME, Printer
-from runtime.apiserver.registry.strategy import Strategy
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.derived import Derived
+from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

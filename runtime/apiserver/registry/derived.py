@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from protocols.late_methods import dataclass
-from protocols.objects import Key, Object
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key, Object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.registry.attributes import Attributes
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.registry.attributes import Attributes
 
 ALL = "*"
 _FIELDS = {

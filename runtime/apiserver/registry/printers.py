@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from protocols.objects import Object, metadata
+from kcm.protocols.objects import Object, metadata
 
 
 class Column(NamedTuple):

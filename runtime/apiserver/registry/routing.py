@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from kcm.runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS
 
 MOST_ROUTES, LONGEST_PATH = 4096, 512  # that are kept; characters of each
 

@@ -10,11 +10,11 @@ from dataclasses import field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object
-from protocols.selectors import LabelSelector, label_selector_of
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.registry.users import AccessControl, User
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object
+from kcm.protocols.selectors import LabelSelector, label_selector_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.registry.users import AccessControl, User
 
 FieldGetter = Callable[[Object], str]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from runtime.apiserver.registry.policy_rules import FULL_AUTHORITY, Rule
+from kcm.runtime.apiserver.registry.policy_rules import FULL_AUTHORITY, Rule
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 MASTERS, NODES = "system:masters", "system:nodes"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object, metadata
-from protocols.selectors import label_selector_of
-from protocols.times import human_duration, parse_time
-from runtime.apiserver.registry.printers import AGE, NAME, Printer
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.selectors import label_selector_of
+from kcm.protocols.times import human_duration, parse_time
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Printer
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 

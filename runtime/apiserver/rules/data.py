@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
-from runtime.apiserver.rules.names import too_many_characters
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
+from kcm.runtime.apiserver.rules.names import too_many_characters
 
 DATA_LIMIT = 1024 * 1024  # bytes
 _LONGEST_KEY = 253

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-from protocols.bounded_cache import bounded_cache
-from runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
 
 IPV4, IPV6 = "IPv4", "IPv6"
 _leading_zeros = re.compile(r"(?<![0-9])0+(?=[0-9])")

@@ -1,8 +1,8 @@
-"""Names, label keys and label values: the rules are in protocols.names, where expressions find them too."""
+"""Names, label keys and label values: the rules are in kcm.protocols.names, where expressions find them too."""
 
 from __future__ import annotations
 
-from protocols.names import (
+from kcm.protocols.names import (
     NameRule,
     dns1035_label,
     dns_label,

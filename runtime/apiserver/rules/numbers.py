@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 _percent = re.compile("[0-9]+%")

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, quoted, required, too_long
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.rules.names import dns_label, label_key, label_value, path_segment
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, quoted, required, too_long
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.rules.names import dns_label, label_key, label_value, path_segment
 
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes, keys and values together
 MOST_OWNER_ERRORS = 10  # after that many, no further one shows all references: their number squared

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from protocols.quantities import milli_value, parse_quantity
-from protocols.quota.names import LIMITS, REQUESTS, is_extended, is_huge_pages, is_native, is_quota_of_huge_pages
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.rules.names import label_key
-from runtime.apiserver.rules.numbers import NOT_NEGATIVE
+from kcm.protocols.quantities import milli_value, parse_quantity
+from kcm.protocols.quota.names import LIMITS, REQUESTS, is_extended, is_huge_pages, is_native, is_quota_of_huge_pages
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.rules.names import label_key
+from kcm.runtime.apiserver.rules.numbers import NOT_NEGATIVE
 
 COMPUTE = frozenset({"cpu", "memory", "ephemeral-storage"})
 COUNTED = frozenset(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.objects import Object
-from runtime.apiserver.registry.strategy import FieldGetter
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.strategy import FieldGetter
 
 # The error of kinds whose fields upstream converts by hand; Strategy.unsupported_field is that of the others.
 FIELD_LABEL_NOT_SUPPORTED = "field label not supported: {}"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.selectors import label_selector_of
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
-from runtime.apiserver.rules.names import label_key, label_value
-from runtime.apiserver.rules.object_meta import validate_labels
+from kcm.protocols.selectors import label_selector_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
+from kcm.runtime.apiserver.rules.names import label_key, label_value
+from kcm.runtime.apiserver.rules.object_meta import validate_labels
 
 
 def validate_selector(selector: Mapping[str, Any], field: str) -> list[FieldError]:

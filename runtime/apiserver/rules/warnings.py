@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import milli_value
-from runtime.apiserver.rules.names import dns_label, label_value
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import milli_value
+from kcm.runtime.apiserver.rules.names import dns_label, label_value
 
 NODE_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',

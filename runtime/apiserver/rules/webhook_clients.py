@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.rules.names import dns1035_label, dns_subdomain
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.rules.names import dns1035_label, dns_subdomain
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 

@@ -1,4 +1,4 @@
-"""The built-in API types: what is in api_types.json, which runtime.apiserver.schema.generate makes.
+"""The built-in API types: what is in api_types.json, which kcm.runtime.apiserver.schema.generate makes.
 
 The file is JSON, one line a field. It is read when the first type is asked for, and a type's lines are decoded when
 that type is: a server needs a part of them.
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import orjson
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 # fmt: off
 Kind = Literal[

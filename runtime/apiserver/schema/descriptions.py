@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 LIBRARY = "lightkube.models"
 

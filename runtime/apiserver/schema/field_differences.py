@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from runtime.apiserver.schema.field_sets import ITSELF, Tree, by_step, united
-from runtime.apiserver.schema.merge_types import MergeType
+from kcm.runtime.apiserver.schema.field_sets import ITSELF, Tree, by_step, united
+from kcm.runtime.apiserver.schema.merge_types import MergeType
 
 _LEAF: Tree = {}
 _ABSENT = object()

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver.schema.merge_types import MergeType
+from kcm.runtime.apiserver.schema.merge_types import MergeType
 
 Tree = dict[str, Any]
 ITSELF = "."

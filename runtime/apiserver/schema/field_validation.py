@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid
-from runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Form, Type
-from runtime.apiserver.schema.nesting import check_nesting
-from runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import invalid
+from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Form, Type
+from kcm.runtime.apiserver.schema.nesting import check_nesting
+from kcm.runtime.apiserver.schema.scalars import ShapeError
 
 STRICT, WARN = "Strict", "Warn"
 MOST_STRAYS = 100  # unknown and duplicate fields that are reported of one body, as upstream (saveStrictError)

@@ -1,7 +1,7 @@
 """Values as kube-apiserver's inner types have them, and its errors show them: Go's field names, zeros included.
 
-The types are in inner_types.json, which runtime.apiserver.schema.generate.inner_types makes; it is read when an error
-first shows one.
+The types are in inner_types.json, which kcm.runtime.apiserver.schema.generate.inner_types makes; it is read when an
+error first shows one.
 
 Source: apimachinery pkg/util/diff/diff.go, pkg/util/validation/field/errors.go (v1.36).
 """

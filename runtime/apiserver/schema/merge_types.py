@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from runtime.apiserver.schema.api_types import OBJECT_META, Field, Type, built_in_types
+from kcm.runtime.apiserver.schema.api_types import OBJECT_META, Field, Type, built_in_types
 
 Make = Callable[[], "MergeType"]
 

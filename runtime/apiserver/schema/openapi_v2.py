@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 import orjson
 
-from protocols.late_methods import dataclass
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.api_types import ApiTypes
-from runtime.apiserver.schema.descriptions import Descriptions
-from runtime.apiserver.schema.openapi_v2_paths import PARAMETERS, paths
-from runtime.apiserver.schema.openapi_v2_protobuf import encoded
-from runtime.apiserver.schema.openapi_v2_schemas import schemas
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.api_types import ApiTypes
+from kcm.runtime.apiserver.schema.descriptions import Descriptions
+from kcm.runtime.apiserver.schema.openapi_v2_paths import PARAMETERS, paths
+from kcm.runtime.apiserver.schema.openapi_v2_protobuf import encoded
+from kcm.runtime.apiserver.schema.openapi_v2_schemas import schemas
 
 _BEARER = {"description": "Bearer Token authentication", "type": "apiKey", "name": "authorization", "in": "header"}
 

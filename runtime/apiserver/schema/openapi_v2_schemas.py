@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes
-from runtime.apiserver.schema.descriptions import Descriptions
-from runtime.apiserver.schema.openapi_schemas import (
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes
+from kcm.runtime.apiserver.schema.descriptions import Descriptions
+from kcm.runtime.apiserver.schema.openapi_schemas import (
     GROUP_VERSION_KIND,
     PREFIX,
     foreign_name,

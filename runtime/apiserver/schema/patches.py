@@ -13,8 +13,8 @@ from typing import Any
 import jsonpatch
 import orjson
 
-from protocols.merge_patches import merge_patched
-from protocols.objects import Object
+from kcm.protocols.merge_patches import merge_patched
+from kcm.protocols.objects import Object
 
 MOST_OPERATIONS = 10_000  # of one JSON patch, as upstream; for callers to check
 MOST_COPIED = 3 * 1024 * 1024  # bytes that the copies of one JSON patch add, as upstream

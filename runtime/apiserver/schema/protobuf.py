@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from protocols.objects import Object
-from protocols.times import format_micro_time, format_time
-from runtime.apiserver.schema.api_types import META, ApiTypes, Field
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_micro_time, format_time
+from kcm.runtime.apiserver.schema.api_types import META, ApiTypes, Field
 
 MAGIC = b"k8s\x00"
 

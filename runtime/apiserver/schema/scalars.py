@@ -12,9 +12,9 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from protocols.bounded_cache import bounded_cache
-from protocols.quantities import canonical_quantity
-from runtime.apiserver.schema.api_types import Kind
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.quantities import canonical_quantity
+from kcm.runtime.apiserver.schema.api_types import Kind
 
 # Returns the value as upstream's encoder writes it. Raises ShapeError.
 Check = Callable[[Any], Any]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Field, Kind, Type, built_in_types, go_name
-from runtime.apiserver.schema.scalars import SCALARS, Check, ShapeError, anything, json_type
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Field, Kind, Type, built_in_types, go_name
+from kcm.runtime.apiserver.schema.scalars import SCALARS, Check, ShapeError, anything, json_type
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 # The kinds all of whose values of one type are right.

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object
 
 _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"

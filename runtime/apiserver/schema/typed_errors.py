@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from runtime.apiserver.schema.field_sets import in_words, step_of
-from runtime.apiserver.schema.merge_types import MergeType
+from kcm.runtime.apiserver.schema.field_sets import in_words, step_of
+from kcm.runtime.apiserver.schema.merge_types import MergeType
 
 MOST = 300  # errors that are reported; upstream has no limit
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.apiserver.schema.field_sets import Tree, has, in_words, step_of
-from runtime.apiserver.schema.merge_types import MergeType
+from kcm.runtime.apiserver.schema.field_sets import Tree, has, in_words, step_of
+from kcm.runtime.apiserver.schema.merge_types import MergeType
 
 
 class DuplicateError(ValueError):

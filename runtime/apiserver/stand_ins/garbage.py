@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocols.objects import Key, Object, decode_object, make_key, split_key
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.removal import (
+from kcm.protocols.objects import Key, Object, decode_object, make_key, split_key
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.removal import (
     BACKGROUND,
     FOREGROUND,
     FOREGROUND_FINALIZER,
@@ -19,7 +19,7 @@ from runtime.apiserver.core.removal import (
     delete_object,
     store,
 )
-from runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.apiserver.storage.store import DELETED, Change
 
 _Place = tuple[str, Key]  # storage, key
 

@@ -7,12 +7,12 @@ Source: kubernetes pkg/controller/namespace/deletion/namespaced_resources_delete
 
 from __future__ import annotations
 
-from protocols.objects import decode_object, is_deleting, split_key
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.removal import BACKGROUND, DeleteOptions, delete_object, store
-from runtime.apiserver.kinds.core.namespace import KUBERNETES_FINALIZER
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.storage.store import DELETED, Change
+from kcm.protocols.objects import decode_object, is_deleting, split_key
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.removal import BACKGROUND, DeleteOptions, delete_object, store
+from kcm.runtime.apiserver.kinds.core.namespace import KUBERNETES_FINALIZER
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.storage.store import DELETED, Change
 
 NAMESPACES = "namespaces"
 

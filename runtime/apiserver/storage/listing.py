@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import orjson
 
-from protocols.objects import Key, decode_object, labels_of
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.storage.selection import Selection
-from runtime.apiserver.storage.state import Collection
-from runtime.apiserver.storage.store import Change
+from kcm.protocols.objects import Key, decode_object, labels_of
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.storage.selection import Selection
+from kcm.runtime.apiserver.storage.state import Collection
+from kcm.runtime.apiserver.storage.store import Change
 
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. "

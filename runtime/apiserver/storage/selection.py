@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.late_methods import dataclass
-from protocols.objects import Key, Object, labels_of, split_key
-from protocols.selectors import EVERYTHING, FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key, Object, labels_of, split_key
+from kcm.protocols.selectors import EVERYTHING, FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 _ANY = FieldSelector()

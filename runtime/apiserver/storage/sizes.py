@@ -13,13 +13,13 @@ from functools import cache
 
 import orjson
 
-from protocols.objects import Object
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.nesting import check_nesting
-from runtime.apiserver.schema.protobuf import UnknownType
-from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.nesting import check_nesting
+from kcm.runtime.apiserver.schema.protobuf import UnknownType
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 
 MOST_STORED = 3 * 512 * 1024  # bytes of one request to etcd
 MOST_SENT = 2 * 1024 * 1024  # bytes of one message that kube-apiserver sends to etcd

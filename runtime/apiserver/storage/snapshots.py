@@ -12,7 +12,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from runtime.apiserver.storage.store import StoreUnusableError
+from kcm.runtime.apiserver.storage.store import StoreUnusableError
 
 SNAPSHOT_PATH = "/kcm/snapshot"  # of the server; POST has one written
 SKIPPED = 1_000_000_000  # revisions, as etcd's documentation advises

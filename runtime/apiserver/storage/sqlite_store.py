@@ -21,10 +21,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from runtime.apiserver.storage.callbacks import call_all
-from runtime.apiserver.storage.snapshots import copy_store
-from runtime.apiserver.storage.store import ADDED, DELETED, Change, Stored, StoreLostError, StoreUnusableError
-from runtime.process.files import identity
+from kcm.runtime.apiserver.storage.callbacks import call_all
+from kcm.runtime.apiserver.storage.snapshots import copy_store
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change, Stored, StoreLostError, StoreUnusableError
+from kcm.runtime.process.files import identity
 
 FORMAT = 1
 

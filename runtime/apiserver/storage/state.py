@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from protocols.bounded_cache import bounded_cache
-from protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
-from runtime.apiserver.storage.callbacks import call_all
-from runtime.apiserver.storage.sizes import MOST_STORED, TooLargeError, check_size
-from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store, Stored, StoreUnusableError
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
+from kcm.runtime.apiserver.storage.callbacks import call_all
+from kcm.runtime.apiserver.storage.sizes import MOST_STORED, TooLargeError, check_size
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store, Stored, StoreUnusableError
 
 Publish = Callable[[Sequence[Change]], None]
 

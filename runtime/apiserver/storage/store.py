@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from protocols.objects import Key
+from kcm.protocols.objects import Key
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 

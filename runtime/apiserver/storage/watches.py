@@ -16,14 +16,14 @@ from itertools import chain
 
 import orjson
 
-from protocols.objects import Key, Object, decode_object, encode_object
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.storage.callbacks import call_all
-from runtime.apiserver.storage.selection import Selection
-from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
-from runtime.client.api import Response
+from kcm.protocols.objects import Key, Object, decode_object, encode_object
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.storage.callbacks import call_all
+from kcm.runtime.apiserver.storage.selection import Selection
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.client.api import Response
 
 BOOKMARK_EVERY = 60.0  # seconds
 BOOKMARK_BEFORE_END = 2.0  # seconds

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from protocols.objects import Object, decode_object, encode_object
-from protocols.times import parse_time
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.storage.selection import parse_selection
-from runtime.apiserver.verbs.read import ListResponse
-from runtime.client.api import Response
+from kcm.protocols.objects import Object, decode_object, encode_object
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.storage.selection import parse_selection
+from kcm.runtime.apiserver.verbs.read import ListResponse
+from kcm.runtime.client.api import Response
 
 Components = Callable[[], Iterable[tuple[str, str]]]
 """Return each component's name and why it is unhealthy, "" for a healthy one."""

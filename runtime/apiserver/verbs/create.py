@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from protocols.objects import Object, encode_object, make_key
-from runtime.apiserver.admission import chain
-from runtime.apiserver.core import metadata
-from runtime.apiserver.core.body_decoder import decode_body
-from runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, served, stored_form
-from runtime.apiserver.core.field_managers import SERVER as SELF
-from runtime.apiserver.core.field_managers import record_new, updater
-from runtime.apiserver.core.long_work import carried_out, key_of
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.registry.attributes import attributes_in, forbidden
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.users import ADMIN as SERVER
-from runtime.apiserver.registry.users import Access
-from runtime.apiserver.rules.object_meta import validate_metadata
-from runtime.apiserver.verbs.options import check_create_options
-from runtime.client.api import Response
+from kcm.protocols.objects import Object, encode_object, make_key
+from kcm.runtime.apiserver.admission import chain
+from kcm.runtime.apiserver.core import metadata
+from kcm.runtime.apiserver.core.body_decoder import decode_body
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, served, stored_form
+from kcm.runtime.apiserver.core.field_managers import SERVER as SELF
+from kcm.runtime.apiserver.core.field_managers import record_new, updater
+from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.registry.attributes import attributes_in, forbidden
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.users import ADMIN as SERVER
+from kcm.runtime.apiserver.registry.users import Access
+from kcm.runtime.apiserver.rules.object_meta import validate_metadata
+from kcm.runtime.apiserver.verbs.options import check_create_options
+from kcm.runtime.client.api import Response
 
 GENERATE_ATTEMPTS = 8
 

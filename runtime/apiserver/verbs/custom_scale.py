@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.apiextensions.go_text import accessor_error
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.registry.strategy import ScalePaths
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.apiextensions.go_text import accessor_error
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.registry.strategy import ScalePaths
 
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 

@@ -9,22 +9,22 @@ from typing import Any
 
 import orjson
 
-from protocols.integers import INT64
-from protocols.objects import Object, decode_object, encode_object, key_of
-from runtime.apiserver.admission import chain
-from runtime.apiserver.core.body_decoder import parse_json
-from runtime.apiserver.core.cluster import Call, Cluster, all_served, served
-from runtime.apiserver.core.questions import Question, Unanswered
-from runtime.apiserver.core.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid, not_supported
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.schema.scalars import json_type
-from runtime.apiserver.storage.watches import WatchCache
-from runtime.apiserver.verbs.integers import parse_int
-from runtime.apiserver.verbs.options import dry_run_errors
-from runtime.apiserver.verbs.read import asked_page
-from runtime.client.api import Response
+from kcm.protocols.integers import INT64
+from kcm.protocols.objects import Object, decode_object, encode_object, key_of
+from kcm.runtime.apiserver.admission import chain
+from kcm.runtime.apiserver.core.body_decoder import parse_json
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, all_served, served
+from kcm.runtime.apiserver.core.questions import Question, Unanswered
+from kcm.runtime.apiserver.core.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import invalid, not_supported
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.schema.scalars import json_type
+from kcm.runtime.apiserver.storage.watches import WatchCache
+from kcm.runtime.apiserver.verbs.integers import parse_int
+from kcm.runtime.apiserver.verbs.options import dry_run_errors
+from kcm.runtime.apiserver.verbs.read import asked_page
+from kcm.runtime.client.api import Response
 
 
 def delete(cluster: Cluster, call: Call) -> Response:

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-from protocols.objects import Key, Object, decode_object, encode_object
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.registry.derived import Derived, Reading
-from runtime.apiserver.storage.selection import parse_selection
-from runtime.apiserver.storage.state import to_read
-from runtime.apiserver.verbs.read import ListResponse
-from runtime.client.api import Response
+from kcm.protocols.objects import Key, Object, decode_object, encode_object
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.registry.derived import Derived, Reading
+from kcm.runtime.apiserver.storage.selection import parse_selection
+from kcm.runtime.apiserver.storage.state import to_read
+from kcm.runtime.apiserver.verbs.read import ListResponse
+from kcm.runtime.client.api import Response
 
 MOST_WARNINGS = 10  # each is a header of the response
 

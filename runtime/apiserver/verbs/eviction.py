@@ -13,21 +13,21 @@ from typing import Any
 
 import orjson
 
-from protocols.budgets import ALWAYS_ALLOW, DISRUPTION_ALLOWED, SYNC_FAILED, with_disruption_allowed
-from protocols.conditions import changed_condition, find_condition, is_true
-from protocols.objects import Object, decode_object, key_of, labels_of, name_of, namespace_of
-from runtime.apiserver.admission import chain
-from runtime.apiserver.core.body_decoder import decode_body, parse_json
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.core.removal import DeleteOptions, check_preconditions, delete_object
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.kinds.policy import eviction as eviction_kind
-from runtime.apiserver.kinds.policy import pod_disruption_budget
-from runtime.apiserver.rules.selectors import selects
-from runtime.apiserver.verbs.delete import options_in
-from runtime.client.api import Response
+from kcm.protocols.budgets import ALWAYS_ALLOW, DISRUPTION_ALLOWED, SYNC_FAILED, with_disruption_allowed
+from kcm.protocols.conditions import changed_condition, find_condition, is_true
+from kcm.protocols.objects import Object, decode_object, key_of, labels_of, name_of, namespace_of
+from kcm.runtime.apiserver.admission import chain
+from kcm.runtime.apiserver.core.body_decoder import decode_body, parse_json
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.removal import DeleteOptions, check_preconditions, delete_object
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import invalid
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.kinds.policy import eviction as eviction_kind
+from kcm.runtime.apiserver.kinds.policy import pod_disruption_budget
+from kcm.runtime.apiserver.rules.selectors import selects
+from kcm.runtime.apiserver.verbs.delete import options_in
+from kcm.runtime.client.api import Response
 
 TARGET, REASON, MESSAGE = "DisruptionTarget", "EvictionByEvictionAPI", "Eviction API: evicting"
 MOST_DISRUPTED_PODS = 2000  # evictions that the controller of the budget has not confirmed

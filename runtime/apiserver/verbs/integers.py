@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocols import integers
-from runtime.apiserver.errors.field_errors import quoted
+from kcm.protocols import integers
+from kcm.runtime.apiserver.errors.field_errors import quoted
 
 
 def parse_int(text: str) -> int:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.messages.commands import PatchType
-from runtime.apiserver.core.field_managers import LONGEST_NAME
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
+from kcm.protocols.messages.commands import PatchType
+from kcm.runtime.apiserver.core.field_managers import LONGEST_NAME
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
 
 ALL = "All"
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")

@@ -9,26 +9,26 @@ from typing import Any
 
 import orjson
 
-from protocols.messages.commands import PatchType
-from protocols.objects import Object
-from runtime.apiserver.core import metadata
-from runtime.apiserver.core.body_decoder import UnfitError, parse_json, settle_types
-from runtime.apiserver.core.cluster import Call, Cluster, read_stored, stored_form
-from runtime.apiserver.core.field_managers import MANAGED_FIELDS
-from runtime.apiserver.core.server_side_apply import apply as server_side_apply
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
-from runtime.apiserver.schema.merge_schemas import merge_schema_of
-from runtime.apiserver.schema.patches import MOST_OPERATIONS, apply_json_patch, apply_merge_patch
-from runtime.apiserver.schema.scalars import json_type
-from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
-from runtime.apiserver.verbs.create import create_object
-from runtime.apiserver.verbs.options import check_patch_options
-from runtime.apiserver.verbs.update import replace
-from runtime.client.api import Response
+from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core import metadata
+from kcm.runtime.apiserver.core.body_decoder import UnfitError, parse_json, settle_types
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, read_stored, stored_form
+from kcm.runtime.apiserver.core.field_managers import MANAGED_FIELDS
+from kcm.runtime.apiserver.core.server_side_apply import apply as server_side_apply
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import invalid
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
+from kcm.runtime.apiserver.schema.merge_schemas import merge_schema_of
+from kcm.runtime.apiserver.schema.patches import MOST_OPERATIONS, apply_json_patch, apply_merge_patch
+from kcm.runtime.apiserver.schema.scalars import json_type
+from kcm.runtime.apiserver.schema.strategic_merge import apply_strategic_merge
+from kcm.runtime.apiserver.verbs.create import create_object
+from kcm.runtime.apiserver.verbs.options import check_patch_options
+from kcm.runtime.apiserver.verbs.update import replace
+from kcm.runtime.client.api import Response
 
 SUPPORTED = tuple(PatchType)
 

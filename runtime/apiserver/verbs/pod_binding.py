@@ -10,15 +10,15 @@ from typing import Any
 
 import orjson
 
-from protocols.objects import Object, decode_object
-from runtime.apiserver.admission import chain
-from runtime.apiserver.core.body_decoder import decode_body
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import not_supported, required
-from runtime.apiserver.kinds.core import binding as binding_kind
-from runtime.apiserver.registry.routing import Route
-from runtime.client.api import Response
+from kcm.protocols.objects import Object, decode_object
+from kcm.runtime.apiserver.admission import chain
+from kcm.runtime.apiserver.core.body_decoder import decode_body
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import not_supported, required
+from kcm.runtime.apiserver.kinds.core import binding as binding_kind
+from kcm.runtime.apiserver.registry.routing import Route
+from kcm.runtime.client.api import Response
 
 
 def bind(cluster: Cluster, call: Call) -> Response:

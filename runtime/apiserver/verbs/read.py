@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 
-from protocols.late_methods import dataclass
-from runtime.apiserver.core.cluster import Call, Cluster, all_served, served
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.storage.listing import (
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, all_served, served
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.storage.listing import (
     CONTINUE_EXPIRED,
     LIST_EXPIRED,
     NEWEST,
@@ -25,11 +25,11 @@ from runtime.apiserver.storage.listing import (
     encode_position,
     read_page,
 )
-from runtime.apiserver.storage.selection import Selection, parse_selection
-from runtime.apiserver.storage.store import Change
-from runtime.apiserver.storage.watches import WatchCache
-from runtime.apiserver.verbs.integers import parse_int, parse_uint
-from runtime.client.api import Response
+from kcm.runtime.apiserver.storage.selection import Selection, parse_selection
+from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.apiserver.storage.watches import WatchCache
+from kcm.runtime.apiserver.verbs.integers import parse_int, parse_uint
+from kcm.runtime.client.api import Response
 
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 

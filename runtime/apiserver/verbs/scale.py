@@ -5,23 +5,23 @@ Source: kubernetes pkg/registry/apps/replicaset/storage/storage.go, ScaleREST (v
 
 from __future__ import annotations
 
-from protocols.messages.commands import PatchType
-from protocols.objects import Object, decode_object, encode_object
-from runtime.apiserver.admission import chain
-from runtime.apiserver.core import metadata
-from runtime.apiserver.core.body_decoder import decode_body
-from runtime.apiserver.core.cluster import Call, Cluster, read_stored
-from runtime.apiserver.core.server_side_apply import apply as server_side_apply
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid, quoted
-from runtime.apiserver.kinds.autoscaling import scale as scale_kind
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.storage.state import Record
-from runtime.apiserver.verbs.custom_scale import custom_scale_of, has_replicas, set_replicas
-from runtime.apiserver.verbs.options import check_update_options
-from runtime.apiserver.verbs.patch import apply, decode_patch, settle_patched
-from runtime.apiserver.verbs.update import replace
-from runtime.client.api import Response
+from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.objects import Object, decode_object, encode_object
+from kcm.runtime.apiserver.admission import chain
+from kcm.runtime.apiserver.core import metadata
+from kcm.runtime.apiserver.core.body_decoder import decode_body
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, read_stored
+from kcm.runtime.apiserver.core.server_side_apply import apply as server_side_apply
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import invalid, quoted
+from kcm.runtime.apiserver.kinds.autoscaling import scale as scale_kind
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.storage.state import Record
+from kcm.runtime.apiserver.verbs.custom_scale import custom_scale_of, has_replicas, set_replicas
+from kcm.runtime.apiserver.verbs.options import check_update_options
+from kcm.runtime.apiserver.verbs.patch import apply, decode_patch, settle_patched
+from kcm.runtime.apiserver.verbs.update import replace
+from kcm.runtime.client.api import Response
 
 _SCALES = scale_kind.RESOURCE
 

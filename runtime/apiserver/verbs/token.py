@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
-from protocols.times import format_time
-from runtime.apiserver.admission import chain
-from runtime.apiserver.core.account_tokens import BOUND, ISSUER, Bound
-from runtime.apiserver.core.body_decoder import decode_body
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid
-from runtime.apiserver.kinds.authentication import token_request
-from runtime.client.api import Response
+from kcm.protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
+from kcm.protocols.times import format_time
+from kcm.runtime.apiserver.admission import chain
+from kcm.runtime.apiserver.core.account_tokens import BOUND, ISSUER, Bound
+from kcm.runtime.apiserver.core.body_decoder import decode_body
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import invalid
+from kcm.runtime.apiserver.kinds.authentication import token_request
+from kcm.runtime.client.api import Response
 
 GROUP, KIND = token_request.RESOURCE.group, token_request.RESOURCE.kind
 

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from functools import partial
 
-from protocols.objects import Object, decode_object, encode_object
-from runtime.apiserver.admission import chain
-from runtime.apiserver.core import metadata
-from runtime.apiserver.core.body_decoder import decode_body
-from runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, read_stored, served, stored_form
-from runtime.apiserver.core.field_managers import keep_times, record_update
-from runtime.apiserver.core.long_work import carried_out, key_of
-from runtime.apiserver.core.removal import nothing_keeps
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.object_meta import validate_metadata, validate_metadata_update
-from runtime.apiserver.storage.state import Record
-from runtime.apiserver.verbs.create import create_object
-from runtime.apiserver.verbs.options import check_update_options
-from runtime.client.api import Response
+from kcm.protocols.objects import Object, decode_object, encode_object
+from kcm.runtime.apiserver.admission import chain
+from kcm.runtime.apiserver.core import metadata
+from kcm.runtime.apiserver.core.body_decoder import decode_body
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, encoded, put_object, read_stored, served, stored_form
+from kcm.runtime.apiserver.core.field_managers import keep_times, record_update
+from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.core.removal import nothing_keeps
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.object_meta import validate_metadata, validate_metadata_update
+from kcm.runtime.apiserver.storage.state import Record
+from kcm.runtime.apiserver.verbs.create import create_object
+from kcm.runtime.apiserver.verbs.options import check_update_options
+from kcm.runtime.client.api import Response
 
 STATUS = "status"
 

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
-from protocols.objects import Object, decode_object, encode_object, key_of
-from runtime.apiserver.core.cluster import Call, Cluster, served
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.attributes import is_set
-from runtime.apiserver.storage.listing import read_page
-from runtime.apiserver.storage.selection import parse_selection
-from runtime.apiserver.storage.store import ADDED
-from runtime.apiserver.storage.watches import ConvertLater, Watch, WatchCache, event_line
-from runtime.apiserver.verbs.integers import parse_uint
-from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_limit, parse_timeout
-from runtime.client.api import Response
+from kcm.protocols.objects import Object, decode_object, encode_object, key_of
+from kcm.runtime.apiserver.core.cluster import Call, Cluster, served
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.attributes import is_set
+from kcm.runtime.apiserver.storage.listing import read_page
+from kcm.runtime.apiserver.storage.selection import parse_selection
+from kcm.runtime.apiserver.storage.store import ADDED
+from kcm.runtime.apiserver.storage.watches import ConvertLater, Watch, WatchCache, event_line
+from kcm.runtime.apiserver.verbs.integers import parse_uint
+from kcm.runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_limit, parse_timeout
+from kcm.runtime.client.api import Response
 
 # The default time-out. Upstream draws from 30 to 60 minutes; here consecutive watches differ by a fixed step, so that
 # they do not end together either and a run in virtual time is reproducible.

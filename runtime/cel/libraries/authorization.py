@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from protocols.late_methods import dataclass
-from protocols.names import dns_label, dns_subdomain
-from runtime.cel.declarations import function, library
-from runtime.cel.errors import EvaluationError
-from runtime.cel.values import Opaque
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.names import dns_label, dns_subdomain
+from kcm.runtime.cel.declarations import function, library
+from kcm.runtime.cel.errors import EvaluationError
+from kcm.runtime.cel.values import Opaque
 
 PREFIX = "kubernetes.authorization."
 

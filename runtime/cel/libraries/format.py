@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from runtime.cel import values
-from runtime.cel.effort import spend
-from runtime.cel.errors import EvaluationError
-from runtime.cel.libraries import times
-from runtime.cel.libraries.numbers import shown_double
-from runtime.cel.values import Duration, Timestamp, TypeValue, Uint, Value, type_name
+from kcm.runtime.cel import values
+from kcm.runtime.cel.effort import spend
+from kcm.runtime.cel.errors import EvaluationError
+from kcm.runtime.cel.libraries import times
+from kcm.runtime.cel.libraries.numbers import shown_double
+from kcm.runtime.cel.values import Duration, Timestamp, TypeValue, Uint, Value, type_name
 
 PRECISION = 6
 DURING = "error during formatting: "

@@ -12,16 +12,16 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from protocols.late_methods import dataclass
-from protocols.names import dns1035_label, dns_label, dns_subdomain, label_key, label_value
-from protocols.patterns import PatternError, compiled
-from protocols.quantities import BINARY_EXPONENTS, DECIMAL_EXPONENTS, parse_quantity
-from runtime.cel.declarations import Function, function, library
-from runtime.cel.errors import EvaluationError
-from runtime.cel.libraries import times
-from runtime.cel.libraries.format import quoted
-from runtime.cel.libraries.networks import request_uri_problem
-from runtime.cel.values import LARGEST, LARGEST_UINT, NOTHING, SMALLEST, Opaque, Optional, Value
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.names import dns1035_label, dns_label, dns_subdomain, label_key, label_value
+from kcm.protocols.patterns import PatternError, compiled
+from kcm.protocols.quantities import BINARY_EXPONENTS, DECIMAL_EXPONENTS, parse_quantity
+from kcm.runtime.cel.declarations import Function, function, library
+from kcm.runtime.cel.errors import EvaluationError
+from kcm.runtime.cel.libraries import times
+from kcm.runtime.cel.libraries.format import quoted
+from kcm.runtime.cel.libraries.networks import request_uri_problem
+from kcm.runtime.cel.values import LARGEST, LARGEST_UINT, NOTHING, SMALLEST, Opaque, Optional, Value
 
 QUANTITY, SEMVER = "kubernetes.Quantity", "kubernetes.Semver"
 QUANTITY_PROBLEM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

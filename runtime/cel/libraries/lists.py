@@ -10,12 +10,12 @@ import itertools
 import operator
 from collections.abc import Callable
 
-from runtime.cel import values
-from runtime.cel.declarations import Function, function, library
-from runtime.cel.effort import spend
-from runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, EvaluationError
-from runtime.cel.libraries import times
-from runtime.cel.values import Duration, Uint, Value, equals
+from kcm.runtime.cel import values
+from kcm.runtime.cel.declarations import Function, function, library
+from kcm.runtime.cel.effort import spend
+from kcm.runtime.cel.errors import NO_SUCH_OVERLOAD, CostExceededError, EvaluationError
+from kcm.runtime.cel.libraries import times
+from kcm.runtime.cel.values import Duration, Uint, Value, equals
 
 LONGEST_RANGE = 1_000_000  # as many as an evaluation may cost
 COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")

@@ -10,10 +10,10 @@ import ipaddress
 import re
 import urllib.parse
 
-from protocols.late_methods import dataclass
-from runtime.cel.declarations import function, library
-from runtime.cel.errors import EvaluationError
-from runtime.cel.values import Opaque, Value
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.cel.declarations import function, library
+from kcm.runtime.cel.errors import EvaluationError
+from kcm.runtime.cel.values import Opaque, Value
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from protocols.patterns import PatternError, compiled
-from runtime.cel import values
-from runtime.cel.declarations import Function, function, library
-from runtime.cel.errors import EvaluationError
-from runtime.cel.libraries import times
-from runtime.cel.libraries.numbers import shown_double
-from runtime.cel.values import (
+from kcm.protocols.patterns import PatternError, compiled
+from kcm.runtime.cel import values
+from kcm.runtime.cel.declarations import Function, function, library
+from kcm.runtime.cel.errors import EvaluationError
+from kcm.runtime.cel.libraries import times
+from kcm.runtime.cel.libraries.numbers import shown_double
+from kcm.runtime.cel.values import (
     NOTHING,
     Duration,
     MapList,

@@ -5,9 +5,9 @@ Source: cel-go ext/strings.go (version 2, as Kubernetes chooses).
 
 from __future__ import annotations
 
-from runtime.cel.declarations import function, library
-from runtime.cel.errors import CostExceededError, EvaluationError
-from runtime.cel.libraries.format import formatted, quoted
+from kcm.runtime.cel.declarations import function, library
+from kcm.runtime.cel.errors import CostExceededError, EvaluationError
+from kcm.runtime.cel.libraries.format import formatted, quoted
 
 SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 UPPER = {ord(letter): letter.upper() for letter in "abcdefghijklmnopqrstuvwxyz"}

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from protocols.times import EPOCH
-from runtime.cel.declarations import Function, function
-from runtime.cel.errors import EvaluationError
-from runtime.cel.values import LARGEST, SMALLEST, Duration, Timestamp
+from kcm.protocols.times import EPOCH
+from kcm.runtime.cel.declarations import Function, function
+from kcm.runtime.cel.errors import EvaluationError
+from kcm.runtime.cel.values import LARGEST, SMALLEST, Duration, Timestamp
 
 SECOND = 10**9  # nanoseconds
 UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}

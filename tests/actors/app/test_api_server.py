@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.app.api_server import ApiServer
-from actors.app.connection import api_transport
-from protocols.objects import decode_object, name_of
-from runtime.client.api import Request, Transport
+from kcm.actors.app.api_server import ApiServer
+from kcm.actors.app.connection import api_transport
+from kcm.protocols.objects import decode_object, name_of
+from kcm.runtime.client.api import Request, Transport
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.built_in import BUILT_IN
-from actors.options import InvalidOptions
-from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.resources import PODS
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.options import InvalidOptions
+from kcm.actors.reconciliation import Watch, itself
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.resources import PODS
 
 WEBSITE = ControllerSpec(
     name="website-controller",

@@ -7,12 +7,12 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from actors.app.connection import api_transport, connect, user_agents
-from runtime.client.config import ClientConfig
-from runtime.client.credentials import ANONYMOUS, FixedCredential
-from runtime.client.http_session import OWN_CLIENT
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import SystemClock
+from kcm.actors.app.connection import api_transport, connect, user_agents
+from kcm.runtime.client.config import ClientConfig
+from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential
+from kcm.runtime.client.http_session import OWN_CLIENT
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import SystemClock
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,17 @@ import pykka
 import pytest
 import structlog
 
-from actors.app.arguments import read_options
-from actors.app.system import FORKED, HALT_WITHIN, ControllerSystem
-from actors.reconciliation import Reconciliation, Watch, itself
-from actors.reconciliation.actor_names import MANAGER
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.lifecycle import Drain
-from protocols.objects import Key, encode_object
-from protocols.resources import PODS
-from runtime.client.api import Request, Response
-from runtime.tables.frozen import FrozenError
-from runtime.tables.overlay import Tables
+from kcm.actors.app.arguments import read_options
+from kcm.actors.app.system import FORKED, HALT_WITHIN, ControllerSystem
+from kcm.actors.reconciliation import Reconciliation, Watch, itself
+from kcm.actors.reconciliation.actor_names import MANAGER
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.lifecycle import Drain
+from kcm.protocols.objects import Key, encode_object
+from kcm.protocols.resources import PODS
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.tables.frozen import FrozenError
+from kcm.runtime.tables.overlay import Tables
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 20.0  # seconds that a thread may take on a busy machine
@@ -272,10 +272,10 @@ def test_cancelled_async_with_stops_the_actors_at_once(monkeypatch: pytest.Monke
 
 FORKING = """
 import os, sys
-from actors.app.system import ControllerSystem
-from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.resources import PODS
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.reconciliation import Watch, itself
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.resources import PODS
 
 
 class Silent:

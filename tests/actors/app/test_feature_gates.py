@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.certificates import pod_request_cleaner
-from actors.controllers.certificates.pod_request_cleaner import POD_CERTIFICATE_REQUESTS
-from actors.controllers.identity import trust_bundle_publisher
-from actors.controllers.nodes import taint_eviction
-from actors.controllers.workloads import deployment, replicaset, statefulset
-from actors.options import Options
-from actors.options.feature_gates import WORKING
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.certificates.pod_request_cleaner import request
-from actors.simulation.trials.identity.trust_bundle_publisher import BUNDLES
-from protocols.objects import uid_of
-from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
-from runtime.client.config import ClientConfig, Pem, with_fixed_authority
-from runtime.client.credentials import ANONYMOUS, FixedCredential
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.certificates import pod_request_cleaner
+from kcm.actors.controllers.certificates.pod_request_cleaner import POD_CERTIFICATE_REQUESTS
+from kcm.actors.controllers.identity import trust_bundle_publisher
+from kcm.actors.controllers.nodes import taint_eviction
+from kcm.actors.controllers.workloads import deployment, replicaset, statefulset
+from kcm.actors.options import Options
+from kcm.actors.options.feature_gates import WORKING
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.certificates.pod_request_cleaner import request
+from kcm.actors.simulation.trials.identity.trust_bundle_publisher import BUNDLES
+from kcm.protocols.objects import uid_of
+from kcm.protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
+from kcm.runtime.client.config import ClientConfig, Pem, with_fixed_authority
+from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential
 from tests.actors.controllers.nodes.objects import set_taints
 from tests.support.objects import node, pod
 
@@ -150,7 +150,7 @@ def test_several_pods_of_a_stateful_set_are_replaced_at_once(
     cluster: SimulatedCluster, on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """maxUnavailable is what a server with the gate lets through: this one has it off."""
-    monkeypatch.setattr("runtime.apiserver.kinds.apps.stateful_set._AT_ONCE", "")
+    monkeypatch.setattr("kcm.runtime.apiserver.kinds.apps.stateful_set._AT_ONCE", "")
     cluster.manager(controllers=[statefulset.SPEC], options=gated("MaxUnavailableStatefulSet", on))
     several = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
     web = workload(3)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.health import (
+from kcm.actors.app.health import (
     calls_check,
     child_trouble,
     controller_check,
@@ -16,18 +16,18 @@ from actors.app.health import (
     infrastructure_check,
     leader_check,
 )
-from actors.engine.elector import Election
-from actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, InWork, ManagerVitals
-from actors.reconciliation.actor_names import ELECTOR, MANAGER
-from actors.simulation import SimulatedCluster
-from protocols.resources import PODS
-from runtime.calls.prepared_calls import HungCall
-from runtime.metrics.families import HUNG_CALLS
-from runtime.serving.health import Notice
-from runtime.simulation.calls import SimulatedCalls
-from runtime.simulation.clock import VirtualClock
-from runtime.system.vitals import Vitals
-from runtime.tables.table import Table
+from kcm.actors.engine.elector import Election
+from kcm.actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, InWork, ManagerVitals
+from kcm.actors.reconciliation.actor_names import ELECTOR, MANAGER
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.resources import PODS
+from kcm.runtime.calls.prepared_calls import HungCall
+from kcm.runtime.metrics.families import HUNG_CALLS
+from kcm.runtime.serving.health import Notice
+from kcm.runtime.simulation.calls import SimulatedCalls
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.system.vitals import Vitals
+from kcm.runtime.tables.table import Table
 
 CHILD = ChildVitals(alive=True, incarnation=1, failures=0, last_error="", gave_up=False, started_at=0.0)
 SAID = ControllerVitals(

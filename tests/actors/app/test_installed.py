@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from actors.app.installed import GROUP, load_controllers
-from actors.controllers.built_in import BUILT_IN
-from actors.controllers.unbuilt import UNBUILT
-from actors.options import ControllerOptions
-from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerSpec, Index, Queue
-from protocols.resources import PODS
-from runtime.flags.declaration import flag
+from kcm.actors.app.installed import GROUP, load_controllers
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.unbuilt import UNBUILT
+from kcm.actors.options import ControllerOptions
+from kcm.actors.reconciliation import Watch, itself
+from kcm.actors.reconciliation.specs import ControllerSpec, Index, Queue
+from kcm.protocols.resources import PODS
+from kcm.runtime.flags.declaration import flag
 
 
 def spec(name: str, *aliases: str) -> ControllerSpec:

@@ -10,8 +10,8 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from actors.app.kept_child import KeptChild
-from runtime.process.children import Child, start_module
+from kcm.actors.app.kept_child import KeptChild
+from kcm.runtime.process.children import Child, start_module
 
 
 class Nursery:

@@ -16,20 +16,20 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from actors.app.arguments import read_options
-from actors.app.serving import Pages, build_server, serve
-from actors.app.system import ControllerSystem
-from actors.options import parse_options
-from actors.reconciliation import DebugPage
-from actors.reconciliation.specs import ControllerSpec
-from runtime.logs.configuration import LogControl, LogSettings, Sink
-from runtime.metrics.registry import Family, Metrics
-from runtime.process.version import Version
-from runtime.scheduling.clock import SystemClock
-from runtime.serving.debug_pages import DebugPages
-from runtime.serving.health import HealthChecks
-from runtime.serving.server import ServerThread, ServingError
-from runtime.serving.tls_names import TlsError
+from kcm.actors.app.arguments import read_options
+from kcm.actors.app.serving import Pages, build_server, serve
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.options import parse_options
+from kcm.actors.reconciliation import DebugPage
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.runtime.logs.configuration import LogControl, LogSettings, Sink
+from kcm.runtime.metrics.registry import Family, Metrics
+from kcm.runtime.process.version import Version
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.serving.debug_pages import DebugPages
+from kcm.runtime.serving.health import HealthChecks
+from kcm.runtime.serving.server import ServerThread, ServingError
+from kcm.runtime.serving.tls_names import TlsError
 from tests.actors.app.test_embedding import PATIENCE, Idle, Silent, spec
 from tests.support.certificates import Authority, client_context
 

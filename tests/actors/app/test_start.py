@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads import deployment, replicaset, replicationcontroller
-from actors.engine.elector import Election
-from actors.simulation import SimulatedCluster
-from protocols.resources import REPLICASETS
+from kcm.actors.controllers.workloads import deployment, replicaset, replicationcontroller
+from kcm.actors.engine.elector import Election
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.resources import REPLICASETS
 from tests.support.objects import replica_set
 
 CONTROLLERS = [replicationcontroller.SPEC, deployment.SPEC, replicaset.SPEC]

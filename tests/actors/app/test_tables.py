@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from actors.app.tables import TablePlan, plan_tables
-from actors.options import Options
-from actors.reconciliation import Interest, Read, Watch, ensure, itself
-from actors.reconciliation.derived import frozen_table
-from actors.reconciliation.specs import ControllerSpec, Facts, Index, Queue
-from actors.simulation.driver import Bench, drive_steps
-from protocols.messages.outcomes import Done
-from protocols.objects import Object, encode_object
-from protocols.resources import PODS, Resource
-from runtime.tables.overlay import Lister, Tables
-from runtime.tables.table import Table
+from kcm.actors.app.tables import TablePlan, plan_tables
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Interest, Read, Watch, ensure, itself
+from kcm.actors.reconciliation.derived import frozen_table
+from kcm.actors.reconciliation.specs import ControllerSpec, Facts, Index, Queue
+from kcm.actors.simulation.driver import Bench, drive_steps
+from kcm.protocols.messages.outcomes import Done
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import PODS, Resource
+from kcm.runtime.tables.overlay import Lister, Tables
+from kcm.runtime.tables.table import Table
 from tests.support.objects import pod
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

@@ -9,15 +9,15 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.watchdog import Watchdog
-from actors.engine.elector import Election
-from actors.engine.vitals import ChildVitals, ManagerVitals
-from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, RECORDER, informer_name
-from actors.simulation.cluster import SimulatedCluster
-from protocols.resources import LEASES, PODS, REPLICASETS
-from runtime.faults.vocabulary import parse_faults
-from runtime.simulation.clock import VirtualClock
-from runtime.system.vitals import Vitals
+from kcm.actors.app.watchdog import Watchdog
+from kcm.actors.engine.elector import Election
+from kcm.actors.engine.vitals import ChildVitals, ManagerVitals
+from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, RECORDER, informer_name
+from kcm.actors.simulation.cluster import SimulatedCluster
+from kcm.protocols.resources import LEASES, PODS, REPLICASETS
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.system.vitals import Vitals
 from tests.support.objects import replica_set
 
 CHILD = ChildVitals(alive=True, incarnation=1, failures=0, last_error="", gave_up=False, started_at=0.0)

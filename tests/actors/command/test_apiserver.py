@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from actors.app.connection import api_transport
-from actors.command import apiserver
-from runtime.client.api import Request
+from kcm.actors.app.connection import api_transport
+from kcm.actors.command import apiserver
+from kcm.runtime.client.api import Request
 
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process, and what it says until its greeting is over."""
-    command = [sys.executable, "-P", "-m", "actors.command", "apiserver", *arguments]
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", "apiserver", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = ""

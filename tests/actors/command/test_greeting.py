@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from actors.command.greeting import LiveLine, Welcome, greeting, node_summary, standing_by
-from actors.engine.vitals import ElectorVitals
-from protocols.nodes import node_facts
-from protocols.objects import Object, encode_object
-from protocols.resources import NODES
-from runtime.client.api import Request, Response
-from runtime.tables.table import Table
+from kcm.actors.command.greeting import LiveLine, Welcome, greeting, node_summary, standing_by
+from kcm.actors.engine.vitals import ElectorVitals
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import NODES
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.tables.table import Table
 
 
 class Screen(io.StringIO):

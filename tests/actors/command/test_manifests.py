@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.command.manifests import Manifest, ManifestError, apply, check_manifests, read_manifests
-from protocols.objects import encode_object
-from runtime.client.api import Request, Response
+from kcm.actors.command.manifests import Manifest, ManifestError, apply, check_manifests, read_manifests
+from kcm.protocols.objects import encode_object
+from kcm.runtime.client.api import Request, Response
 
 CONFIGMAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 LISTS = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.command.run_setup import MUTATION_DETECTOR, is_true
+from kcm.actors.command.run_setup import MUTATION_DETECTOR, is_true
 
 
 @pytest.mark.parametrize(

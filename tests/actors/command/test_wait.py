@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.command import wait
-from actors.command.embedded_directory import directory_of
-from actors.options.general import EmbeddedServer
-from runtime.process.start_state import StartState
-from runtime.simulation.clock import VirtualClock
+from kcm.actors.command import wait
+from kcm.actors.command.embedded_directory import directory_of
+from kcm.actors.options.general import EmbeddedServer
+from kcm.runtime.process.start_state import StartState
+from kcm.runtime.simulation.clock import VirtualClock
 
 
 class Script:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.unbuilt import UNBUILT, not_built
+from kcm.actors.controllers.unbuilt import UNBUILT, not_built
 
 ON_BY_DEFAULT = [controller.name for controller in UNBUILT if controller.on_by_default]
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from structlog.testing import LogCapture
 
-from actors.app.arguments import read_options
-from actors.app.system import ControllerSystem
-from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction
-from actors.simulation import SimulatedCluster
-from protocols.nodes import LEASE_NAMESPACE
-from protocols.objects import Key, Object, key_of
-from protocols.resources import DEPLOYMENTS, LEASES, NODES, PODS, REPLICASETS, Resource
+from kcm.actors.app.arguments import read_options
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.nodes import LEASE_NAMESPACE
+from kcm.protocols.objects import Key, Object, key_of
+from kcm.protocols.resources import DEPLOYMENTS, LEASES, NODES, PODS, REPLICASETS, Resource
 from tests.actors.controllers.nodes.fleet import Fleet, options_of
 from tests.support.objects import deployment, node, pod, replica_set, taint
 

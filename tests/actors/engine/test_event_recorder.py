@@ -9,12 +9,12 @@ import orjson
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.event_recorder import COMBINED, Correlator, EventRecorder
-from protocols.messages.commands import Create, Patch, Submit
-from protocols.messages.events import Record
-from protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Settled, Unknown
-from runtime.simulation.world import World
-from runtime.system.actor_system import ActorSpec
+from kcm.actors.engine.event_recorder import COMBINED, Correlator, EventRecorder
+from kcm.protocols.messages.commands import Create, Patch, Submit
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Settled, Unknown
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor_system import ActorSpec
 from tests.support.scripted import Probe
 
 

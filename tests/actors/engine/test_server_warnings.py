@@ -5,8 +5,8 @@ from __future__ import annotations
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.server_warnings import MOST_REMEMBERED, ServerWarnings
-from protocols.resources import PODS, REPLICASETS
+from kcm.actors.engine.server_warnings import MOST_REMEMBERED, ServerWarnings
+from kcm.protocols.resources import PODS, REPLICASETS
 
 
 def test_each_warning_is_logged_once_for_each_client_and_resource(log: FilteringBoundLogger, logs: LogCapture) -> None:

@@ -7,18 +7,18 @@ from typing import Any
 
 from structlog.testing import LogCapture
 
-from actors.faults.live import LiveFaults
-from actors.hollow.behaviour import SILENT
-from actors.simulation import SimulatedCluster
-from protocols.messages.cloud import ListRoutes
-from protocols.messages.outcomes import Done, Outcome, ServerFailure
-from protocols.objects import annotations_of, name_of
-from protocols.resources import LEASES, NODES
-from runtime.cloud.calls import prepare_cloud_call
-from runtime.cloud.fake import FakeCloud
-from runtime.faults.plan_file import FaultPlan
-from runtime.faults.vocabulary import parse_faults
-from runtime.simulation.calls import SimulatedCalls
+from kcm.actors.faults.live import LiveFaults
+from kcm.actors.hollow.behaviour import SILENT
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.cloud import ListRoutes
+from kcm.protocols.messages.outcomes import Done, Outcome, ServerFailure
+from kcm.protocols.objects import annotations_of, name_of
+from kcm.protocols.resources import LEASES, NODES
+from kcm.runtime.cloud.calls import prepare_cloud_call
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.faults.plan_file import FaultPlan
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.simulation.calls import SimulatedCalls
 
 LEASE = {"metadata": {"name": "manager", "namespace": "kube-system"}, "spec": {"holderIdentity": "we"}}
 

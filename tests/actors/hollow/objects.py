@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.hollow.fleet import HollowNode, make_fleet
-from actors.hollow.node_objects import new_node
-from actors.reconciliation.derived import PODS_BY_NODE
-from actors.simulation.driver import NOW, Bench
-from protocols.objects import Object
-from protocols.resources import NODES, PODS
+from kcm.actors.hollow.fleet import HollowNode, make_fleet
+from kcm.actors.hollow.node_objects import new_node
+from kcm.actors.reconciliation.derived import PODS_BY_NODE
+from kcm.actors.simulation.driver import NOW, Bench
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import NODES, PODS
 from tests.support.objects import owned_by, pod
 
 FLEET = make_fleet(nodes=3, zones=2)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
+from kcm.actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 
 V4, V6 = "10.244.1.0/24", "fd00:1::/64"
 

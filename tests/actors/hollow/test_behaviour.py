@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.hollow.behaviour import (
+from kcm.actors.hollow.behaviour import (
     FLAP,
     HEARTBEAT,
     READY,
@@ -18,7 +18,7 @@ from actors.hollow.behaviour import (
     silence,
     unpullable,
 )
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 
 
 def annotated(name: str, value: str) -> Object:

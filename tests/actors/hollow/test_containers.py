@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.hollow.containers import (
+from kcm.actors.hollow.containers import (
     FOR_EVER,
     NOTHING,
     Life,
@@ -16,9 +16,9 @@ from actors.hollow.containers import (
     restarts_after,
     stopped,
 )
-from actors.hollow.scripts import Script
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.actors.hollow.scripts import Script
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 
 CONTAINER = {"name": "web", "image": "nginx"}
 T = 1_800_000_000.0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.hollow.demand import (
+from kcm.actors.hollow.demand import (
     UNASKED_CPU,
     UNASKED_MEMORY,
     Demand,
@@ -15,7 +15,7 @@ from actors.hollow.demand import (
     demand_of,
     pod_requests,
 )
-from protocols.objects import Object, OwnerRef
+from kcm.protocols.objects import Object, OwnerRef
 from tests.actors.hollow.objects import unassigned
 
 

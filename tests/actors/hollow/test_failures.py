@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from actors.controllers.nodes import node_lifecycle
-from actors.hollow import failures
-from actors.simulation import SimulatedCluster
-from protocols.conditions import find_condition
-from protocols.objects import annotations_of, name_of
-from protocols.resources import NODES
+from kcm.actors.controllers.nodes import node_lifecycle
+from kcm.actors.hollow import failures
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import annotations_of, name_of
+from kcm.protocols.resources import NODES
 from tests.actors.controllers.nodes.fleet import options_of
 
 ZONE_A = ["hollow-node-0", "hollow-node-2", "hollow-node-4"]

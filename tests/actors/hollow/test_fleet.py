@@ -5,8 +5,8 @@ from itertools import combinations
 
 import pytest
 
-from actors.hollow.fleet import make_fleet, zone_name
-from protocols.objects import Object
+from kcm.actors.hollow.fleet import make_fleet, zone_name
+from kcm.protocols.objects import Object
 
 
 def test_zones_are_lettered_and_go_on_after_z() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.hollow.images import hindrance, is_reference, missing
+from kcm.actors.hollow.images import hindrance, is_reference, missing
 
 NOW = 1_800_000_000.0
 

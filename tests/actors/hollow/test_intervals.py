@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.hollow.intervals import MOMENT, look_again
+from kcm.actors.hollow.intervals import MOMENT, look_again
 
 
 @pytest.mark.parametrize(

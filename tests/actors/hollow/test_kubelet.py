@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from actors.hollow import behaviour
-from actors.hollow.kubelet import TIME_TO_STOP, HollowKubelet, kubelet_watches
-from actors.reconciliation import Change
-from actors.simulation.driver import Driven, bodies, drive, failing
-from protocols.messages.commands import Delete, Patch
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, Unknown
-from protocols.objects import Object, encode_object, name_of
-from protocols.resources import NODES, PODS, Resource
+from kcm.actors.hollow import behaviour
+from kcm.actors.hollow.kubelet import TIME_TO_STOP, HollowKubelet, kubelet_watches
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Driven, bodies, drive, failing
+from kcm.protocols.messages.commands import Delete, Patch
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, Unknown
+from kcm.protocols.objects import Object, encode_object, name_of
+from kcm.protocols.resources import NODES, PODS, Resource
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned
 
 KEY = "default/web"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.hollow import node_fit as fitting
-from actors.hollow.demand import Demand, Port, Taint, demand_of
-from actors.hollow.node_fit import (
+from kcm.actors.hollow import node_fit as fitting
+from kcm.actors.hollow.demand import Demand, Port, Taint, demand_of
+from kcm.actors.hollow.node_fit import (
     NO_PORTS,
     NOT_NAMED,
     TOO_MANY_PODS,
@@ -24,7 +24,7 @@ from actors.hollow.node_fit import (
     node_view,
     nodes_to_find,
 )
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.actors.hollow.objects import hollow_node, unassigned
 
 GI = 2**30

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.hollow.node_objects import machine_status, new_lease, new_node, status_changes
-from protocols.conditions import find_condition
-from protocols.hollow_nodes import is_hollow
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.actors.hollow.node_objects import machine_status, new_lease, new_node, status_changes
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.hollow_nodes import is_hollow
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 from tests.actors.hollow.objects import FLEET
 
 HOLLOW = FLEET["hollow-node-1"]

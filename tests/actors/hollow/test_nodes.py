@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from actors.hollow import behaviour
-from actors.hollow.fleet import make_fleet
-from actors.hollow.nodes import HollowNodes, node_watches, spread
-from actors.reconciliation import Change
-from actors.simulation.driver import Bench, Driven, bodies, drive, failing
-from protocols.messages.commands import Command, Create, Delete, Patch
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome, Unknown
-from protocols.objects import Object, encode_object
-from protocols.resources import LEASES, NODES
-from protocols.times import format_micro_time
+from kcm.actors.hollow import behaviour
+from kcm.actors.hollow.fleet import make_fleet
+from kcm.actors.hollow.nodes import HollowNodes, node_watches, spread
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, failing
+from kcm.protocols.messages.commands import Command, Create, Delete, Patch
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome, Unknown
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import LEASES, NODES
+from kcm.protocols.times import format_micro_time
 from tests.actors.hollow.objects import FLEET, hollow_node, nodes
 
 NAME = "hollow-node-0"

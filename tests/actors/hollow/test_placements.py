@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.hollow.demand import Demand, Port
-from actors.hollow.node_fit import Usage
-from actors.hollow.placements import Placement, Placements
+from kcm.actors.hollow.demand import Demand, Port
+from kcm.actors.hollow.node_fit import Usage
+from kcm.actors.hollow.placements import Placement, Placements
 
 SMALL = Demand(requests=(("cpu", 100),), cpu=100, memory=1, owner="rs")
 LARGE = Demand(requests=(("cpu", 900), ("memory", 5)), cpu=900, memory=5, ports=(Port("TCP", "", 80),))

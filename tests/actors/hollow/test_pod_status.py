@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.hollow import behaviour, pod_status
-from actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, has_running, has_started, status_changes
-from protocols.conditions import find_condition
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.actors.hollow import behaviour, pod_status
+from kcm.actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, has_running, has_started, status_changes
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 from tests.actors.hollow.objects import bound
 
 T = 1_800_000_000.0

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from actors.hollow.probes import Probe, Turn, course, first_verdict, probe_of, readiness, verdicts
+from kcm.actors.hollow.probes import Probe, Turn, course, first_verdict, probe_of, readiness, verdicts
 
 PROBE = Probe(delay=2, period=10, failures=3, successes=1)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.hollow.command_lines import run_of
-from actors.hollow.programs import FOR_EVER, Run
-from protocols.objects import Object
+from kcm.actors.hollow.command_lines import run_of
+from kcm.actors.hollow.programs import FOR_EVER, Run
+from kcm.protocols.objects import Object
 
 POD: Object = {
     "metadata": {

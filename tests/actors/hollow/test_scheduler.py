@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from actors.hollow.fleet import make_fleet
-from actors.hollow.scheduler import HollowScheduler, scheduler_watches
-from actors.reconciliation import Change
-from actors.simulation.driver import Driven, bodies, drive
-from protocols.messages.commands import Create, Patch
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
-from protocols.objects import Object, decode_object, encode_object, key_of
-from protocols.resources import NODES, PODS, Resource
+from kcm.actors.hollow.fleet import make_fleet
+from kcm.actors.hollow.scheduler import HollowScheduler, scheduler_watches
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Driven, bodies, drive
+from kcm.protocols.messages.commands import Create, Patch
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.objects import Object, decode_object, encode_object, key_of
+from kcm.protocols.resources import NODES, PODS, Resource
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned
 
 KEY = "default/web"

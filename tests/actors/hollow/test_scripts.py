@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.hollow.behaviour import is_asked
-from actors.hollow.scripts import DONE_AT_ONCE, DONE_SOON, FOR_EVER, Script, runs_to_completion, scripts_of
-from protocols.objects import Object
+from kcm.actors.hollow.behaviour import is_asked
+from kcm.actors.hollow.scripts import DONE_AT_ONCE, DONE_SOON, FOR_EVER, Script, runs_to_completion, scripts_of
+from kcm.protocols.objects import Object
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "once", "uid": "uid-1", "controller": True}
 

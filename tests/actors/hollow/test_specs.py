@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from actors.app.connection import user_agents
-from actors.hollow import behaviour
-from actors.hollow.nodes import LEASE_INTERVAL
-from actors.hollow.process import PROGRAMS
-from actors.hollow.specs import hollow_specs
-from actors.simulation.cluster import SimulatedCluster
-from protocols.conditions import is_true
-from protocols.objects import Object, annotations_of
-from protocols.resources import EVENTS, LEASES, NODES, PODS, Resource
-from protocols.times import parse_time
-from runtime.apiserver.core.field_managers import agent_prefix
-from runtime.apiserver.registry.attributes import attributes_of
-from runtime.apiserver.registry.users import NODES as ALL_NODES
-from runtime.apiserver.registry.users import User
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import MemoryStore
+from kcm.actors.app.connection import user_agents
+from kcm.actors.hollow import behaviour
+from kcm.actors.hollow.nodes import LEASE_INTERVAL
+from kcm.actors.hollow.process import PROGRAMS
+from kcm.actors.hollow.specs import hollow_specs
+from kcm.actors.simulation.cluster import SimulatedCluster
+from kcm.protocols.conditions import is_true
+from kcm.protocols.objects import Object, annotations_of
+from kcm.protocols.resources import EVENTS, LEASES, NODES, PODS, Resource
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.core.field_managers import agent_prefix
+from kcm.runtime.apiserver.registry.attributes import attributes_of
+from kcm.runtime.apiserver.registry.users import NODES as ALL_NODES
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.store import MemoryStore
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS, HollowProvisioner, classes
-from actors.hollow.scheduler import HollowScheduler, scheduler_spec
-from actors.hollow.volumes import PodVolumes
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench, bodies, created_names, deleted_keys, drive, drive_steps
-from protocols.messages.commands import Create, Update
-from protocols.objects import Object, annotations_of, finalizers_of
-from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
-from protocols.volumes import BIND_COMPLETED, PROVISIONED_BY, PROVISIONER, SELECTED_NODE
-from runtime.tables.overlay import UnreadableError
+from kcm.actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS, HollowProvisioner, classes
+from kcm.actors.hollow.scheduler import HollowScheduler, scheduler_spec
+from kcm.actors.hollow.volumes import PodVolumes
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench, bodies, created_names, deleted_keys, drive, drive_steps
+from kcm.protocols.messages.commands import Create, Update
+from kcm.protocols.objects import Object, annotations_of, finalizers_of
+from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
+from kcm.protocols.volumes import BIND_COMPLETED, PROVISIONED_BY, PROVISIONER, SELECTED_NODE
+from kcm.runtime.tables.overlay import UnreadableError
 from tests.actors.hollow.objects import nodes, unassigned
 
 UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."

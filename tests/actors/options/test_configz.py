@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.app.arguments import read_options
-from actors.options import Options
-from actors.options.configz import configuration, flag_values, own_configuration
+from kcm.actors.app.arguments import read_options
+from kcm.actors.options import Options
+from kcm.actors.options.configz import configuration, flag_values, own_configuration
 
 FLAGS = read_options(["--help"]).flags
 

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from actors.controllers.built_in import BUILT_IN
-from actors.controllers.unbuilt import UNBUILT, UnbuiltController
-from actors.options.controller_names import aliases_of, is_enabled
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.unbuilt import UNBUILT, UnbuiltController
+from kcm.actors.options.controller_names import aliases_of, is_enabled
 
 ALL = (*BUILT_IN, *UNBUILT)
 

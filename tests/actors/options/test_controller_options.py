@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from actors.controllers.built_in import BUILT_IN
-from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from actors.controllers.unbuilt import UNBUILT, UnbuiltController
-from actors.options import ControllerOptions, InvalidOptions, Options, help_text, parse_options
-from actors.options.configz import configuration, flag_values
-from runtime.flags.declaration import flag
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from kcm.actors.controllers.unbuilt import UNBUILT, UnbuiltController
+from kcm.actors.options import ControllerOptions, InvalidOptions, Options, help_text, parse_options
+from kcm.actors.options.configz import configuration, flag_values
+from kcm.runtime.flags.declaration import flag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

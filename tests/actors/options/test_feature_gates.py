@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.options import InvalidOptions, Options
-from actors.options.feature_gates import ALWAYS, GATES, WORKING, resolve
-from actors.options.known_gates import DEPENDENCIES, STAGES
+from kcm.actors.app.arguments import read_options
+from kcm.actors.options import InvalidOptions, Options
+from kcm.actors.options.feature_gates import ALWAYS, GATES, WORKING, resolve
+from kcm.actors.options.known_gates import DEPENDENCIES, STAGES
 
 
 def options(*argv: str) -> Options:

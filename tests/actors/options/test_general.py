@@ -6,8 +6,8 @@ import tempfile
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.options import Options
+from kcm.actors.app.arguments import read_options
+from kcm.actors.options import Options
 
 
 def options(*argv: str) -> Options:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from actors.app.arguments import read_options
-from actors.options import help_text
-from actors.options.configz import configuration
+from kcm.actors.app.arguments import read_options
+from kcm.actors.options import help_text
+from kcm.actors.options.configz import configuration
 
 HELP = Path(__file__).parent / "golden" / "help.txt"
 CONFIGZ = Path(__file__).parent / "golden" / "configz.json"

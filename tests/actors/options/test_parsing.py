@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.options import InvalidOptions, Options, help_text
-from runtime.flags.declaration import FlagError
+from kcm.actors.app.arguments import read_options
+from kcm.actors.options import InvalidOptions, Options, help_text
+from kcm.runtime.flags.declaration import FlagError
 
 FLAGS = read_options(["--help"]).flags
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.options import Options
+from kcm.actors.app.arguments import read_options
+from kcm.actors.options import Options
 
 FLAGS = read_options(["--help"]).flags
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.options import InvalidOptions, Options
+from kcm.actors.app.arguments import read_options
+from kcm.actors.options import InvalidOptions, Options
 
 
 def options(*argv: str) -> Options:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.options import InvalidOptions, parse_options
-from actors.options.versions import version_faults
+from kcm.actors.options import InvalidOptions, parse_options
+from kcm.actors.options.versions import version_faults
 
 BELOW = (
     "emulation version {0} is not between [1.33, 1.36.0]",

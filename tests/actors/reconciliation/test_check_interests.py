@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.built_in import BUILT_IN
-from actors.hollow.specs import hollow_specs
-from actors.reconciliation import Interest, Watch, itself
-from actors.reconciliation.derived import PODS_BY_NODE, check_interests
-from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.resources import DEPLOYMENTS, PODS, Resource
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.hollow.specs import hollow_specs
+from kcm.actors.reconciliation import Interest, Watch, itself
+from kcm.actors.reconciliation.derived import PODS_BY_NODE, check_interests
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.resources import DEPLOYMENTS, PODS, Resource
 
 
 def spec(resource: Resource, interest: Interest) -> ControllerSpec:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import (
+from kcm.actors.reconciliation import (
     Reconciliation,
     Watch,
     apply,
@@ -20,15 +20,15 @@ from actors.reconciliation import (
     record,
     update,
 )
-from actors.reconciliation.commands import delete_all
-from actors.reconciliation.specs import ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from protocols.messages.cloud import ListRoutes
-from protocols.messages.commands import Command, Create, Delete, Fetch, List, Patch, PatchType
-from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Unknown
-from protocols.objects import Key, Object, decode_object, name_of
-from protocols.resources import DEPLOYMENTS, NODES, PODS, Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation.commands import delete_all
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.cloud import ListRoutes
+from kcm.protocols.messages.commands import Command, Create, Delete, Fetch, List, Patch, PatchType
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Unknown
+from kcm.protocols.objects import Key, Object, decode_object, name_of
+from kcm.protocols.resources import DEPLOYMENTS, NODES, PODS, Resource
+from kcm.runtime.tables.overlay import Tables
 
 WEBSITES = Resource(group="example.com", version="v1", plural="websites", kind="Website")
 CRDS = Resource(

@@ -13,10 +13,10 @@ import pytest
 from structlog.testing import LogCapture
 
 import kcm
-from actors import reconciliation
-from actors.command.journal.replay import replay
-from actors.options import Options
-from actors.reconciliation import (
+from kcm.actors import reconciliation
+from kcm.actors.command.journal.replay import replay
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import (
     Enqueue,
     Reconciliation,
     RequeueAfter,
@@ -32,15 +32,15 @@ from actors.reconciliation import (
     step,
     together,
 )
-from actors.reconciliation.forgotten_steps import forgotten_steps
-from actors.reconciliation.specs import ControllerSpec, Pass, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench, Driven, created_names, drive
-from protocols.messages.outcomes import CommandFailed, Conflict, Done
-from protocols.objects import Key, Object
-from protocols.resources import Resource
-from runtime.system.journal import JournalWriter, Run, read_journal
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation.forgotten_steps import forgotten_steps
+from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench, Driven, created_names, drive
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done
+from kcm.protocols.objects import Key, Object
+from kcm.protocols.resources import Resource
+from kcm.runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.runtime.tables.overlay import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SECRETS = Resource(version="v1", plural="secrets", kind="Secret")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from actors.reconciliation.derived import NODE, PODS_BY_NODE, indexes_of, node_of
-from actors.reconciliation.specs import ControllerSpec, Index
-from protocols.objects import Object
-from protocols.resources import NODES, PODS
+from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE, indexes_of, node_of
+from kcm.actors.reconciliation.specs import ControllerSpec, Index
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import NODES, PODS
 
 
 def spec(name: str, *indexes: Index) -> ControllerSpec:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation.differences import differences, without_none
+from kcm.actors.reconciliation.differences import differences, without_none
 
 CONTAINER = {"name": "web", "image": "nginx", "imagePullPolicy": "Always", "resources": {"limits": {"cpu": "1"}}}
 

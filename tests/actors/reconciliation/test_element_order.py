@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import merge_status
-from actors.reconciliation.element_order import in_element_order
-from protocols.objects import decode_object
-from protocols.resources import PODS
+from kcm.actors.reconciliation import merge_status
+from kcm.actors.reconciliation.element_order import in_element_order
+from kcm.protocols.objects import decode_object
+from kcm.protocols.resources import PODS
 
 
 def types(*names: str) -> list[dict[str, str]]:

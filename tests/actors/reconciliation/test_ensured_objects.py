@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from structlog.testing import LogCapture
 
-from actors.app.tables import plan_tables
-from actors.options import Options
-from actors.reconciliation import Reconciliation, RequeueAfter, Watch, ensure, itself
-from actors.reconciliation.derived import frozen_table
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import drive_steps
-from protocols.merge_patches import merge_patched
-from protocols.messages.commands import Command, Create, Get, Patch
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Outcome
-from protocols.objects import Key, Object, decode_object, encode_object, labels_of
-from protocols.resources import PODS, Resource
-from runtime.tables.overlay import Lister, Tables
+from kcm.actors.app.tables import plan_tables
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, ensure, itself
+from kcm.actors.reconciliation.derived import frozen_table
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import drive_steps
+from kcm.protocols.merge_patches import merge_patched
+from kcm.protocols.messages.commands import Command, Create, Get, Patch
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Outcome
+from kcm.protocols.objects import Key, Object, decode_object, encode_object, labels_of
+from kcm.protocols.resources import PODS, Resource
+from kcm.runtime.tables.overlay import Lister, Tables
 from tests.support.objects import pod
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import Reconciliation, Retry, TerminalError, Watch, create, itself, must
-from actors.reconciliation.specs import ControllerSpec, Pass, Queue
-from actors.simulation import SimulatedCluster
-from protocols.objects import Key, split_key
-from protocols.resources import Resource
-from runtime.metrics.families import GIVEN_UP_KEYS
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.reconciliation import Reconciliation, Retry, TerminalError, Watch, create, itself, must
+from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Key, split_key
+from kcm.protocols.resources import Resource
+from kcm.runtime.metrics.families import GIVEN_UP_KEYS
+from kcm.runtime.scheduling.backoff import Backoff
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SECRETS = Resource(version="v1", plural="secrets", kind="Secret")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.built_in import BUILT_IN
-from actors.reconciliation import (
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.reconciliation import (
     Reconciliation,
     Step,
     Watch,
@@ -24,14 +24,14 @@ from actors.reconciliation import (
     steps,
     together,
 )
-from actors.reconciliation.forgotten_steps import ATTEMPTS, _definitions, forgotten_steps, warn_of_forgotten_steps
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench, StillClock, drive
-from actors.simulation.trials.identity.key import key_file
-from protocols.resources import PODS
-from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Metrics
+from kcm.actors.reconciliation.forgotten_steps import ATTEMPTS, _definitions, forgotten_steps, warn_of_forgotten_steps
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench, StillClock, drive
+from kcm.actors.simulation.trials.identity.key import key_file
+from kcm.protocols.resources import PODS
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.metrics.registry import Metrics
 
 KEY = "default/web"
 

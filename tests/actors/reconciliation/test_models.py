@@ -11,7 +11,7 @@ import pydantic
 import pytest
 from structlog.testing import LogCapture
 
-from actors.reconciliation import (
+from kcm.actors.reconciliation import (
     Reconciliation,
     Watch,
     create,
@@ -27,14 +27,14 @@ from actors.reconciliation import (
     remove_finalizer,
     update,
 )
-from actors.reconciliation.specs import ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench, bodies, drive, drive_steps
-from protocols.messages.commands import Create, Delete, Patch
-from protocols.models import ObjectMeta, as_object, codec_of
-from protocols.objects import Key, decode_object
-from protocols.resources import Resource
-from runtime.tables.overlay import Tables, UnreadableError
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench, bodies, drive, drive_steps
+from kcm.protocols.messages.commands import Create, Delete, Patch
+from kcm.protocols.models import ObjectMeta, as_object, codec_of
+from kcm.protocols.objects import Key, decode_object
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.overlay import Tables, UnreadableError
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 
@@ -131,7 +131,7 @@ def test_any_kind_of_model_goes_both_ways(model: type[Any]) -> None:
 
 
 def test_models_are_read_when_they_are_asked_for_and_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.tables.typed.MOST_MODELS", 2)
+    monkeypatch.setattr("kcm.runtime.tables.typed.MOST_MODELS", 2)
     lister = bench(*(website(name) for name in "abc")).tables[WEBSITES]
     models: Any = lister
     lister.entries()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import answer_of, call, outside
-from protocols.codec import decode, encode, pack, unpack
-from protocols.messages.calls import Call
-from protocols.messages.commands import in_words
-from protocols.messages.outcomes import CommandFailed, Done, Outcome, Raised, Refused, Unknown
-from runtime.calls.prepared_calls import carry_out, raised
+from kcm.actors.reconciliation import answer_of, call, outside
+from kcm.protocols.codec import decode, encode, pack, unpack
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.commands import in_words
+from kcm.protocols.messages.outcomes import CommandFailed, Done, Outcome, Raised, Refused, Unknown
+from kcm.runtime.calls.prepared_calls import carry_out, raised
 
 
 class Directory:

@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from actors.app.system import ControllerSystem
-from actors.controllers.built_in import BUILT_IN
-from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerSpec, Pass, Queue
-from protocols.messages.outcomes import Invalid
-from protocols.resources import PODS
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.reconciliation import Watch, itself
+from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from kcm.protocols.messages.outcomes import Invalid
+from kcm.protocols.resources import PODS
 
 ROOT = Path(__file__).parents[3]
 SOURCE = """
 from collections.abc import Iterable
 
-from actors.reconciliation import Change, Reconciliation, Watch, itself
-from actors.reconciliation.specs import ControllerSpec, Pass, Queue
-from protocols.messages.outcomes import Invalid
-from protocols.resources import PODS
-from runtime.system.actor import Actor, Context
-from runtime.system.actor_system import ActorSpec
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Change, Reconciliation, Watch, itself
+from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from kcm.protocols.messages.outcomes import Invalid
+from kcm.protocols.resources import PODS
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.tables.overlay import Tables
 
 Cell = tuple[str, int]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.reconciliation import patch_status
-from actors.simulation.driver import Bench, drive_steps
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import Done, Outcome
-from protocols.objects import Object, encode_object
-from protocols.resources import REPLICASETS
+from kcm.actors.reconciliation import patch_status
+from kcm.actors.simulation.driver import Bench, drive_steps
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import Done, Outcome
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import REPLICASETS
 from tests.support.objects import replica_set
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import batches, delete, in_batches, must_all
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
-from protocols.resources import PODS
+from kcm.actors.reconciliation import batches, delete, in_batches, must_all
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.resources import PODS
 
 COMMANDS = [delete(PODS, f"d/p{number}") for number in range(5)]
 DONE = Done(b"{}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from actors.reconciliation import Change, Reconciliation, Watch, ensure, its_controller, itself, own
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench
-from protocols.messages.outcomes import AlreadyExists, Invalid
-from protocols.objects import Key, OwnerRef, uid_of
-from protocols.resources import REPLICASETS, Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Change, Reconciliation, Watch, ensure, its_controller, itself, own
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench
+from kcm.protocols.messages.outcomes import AlreadyExists, Invalid
+from kcm.protocols.objects import Key, OwnerRef, uid_of
+from kcm.protocols.resources import REPLICASETS, Resource
+from kcm.runtime.tables.overlay import Tables
 from tests.support.objects import replica_set
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

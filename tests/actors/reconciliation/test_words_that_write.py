@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import (
+from kcm.actors.reconciliation import (
     Change,
     Reconciliation,
     Step,
@@ -25,15 +25,15 @@ from actors.reconciliation import (
     patch_status,
     remove_finalizer,
 )
-from actors.reconciliation.specs import ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench, Driven, bodies, drive_steps
-from protocols.conditions import set_condition
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome
-from protocols.objects import Key, Object, decode_object, finalizers_of, is_deleting
-from protocols.resources import NAMESPACES, NODES, REPLICASETS, Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench, Driven, bodies, drive_steps
+from kcm.protocols.conditions import set_condition
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome
+from kcm.protocols.objects import Key, Object, decode_object, finalizers_of, is_deleting
+from kcm.protocols.resources import NAMESPACES, NODES, REPLICASETS, Resource
+from kcm.runtime.tables.overlay import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SETS = REPLICASETS
@@ -377,7 +377,7 @@ def test_what_is_ensured_comes_back_and_what_has_a_finalizer_goes_once_outside_k
 
 def test_a_conflict_is_not_repeated_while_the_watch_is_late() -> None:
     """The driver reads the object live after a patch of a version that met a conflict, as after an update."""
-    from actors.engine.controller.own_writes import stale_update
+    from kcm.actors.engine.controller.own_writes import stale_update
 
     bench = Bench({SETS: [owner()]})
     step = patch_status(bench.tables[SETS], owner(), {"replicas": 9})

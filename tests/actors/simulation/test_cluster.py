@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation import SimulatedCluster
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Invalid
-from protocols.resources import NODES, PODS, Resource
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Invalid
+from kcm.protocols.resources import NODES, PODS, Resource
 
 POD = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from actors.reconciliation import Reconciliation, call
-from actors.simulation.driver import Bench, drive, returned
-from protocols.messages.outcomes import CommandFailed, Unknown
-from protocols.objects import Key
-from protocols.resources import PODS
-from runtime.calls.prepared_calls import raised
+from kcm.actors.reconciliation import Reconciliation, call
+from kcm.actors.simulation.driver import Bench, drive, returned
+from kcm.protocols.messages.outcomes import CommandFailed, Unknown
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import PODS
+from kcm.runtime.calls.prepared_calls import raised
 
 
 class Asking:

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.metrics_server import metrics_server
-from protocols.objects import decode_object, name_of
-from protocols.resources import PODS
-from runtime.apiserver.kinds.aggregated import AGGREGATED
-from runtime.client.api import Request
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.metrics_server import metrics_server
+from kcm.protocols.objects import decode_object, name_of
+from kcm.protocols.resources import PODS
+from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
+from kcm.runtime.client.api import Request
 
 PAGE = Path(__file__).parents[3] / "docs" / "autoscaling.md"
 PODS_OF_ALL = "/apis/metrics.k8s.io/v1beta1/pods"

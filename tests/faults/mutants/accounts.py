@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from actors.controllers.identity.root_ca_publisher import RootCaPublisher
-from actors.controllers.identity.tokens.reconciler import SecretKey, Tokens
-from actors.engine.dispatcher import actor as dispatcher
-from actors.engine.dispatcher.requests import outcome_of, request_for
-from actors.reconciliation import Step
-from actors.simulation.campaign.account_setting import ACCOUNTS_TOO
-from actors.simulation.campaign.node_setting import NODES_TOO
-from protocols.messages.commands import Command, Get
-from protocols.objects import Object
-from runtime.client.api import Request
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.controllers.identity.root_ca_publisher import RootCaPublisher
+from kcm.actors.controllers.identity.tokens.reconciler import SecretKey, Tokens
+from kcm.actors.engine.dispatcher import actor as dispatcher
+from kcm.actors.engine.dispatcher.requests import outcome_of, request_for
+from kcm.actors.reconciliation import Step
+from kcm.actors.simulation.campaign.account_setting import ACCOUNTS_TOO
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.protocols.messages.commands import Command, Get
+from kcm.protocols.objects import Object
+from kcm.runtime.client.api import Request
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.faults.mutants.mutant import Mutant
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from actors.controllers.workloads.horizontal_pod_autoscaler import reconciler
-from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import reconciler
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     READY_FOR_NEW_SCALE,
     Behavior,
     Limited,
     Recommendation,
 )
-from actors.simulation.campaign.autoscaler_setting import AUTOSCALERS_TOO
+from kcm.actors.simulation.campaign.autoscaler_setting import AUTOSCALERS_TOO
 from tests.faults.mutants.mutant import Mutant
 
 LONG_AGO = float("-inf")

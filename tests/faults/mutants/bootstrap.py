@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from actors.controllers.bootstrap import signer, token_cleaner
-from actors.controllers.bootstrap.signer import BootstrapSigner
-from actors.controllers.bootstrap.token_cleaner import TokenCleaner
-from actors.reconciliation import Reconciliation, delete
-from actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
-from protocols.messages.outcomes import CommandFailed
-from protocols.objects import Key
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.controllers.bootstrap import signer, token_cleaner
+from kcm.actors.controllers.bootstrap.signer import BootstrapSigner
+from kcm.actors.controllers.bootstrap.token_cleaner import TokenCleaner
+from kcm.actors.reconciliation import Reconciliation, delete
+from kcm.actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
+from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.objects import Key
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.faults.mutants.mutant import Mutant
 
 

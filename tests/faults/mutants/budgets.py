@@ -9,19 +9,19 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from actors.controllers.shared.status import write_status
-from actors.controllers.workloads import daemonset, disruption
-from actors.controllers.workloads.disruption.pod_counts import Disrupted
-from actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
-from actors.reconciliation import Step
-from actors.simulation.campaign.budget_setting import BUDGETS_TOO
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.scenario import NAMESPACE, Action, Fleet, Scenario
-from protocols.objects import Key, Object
-from protocols.resources import DAEMONSETS, POD_DISRUPTION_BUDGETS
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.scheduling.work_queue import WorkQueue
+from kcm.actors.controllers.shared.status import write_status
+from kcm.actors.controllers.workloads import daemonset, disruption
+from kcm.actors.controllers.workloads.disruption.pod_counts import Disrupted
+from kcm.actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
+from kcm.actors.reconciliation import Step
+from kcm.actors.simulation.campaign.budget_setting import BUDGETS_TOO
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Fleet, Scenario
+from kcm.protocols.objects import Key, Object
+from kcm.protocols.resources import DAEMONSETS, POD_DISRUPTION_BUDGETS
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.scheduling.work_queue import WorkQueue
 from tests.faults.mutants.mutant import Mutant
 
 
@@ -43,7 +43,7 @@ def evicted_pods_are_not_remembered() -> Iterator[None]:
     def none(*_: Any, **__: Any) -> Disrupted:
         return Disrupted(frozenset(), (), None)
 
-    with patch("actors.controllers.workloads.disruption.reconciler.disrupted_pods", none):
+    with patch("kcm.actors.controllers.workloads.disruption.reconciler.disrupted_pods", none):
         yield
 
 

@@ -8,16 +8,16 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from actors.controllers.certificates import request_cleaner
-from actors.controllers.certificates.approving import Approver
-from actors.controllers.certificates.request_cleaner import reason_to_clean
-from actors.controllers.certificates.shared.requests import APPROVED, has_condition, is_issued
-from actors.controllers.certificates.signing.reconciler import Signer
-from actors.reconciliation import Step
-from actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO
-from protocols.objects import Object
-from runtime.x509.authority import Authority
-from runtime.x509.key_files import KeyFiles
+from kcm.actors.controllers.certificates import request_cleaner
+from kcm.actors.controllers.certificates.approving import Approver
+from kcm.actors.controllers.certificates.request_cleaner import reason_to_clean
+from kcm.actors.controllers.certificates.shared.requests import APPROVED, has_condition, is_issued
+from kcm.actors.controllers.certificates.signing.reconciler import Signer
+from kcm.actors.reconciliation import Step
+from kcm.actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO
+from kcm.protocols.objects import Object
+from kcm.runtime.x509.authority import Authority
+from kcm.runtime.x509.key_files import KeyFiles
 from tests.faults.mutants.mutant import Mutant
 
 

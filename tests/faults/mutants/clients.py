@@ -8,17 +8,17 @@ from itertools import count
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.workloads.replicaset.reconciler as replicaset
-from actors.engine.informer import Informer
-from actors.engine.informer.contents import Contents, Difference
-from actors.simulation.campaign.setting import Setting
-from protocols.messages.watches import EventType
-from protocols.objects import name_of
-from runtime.scheduling.backoff import Backoff
-from runtime.scheduling.work_queue import WorkQueue
-from runtime.simulation.plan import draw_unobserved_state
-from runtime.tables.overlay import Overlay
-from runtime.tables.table import Table, TableWriter
+import kcm.actors.controllers.workloads.replicaset.reconciler as replicaset
+from kcm.actors.engine.informer import Informer
+from kcm.actors.engine.informer.contents import Contents, Difference
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import name_of
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.simulation.plan import draw_unobserved_state
+from kcm.runtime.tables.overlay import Overlay
+from kcm.runtime.tables.table import Table, TableWriter
 from tests.faults.drawn_together import WORKLOADS_TOGETHER, drawn_together
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NothingListedAgain
@@ -147,7 +147,7 @@ def subscribers_are_forgotten() -> Iterator[None]:
             writer.audience.unsubscribe(subscriber)
         return writer
 
-    deaf = patch("actors.engine.controller.Controller._peer_restarted", lambda self, *_: None)
+    deaf = patch("kcm.actors.engine.controller.Controller._peer_restarted", lambda self, *_: None)
     with deaf, patch.object(Table, "claim", claim_anew):
         yield
 

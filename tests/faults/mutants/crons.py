@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from actors.controllers.workloads.cronjob import reconciler
-from actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
-from actors.controllers.workloads.cronjob.slots import Due, latest_due
-from actors.reconciliation import Step
-from actors.simulation.campaign.cronjob_setting import CRON_JOBS_FOR_LONG
-from protocols.objects import Object
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.scheduling.cron_times import Schedule
+from kcm.actors.controllers.workloads.cronjob import reconciler
+from kcm.actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
+from kcm.actors.controllers.workloads.cronjob.slots import Due, latest_due
+from kcm.actors.reconciliation import Step
+from kcm.actors.simulation.campaign.cronjob_setting import CRON_JOBS_FOR_LONG
+from kcm.protocols.objects import Object
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.scheduling.cron_times import Schedule
 from tests.faults.mutants.mutant import Mutant
 
 TOO_MANY = 1  # slots; there it is a hundred, for which no run is long enough

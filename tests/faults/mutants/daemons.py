@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from actors.controllers.shared.generated_names import generated_name
-from actors.controllers.workloads.daemonset import reconciler
-from actors.controllers.workloads.daemonset.names import PodNames
-from actors.controllers.workloads.daemonset.pod_plan import by_node
-from actors.simulation.campaign.daemon_setting import DAEMONS_TOO
-from protocols.objects import Key, Object
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.tables.table import Entry
+from kcm.actors.controllers.shared.generated_names import generated_name
+from kcm.actors.controllers.workloads.daemonset import reconciler
+from kcm.actors.controllers.workloads.daemonset.names import PodNames
+from kcm.actors.controllers.workloads.daemonset.pod_plan import by_node
+from kcm.actors.simulation.campaign.daemon_setting import DAEMONS_TOO
+from kcm.protocols.objects import Key, Object
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.tables.table import Entry
 from tests.faults.mutants.mutant import Mutant
 
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
-from actors.controllers.workloads.ttl_after_finished import TtlAfterFinished
-from actors.reconciliation import Reconciliation, RequeueAfter, delete, must
-from actors.simulation.campaign.finished_setting import FINISHED_TOO
-from protocols.messages.outcomes import NotFound
-from protocols.objects import Key
-from protocols.resources import JOBS
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.controllers.workloads.ttl_after_finished import TtlAfterFinished
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, delete, must
+from kcm.actors.simulation.campaign.finished_setting import FINISHED_TOO
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import JOBS
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.faults.mutants.mutant import Mutant
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.apimachinery.garbage_collector.items as items
-from actors.controllers.apimachinery.garbage_collector.items import Item
-from actors.controllers.apimachinery.garbage_collector.reconciler import GarbageCollector
-from actors.reconciliation import Reconciliation
-from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
+import kcm.actors.controllers.apimachinery.garbage_collector.items as items
+from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
+from kcm.actors.controllers.apimachinery.garbage_collector.reconciler import GarbageCollector
+from kcm.actors.reconciliation import Reconciliation
+from kcm.actors.simulation.campaign.garbage_setting import GARBAGE_TOO
 from tests.faults.mutants.mutant import Mutant
 
 

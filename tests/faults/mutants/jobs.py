@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
-from actors.controllers.workloads.job import acting
-from actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler
-from actors.controllers.workloads.job.tracking import Tally
-from actors.controllers.workloads.job.writing import untrack
-from actors.reconciliation import Step
-from actors.simulation.campaign.job_setting import JOBS_TOO
-from protocols.messages.commands import Patch
-from protocols.objects import uid_of
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.job import acting
+from kcm.actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler
+from kcm.actors.controllers.workloads.job.tracking import Tally
+from kcm.actors.controllers.workloads.job.writing import untrack
+from kcm.actors.reconciliation import Step
+from kcm.actors.simulation.campaign.job_setting import JOBS_TOO
+from kcm.protocols.messages.commands import Patch
+from kcm.protocols.objects import uid_of
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.tables.table import Entry
 from tests.faults.mutants.mutant import Mutant
 
 

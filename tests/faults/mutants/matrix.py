@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from actors.simulation.campaign.runs import run
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.campaign.runs import run
+from kcm.actors.simulation.campaign.setting import Setting
 from tests.faults.mutants.catalogue import MUTANTS
 from tests.faults.mutants.mutant import Mutant
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
 
 Mutation = Callable[[], AbstractContextManager[Any]]
 

@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.apimachinery.namespace.content as content
-import actors.controllers.apimachinery.namespace.reconciler as reconciler
-from actors.controllers.apimachinery.namespace.content import Content
-from actors.controllers.apimachinery.namespace.reconciler import NamespaceController
-from actors.reconciliation import Step
-from actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
-from protocols.messages.outcomes import Done, Outcome
-from protocols.objects import Object
+import kcm.actors.controllers.apimachinery.namespace.content as content
+import kcm.actors.controllers.apimachinery.namespace.reconciler as reconciler
+from kcm.actors.controllers.apimachinery.namespace.content import Content
+from kcm.actors.controllers.apimachinery.namespace.reconciler import NamespaceController
+from kcm.actors.reconciliation import Step
+from kcm.actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
+from kcm.protocols.messages.outcomes import Done, Outcome
+from kcm.protocols.objects import Object
 from tests.faults.mutants.mutant import Mutant
 
 

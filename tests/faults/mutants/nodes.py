@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
-from actors.controllers.nodes.node_lifecycle import signs_of_life, zone_states
-from actors.controllers.nodes.node_lifecycle.health import Verdict
-from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
-from actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
-from actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
+from kcm.actors.controllers.nodes.node_lifecycle import signs_of_life, zone_states
+from kcm.actors.controllers.nodes.node_lifecycle.health import Verdict
+from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
+from kcm.actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from tests.faults.drawn_together import NODES_TOGETHER
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import OnlySilentNodesAreGivenUp

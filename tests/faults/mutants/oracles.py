@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from actors.reconciliation.actor_names import INFORMERS
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import Streaks
-from actors.simulation.invariants.observer import (
+from kcm.actors.reconciliation.actor_names import INFORMERS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import Streaks
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Fail,
     Handled,
@@ -17,10 +17,10 @@ from actors.simulation.invariants.observer import (
     Sent,
     Submitted,
 )
-from protocols.conditions import find_condition
-from protocols.messages.commands import Create, Patch, Update
-from protocols.nodes import LEASE_NAMESPACE
-from protocols.objects import (
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.messages.commands import Create, Patch, Update
+from kcm.protocols.nodes import LEASE_NAMESPACE
+from kcm.protocols.objects import (
     Key,
     Object,
     controller_of,
@@ -33,8 +33,8 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.pods import is_terminal
-from protocols.resources import (
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import (
     DEPLOYMENTS,
     LEASES,
     NODES,
@@ -44,8 +44,8 @@ from protocols.resources import (
     Resource,
     resource_path,
 )
-from protocols.times import parse_time
-from runtime.tables.table import OWNER, Table
+from kcm.protocols.times import parse_time
+from kcm.runtime.tables.table import OWNER, Table
 
 CALM = 60.0  # seconds after the last fault
 FRESH = 12.0  # seconds: little more than the time between two renewals

@@ -1,11 +1,11 @@
-"""Plans of faults in which a mutant's bug has its occasion: with the arguments of runtime.simulation.plan.draw_plan."""
+"""Plans of faults that provoke a mutant's bug; arguments as of kcm.runtime.simulation.plan.draw_plan."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.simulation.plan import draw_plan
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.simulation.plan import draw_plan
 
 
 def stalls(seed: int, **arguments: Any) -> tuple[Fault, ...]:

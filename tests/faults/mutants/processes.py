@@ -8,19 +8,19 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.workloads.replicaset.reconciler as replicaset
-from actors.engine.dispatcher import Dispatcher
-from actors.reconciliation import delete
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.setting import Setting
-from protocols.objects import make_key, name_of, namespace_of
-from protocols.resources import PODS
-from runtime.calls.pool import CallPool
-from runtime.scheduling.permits import ALWAYS, Permit
-from runtime.simulation.clock import ProcessClock
-from runtime.simulation.network import _Exchange
-from runtime.simulation.world import Process, World
-from runtime.system.actor import Actor
+import kcm.actors.controllers.workloads.replicaset.reconciler as replicaset
+from kcm.actors.engine.dispatcher import Dispatcher
+from kcm.actors.reconciliation import delete
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.protocols.objects import make_key, name_of, namespace_of
+from kcm.protocols.resources import PODS
+from kcm.runtime.calls.pool import CallPool
+from kcm.runtime.scheduling.permits import ALWAYS, Permit
+from kcm.runtime.simulation.clock import ProcessClock
+from kcm.runtime.simulation.network import _Exchange
+from kcm.runtime.simulation.world import Process, World
+from kcm.runtime.system.actor import Actor
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.plans import busy_cloud, hangs, http_held, stale_pods, takeovers
 from tests.faults.mutants.scenarios import killed_and_scaled, many_pods
@@ -55,7 +55,7 @@ def time_begins_in_the_thread_of_http() -> Iterator[None]:
             super().__init__(*arguments)
             self.handed_over = self._clock.monotonic()
 
-    with patch("runtime.simulation.network._Exchange", Noting), patch.object(Noting, "depart", fresh):
+    with patch("kcm.runtime.simulation.network._Exchange", Noting), patch.object(Noting, "depart", fresh):
         yield
 
 
@@ -131,7 +131,7 @@ def deleted_by_name() -> Iterator[None]:
     def by_name(resource: Any, which: Any, **more: Any) -> Any:
         return delete(resource, which.key if resource is PODS else which, **more)
 
-    with patch("actors.controllers.shared.pod_control.delete", by_name):
+    with patch("kcm.actors.controllers.shared.pod_control.delete", by_name):
         yield
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.apimachinery.resourcequota.changes as changes
-import actors.controllers.apimachinery.resourcequota.reconciler as reconciler
-from actors.controllers.apimachinery.resourcequota.evaluators import status_of
-from actors.controllers.apimachinery.resourcequota.reconciler import ResourceQuotaReconciler
-from actors.reconciliation import update
-from actors.simulation.campaign.quota_setting import QUOTAS_TOO
-from protocols.objects import Object
-from protocols.resources import Resource
-from runtime.apiserver.admission import chain
+import kcm.actors.controllers.apimachinery.resourcequota.changes as changes
+import kcm.actors.controllers.apimachinery.resourcequota.reconciler as reconciler
+from kcm.actors.controllers.apimachinery.resourcequota.evaluators import status_of
+from kcm.actors.controllers.apimachinery.resourcequota.reconciler import ResourceQuotaReconciler
+from kcm.actors.reconciliation import update
+from kcm.actors.simulation.campaign.quota_setting import QUOTAS_TOO
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import Resource
+from kcm.runtime.apiserver.admission import chain
 from tests.faults.mutants.mutant import Mutant
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from actors.controllers.identity import clusterrole_aggregation
-from actors.reconciliation import apply
-from actors.simulation.campaign.role_setting import ROLES_TOO
+from kcm.actors.controllers.identity import clusterrole_aggregation
+from kcm.actors.reconciliation import apply
+from kcm.actors.simulation.campaign.role_setting import ROLES_TOO
 from tests.faults.mutants.bootstrap import late
 from tests.faults.mutants.mutant import Mutant
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from actors.controllers.workloads.deployment.revisions import new_replica_set
-from actors.hollow.behaviour import REJECT
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.actions import create, merge
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.workloads.actions import pods_of, workload
-from protocols.nodes import EXCLUDE_BALANCERS
-from protocols.objects import Object, is_deleting, key_of, labels_of
-from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, SERVICES, resource_path
+from kcm.actors.controllers.workloads.deployment.revisions import new_replica_set
+from kcm.actors.hollow.behaviour import REJECT
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.actions import create, merge
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.workloads.actions import pods_of, workload
+from kcm.protocols.nodes import EXCLUDE_BALANCERS
+from kcm.protocols.objects import Object, is_deleting, key_of, labels_of
+from kcm.protocols.resources import (
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    REPLICASETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    resource_path,
+)
 from tests.faults.drawn_together import SCENARIOS, drawn_together
 
 WEB, SET = f"{NAMESPACE}/web", f"{NAMESPACE}/set"

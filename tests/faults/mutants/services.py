@@ -10,19 +10,19 @@ from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
-from actors.controllers.cloud.service_lb import SPEC
-from actors.controllers.cloud.service_lb import reconciler as service_lb
-from actors.controllers.cloud.service_lb.reconciler import ServiceLoadBalancerReconciler
-from actors.controllers.network.endpoints import reconciler as endpoints
-from actors.controllers.network.endpoints.reconciler import EndpointsReconciler
-from actors.controllers.network.endpointslice.reconciler import EndpointSliceReconciler
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.service_setting import SERVICES_TOO
-from actors.simulation.trials.scenario import Fleet
-from protocols.objects import resource_version_of
-from protocols.resources import ENDPOINT_SLICES
-from runtime.simulation.plan import draw_stale_state
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.cloud.service_lb import SPEC
+from kcm.actors.controllers.cloud.service_lb import reconciler as service_lb
+from kcm.actors.controllers.cloud.service_lb.reconciler import ServiceLoadBalancerReconciler
+from kcm.actors.controllers.network.endpoints import reconciler as endpoints
+from kcm.actors.controllers.network.endpoints.reconciler import EndpointsReconciler
+from kcm.actors.controllers.network.endpointslice.reconciler import EndpointSliceReconciler
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.service_setting import SERVICES_TOO
+from kcm.actors.simulation.trials.scenario import Fleet
+from kcm.protocols.objects import resource_version_of
+from kcm.protocols.resources import ENDPOINT_SLICES
+from kcm.runtime.simulation.plan import draw_stale_state
+from kcm.runtime.tables.overlay import Tables
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.plans import slow_balancers
 from tests.faults.mutants.scenarios import hosts_and_their_service_change
@@ -44,7 +44,7 @@ def slices_are_read_from_a_late_cache() -> Iterator[None]:
 
     with (
         patch.object(EndpointSliceReconciler, "__init__", blind),
-        patch("actors.controllers.network.shared.slice_writes.generated_names", drawn),
+        patch("kcm.actors.controllers.network.shared.slice_writes.generated_names", drawn),
     ):
         yield
 

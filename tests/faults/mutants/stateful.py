@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from actors.controllers.workloads.statefulset import reconciler
-from actors.controllers.workloads.statefulset.pod_steps import PodStep, revision_of
-from actors.simulation.campaign.stateful_setting import STATEFUL_TOO
-from protocols.pods import PodFacts, is_terminal
+from kcm.actors.controllers.workloads.statefulset import reconciler
+from kcm.actors.controllers.workloads.statefulset.pod_steps import PodStep, revision_of
+from kcm.actors.simulation.campaign.stateful_setting import STATEFUL_TOO
+from kcm.protocols.pods import PodFacts, is_terminal
 from tests.faults.mutants.mutant import Mutant
 
 

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
-from actors.controllers.storage.claim_protection import ClaimProtection
-from actors.controllers.storage.persistentvolume_binder.binding import bound_claim, bound_volume
-from actors.controllers.storage.persistentvolume_binder.writes import Writes
-from actors.controllers.storage.shared.protection_finalizers import unprotected
-from actors.reconciliation import Step, must, must_object, update
-from actors.simulation.campaign.volume_setting import VOLUMES_TOO
-from protocols.messages.outcomes import NotFound
-from protocols.objects import Key, Object
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from protocols.volumes import CLAIM_PROTECTION
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.controllers.storage.claim_protection import ClaimProtection
+from kcm.actors.controllers.storage.persistentvolume_binder.binding import bound_claim, bound_volume
+from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
+from kcm.actors.controllers.storage.shared.protection_finalizers import unprotected
+from kcm.actors.reconciliation import Step, must, must_object, update
+from kcm.actors.simulation.campaign.volume_setting import VOLUMES_TOO
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.objects import Key, Object
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kcm.protocols.volumes import CLAIM_PROTECTION
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.faults.mutants.mutant import Mutant
 
 

@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.workloads.deployment.arithmetic as arithmetic
-import actors.controllers.workloads.deployment.rolling_update as rolling
-import actors.controllers.workloads.deployment.scaling as scaling
-from actors.controllers.shared.replacements import Patience
-from actors.controllers.workloads.deployment.fields import replicas, total_replicas
-from actors.controllers.workloads.deployment.rollout import Rollout
-from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
-from actors.hollow.specs import hollow_specs
-from actors.reconciliation import RequeueAfter
-from actors.simulation.campaign.setting import WORKLOADS as SPECS
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.catalogue import TRIALS
-from protocols.messages.outcomes import CommandFailed
-from runtime.simulation.plan import draw_stale_state
+import kcm.actors.controllers.workloads.deployment.arithmetic as arithmetic
+import kcm.actors.controllers.workloads.deployment.rolling_update as rolling
+import kcm.actors.controllers.workloads.deployment.scaling as scaling
+from kcm.actors.controllers.shared.replacements import Patience
+from kcm.actors.controllers.workloads.deployment.fields import replicas, total_replicas
+from kcm.actors.controllers.workloads.deployment.rollout import Rollout
+from kcm.actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
+from kcm.actors.hollow.specs import hollow_specs
+from kcm.actors.reconciliation import RequeueAfter
+from kcm.actors.simulation.campaign.setting import WORKLOADS as SPECS
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.catalogue import TRIALS
+from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.runtime.simulation.plan import draw_stale_state
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NoFlood, OwnersLive, RecreateWaits
 from tests.faults.mutants.plans import nothing
@@ -57,14 +57,14 @@ def owners_are_not_read_live() -> Iterator[None]:
         return None
         yield
 
-    with patch("actors.controllers.shared.ownership._obstacle_to_adoption", no_obstacle):
+    with patch("kcm.actors.controllers.shared.ownership._obstacle_to_adoption", no_obstacle):
         yield
 
 
 @contextmanager
 def going_owners_make_pods() -> Iterator[None]:
     """An owner that is being deleted replaces the pods that go with it."""
-    with patch("actors.controllers.workloads.replicaset.reconciler.is_deleting", lambda owner: False):
+    with patch("kcm.actors.controllers.workloads.replicaset.reconciler.is_deleting", lambda owner: False):
         yield
 
 
@@ -87,7 +87,9 @@ def availability_is_looked_at_once() -> Iterator[None]:
 @contextmanager
 def failed_pods_are_replaced_at_once() -> Iterator[None]:
     """However soon they fail, and however often."""
-    with patch("actors.controllers.workloads.replicaset.reconciler.next_patience", lambda patience, **_: Patience()):
+    with patch(
+        "kcm.actors.controllers.workloads.replicaset.reconciler.next_patience", lambda patience, **_: Patience()
+    ):
         yield
 
 
@@ -101,7 +103,7 @@ def surge_of_each() -> Iterator[None]:
 
     with (
         patch.object(rolling, "new_replica_set_size", alone),
-        patch("actors.controllers.workloads.deployment.revisions.new_replica_set_size", alone),
+        patch("kcm.actors.controllers.workloads.deployment.revisions.new_replica_set_size", alone),
     ):
         yield
 
@@ -115,21 +117,21 @@ def new_pods_count_before_they_are_available() -> Iterator[None]:
         least = replicas(deployment) - arithmetic.max_unavailable(deployment)
         return rolling.spread_plan(sizes, total_replicas([*old, new]) - least)
 
-    with patch("actors.controllers.workloads.deployment.reconciler.shrink_plan", hasty):
+    with patch("kcm.actors.controllers.workloads.deployment.reconciler.shrink_plan", hasty):
         yield
 
 
 @contextmanager
 def recreate_does_not_wait() -> Iterator[None]:
     """The first new pod is made while the last old one still runs."""
-    with patch("actors.controllers.workloads.deployment.reconciler.old_pods_running", lambda *_: False):
+    with patch("kcm.actors.controllers.workloads.deployment.reconciler.old_pods_running", lambda *_: False):
         yield
 
 
 @contextmanager
 def history_is_what_is_old() -> Iterator[None]:
     """Old ReplicaSets beyond the history limit are deleted, pods or not."""
-    with patch("actors.controllers.workloads.deployment.history._is_idle", lambda replica_set: True):
+    with patch("kcm.actors.controllers.workloads.deployment.history._is_idle", lambda replica_set: True):
         yield
 
 
@@ -142,7 +144,7 @@ def a_size_that_fits_is_not_noted() -> Iterator[None]:
         only = scaling.active_or_latest(new, old)
         return [] if only is not None and replicas(only) == replicas(deployment) else plan(deployment, new, old)
 
-    with patch("actors.controllers.workloads.deployment.reconciler.scale_plan", if_different):
+    with patch("kcm.actors.controllers.workloads.deployment.reconciler.scale_plan", if_different):
         yield
 
 

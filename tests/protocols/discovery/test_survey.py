@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from protocols.discovery.documents import GroupVersion, UnreadableError, read_group_version, read_root
-from protocols.discovery.survey import Knowledge, Survey
-from protocols.messages.discovery import ServedResource
+from kcm.protocols.discovery.documents import GroupVersion, UnreadableError, read_group_version, read_root
+from kcm.protocols.discovery.survey import Knowledge, Survey
+from kcm.protocols.messages.discovery import ServedResource
 
 V1, APPS, APPS_BETA, BROKEN = (
     GroupVersion("", "v1"),

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from protocols.objects import Object
-from protocols.quota.amounts import add, equal, exceeding, growth, highest, in_words, masked, read_amounts, written
-from protocols.quota.calculation import NotCountedError, Usage, calculate_usage
-from protocols.quota.evaluators import Evaluator
-from protocols.quota.pods import Pods
-from protocols.quota.services import Services
+from kcm.protocols.objects import Object
+from kcm.protocols.quota.amounts import add, equal, exceeding, growth, highest, in_words, masked, read_amounts, written
+from kcm.protocols.quota.calculation import NotCountedError, Usage, calculate_usage
+from kcm.protocols.quota.evaluators import Evaluator
+from kcm.protocols.quota.pods import Pods
+from kcm.protocols.quota.services import Services
 
 PODS = Pods(lambda: 0.0)
 

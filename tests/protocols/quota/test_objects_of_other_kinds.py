@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object, name_of
-from protocols.quota.amounts import written
-from protocols.quota.evaluators import CREATE, UPDATE, Evaluator
-from protocols.quota.resource_claims import EXTENDED_CLAIM, DeviceClasses, ResourceClaims
-from protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, VOLUME_ATTRIBUTES_CLASS, Scope
-from protocols.quota.services import Services, counted_type
-from protocols.quota.volume_claims import VolumeClaims, concerns_quotas
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.quota.amounts import written
+from kcm.protocols.quota.evaluators import CREATE, UPDATE, Evaluator
+from kcm.protocols.quota.resource_claims import EXTENDED_CLAIM, DeviceClasses, ResourceClaims
+from kcm.protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, VOLUME_ATTRIBUTES_CLASS, Scope
+from kcm.protocols.quota.services import Services, counted_type
+from kcm.protocols.quota.volume_claims import VolumeClaims, concerns_quotas
 
 TWO = [{"port": 27443}, {"port": 27444}]
 TWO_GIVEN = [{"port": 27443, "nodePort": 32001}, {"port": 27444, "nodePort": 32002}]

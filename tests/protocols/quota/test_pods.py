@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
-from protocols.quota.amounts import written
-from protocols.quota.evaluators import CREATE, UPDATE
-from protocols.quota.pods import Pods
-from protocols.quota.scopes import (
+from kcm.protocols.objects import Object
+from kcm.protocols.quota.amounts import written
+from kcm.protocols.quota.evaluators import CREATE, UPDATE
+from kcm.protocols.quota.pods import Pods
+from kcm.protocols.quota.scopes import (
     BEST_EFFORT,
     CROSS_NAMESPACE_POD_AFFINITY,
     DOES_NOT_EXIST,
@@ -23,7 +23,7 @@ from protocols.quota.scopes import (
     TERMINATING,
     Scope,
 )
-from protocols.times import format_time
+from kcm.protocols.times import format_time
 
 NOW = 1_000_000.0
 PODS = Pods(lambda: NOW)

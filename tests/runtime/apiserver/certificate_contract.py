@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from runtime.simulation.keys import authority_pair, request_pem
+from kcm.runtime.simulation.keys import authority_pair, request_pem
 from tests.runtime.apiserver import contract
 from tests.runtime.apiserver.contract import MERGE, Given, Send, Step
 

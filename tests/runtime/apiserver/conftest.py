@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.registry.users import ADMIN, User
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import MemoryStore, Store
-from runtime.apiserver.storage.watches import Watch
-from runtime.client.api import Request, Response
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.users import ADMIN, User
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.store import MemoryStore, Store
+from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.client.api import Request, Response
 from tests.runtime.apiserver.contract import Given, Send, real_sender
 from tests.support.objects import WEB, pod_spec, pod_template
 

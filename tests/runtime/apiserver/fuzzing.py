@@ -20,16 +20,16 @@ from typing import Any
 
 import orjson
 
-from protocols.messages.commands import PatchType
-from protocols.objects import decode_object
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.subresources import SUBRESOURCES
-from runtime.apiserver.registry.users import ADMIN, User
-from runtime.apiserver.schema.api_types import META, Field, built_in_types
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import MemoryStore
-from runtime.apiserver.storage.watches import Watch
-from runtime.client.api import Request, Response
+from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.objects import decode_object
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.subresources import SUBRESOURCES
+from kcm.runtime.apiserver.registry.users import ADMIN, User
+from kcm.runtime.apiserver.schema.api_types import META, Field, built_in_types
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.client.api import Request, Response
 
 PER_SERVER = 3000  # requests
 LONGEST = 5.0  # seconds of the processor for one request

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import write_keys
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from protocols.admission_plugins import TAINT_NODES
+from kcm.protocols.admission_plugins import TAINT_NODES
 from tests.runtime.apiserver import contract
 from tests.runtime.apiserver.contract import MERGE, STRATEGIC, Given, Send, Step
 

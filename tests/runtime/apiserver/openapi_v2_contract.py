@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from runtime.apiserver.http.openapi_v2 import PROTOBUF
+from kcm.runtime.apiserver.http.openapi_v2 import PROTOBUF
 from tests.runtime.apiserver.protobuf_contract import DEFINITION, JSON, real_answer
 
 ANSWERS = Path(__file__).with_name("openapi_v2_answers.json")

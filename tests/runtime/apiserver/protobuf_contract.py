@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from runtime.simulation.keys import request_pem
+from kcm.runtime.simulation.keys import request_pem
 from tests.runtime.apiserver.kind_contract import play
 from tests.runtime.apiserver.kind_contract.play import Kind
 

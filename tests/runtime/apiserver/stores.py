@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from runtime.apiserver.storage.store import DELETED, Change, Stored
+from kcm.runtime.apiserver.storage.store import DELETED, Change, Stored
 
 
 class HeldStore:

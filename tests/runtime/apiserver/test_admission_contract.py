@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocols.admission_plugins import ON_BY_DEFAULT
+from kcm.protocols.admission_plugins import ON_BY_DEFAULT
 from tests.runtime.apiserver import admission_contract, contract
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.contract import Send

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
-from runtime.apiserver.storage.watches import Watch
-from runtime.client.api import Request
+from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.client.api import Request
 from tests.runtime.apiserver import conversion_contract
 from tests.runtime.apiserver.conftest import Api, Listener
 from tests.runtime.apiserver.contract import Given

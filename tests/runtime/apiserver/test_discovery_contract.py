@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.http.discovery import aggregated_discovery, discovery
-from runtime.apiserver.kinds.runtime_config import served_kinds
-from runtime.apiserver.registry.definitions import Registry
+from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery
+from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
+from kcm.runtime.apiserver.registry.definitions import Registry
 from tests.runtime.apiserver import discovery_contract
 from tests.runtime.apiserver.discovery_contract import AGGREGATED
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.launch import launch
 from tests.e2e.kubectl import Api
 from tests.runtime.apiserver.fuzzing import AS_UPSTREAM, Fuzzer, run
 

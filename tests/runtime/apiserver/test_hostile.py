@@ -13,12 +13,12 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.errors.warnings import LONGEST, MOST_TEXT, Warnings
-from runtime.apiserver.http.request_bodies import json_body
-from runtime.apiserver.storage.sizes import MOST_STORED
-from runtime.client.api import Request, Response
+from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.errors.warnings import LONGEST, MOST_TEXT, Warnings
+from kcm.runtime.apiserver.http.request_bodies import json_body
+from kcm.runtime.apiserver.storage.sizes import MOST_STORED
+from kcm.runtime.client.api import Request, Response
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.hostile import APPLY, LONGEST_ANSWER, YAML, Cases, Sent, hostile_answer, run
 

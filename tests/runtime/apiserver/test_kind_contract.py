@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from protocols.admission_plugins import STORAGE_OBJECT_IN_USE_PROTECTION, WITHOUT_CONTROLLERS
-from protocols.objects import Object
+from kcm.protocols.admission_plugins import STORAGE_OBJECT_IN_USE_PROTECTION, WITHOUT_CONTROLLERS
+from kcm.protocols.objects import Object
 from tests.runtime.apiserver import contract
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.contract import Exchange

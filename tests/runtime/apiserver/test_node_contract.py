@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
-from protocols.admission_plugins import ON_BY_DEFAULT, TAINT_NODES
-from runtime.apiserver.core.account_tokens import AccountTokens
-from runtime.signing.tokens import SigningKey
+from kcm.protocols.admission_plugins import ON_BY_DEFAULT, TAINT_NODES
+from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.signing.tokens import SigningKey
 from tests.runtime.apiserver import contract, node_contract
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.contract import Send

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.descriptions import Descriptions
-from runtime.apiserver.schema.openapi_v2 import make_document
-from runtime.apiserver.schema.openapi_v2_protobuf import encoded
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.descriptions import Descriptions
+from kcm.runtime.apiserver.schema.openapi_v2 import make_document
+from kcm.runtime.apiserver.schema.openapi_v2_protobuf import encoded
 from tests.runtime.apiserver import openapi_v2_contract
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.openapi_v2_contract import hashed, parts

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.protobuf import ProtobufDecoder
-from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder, watch_event
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder, watch_event
 from tests.runtime.apiserver import protobuf_contract
 from tests.runtime.apiserver.kind_contract import play
 from tests.runtime.apiserver.kind_contract.tables import TABLES

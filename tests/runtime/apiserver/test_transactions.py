@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from runtime.apiserver.core.expiry import Expiry
-from runtime.apiserver.stand_ins.garbage import GarbageCollector
-from runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
-from runtime.apiserver.storage.store import Change
-from runtime.apiserver.storage.watches import Watch
+from kcm.runtime.apiserver.core.expiry import Expiry
+from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
+from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
+from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.apiserver.storage.watches import Watch
 
 EVERYTHING = ("namespaces", "configmaps", "pods", "replicasets", "customresourcedefinitions")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.launch import launch
 from tests.e2e.kubectl import Api
 from tests.runtime.apiserver.wire_contract import ANSWERS, EXCHANGES, responses
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
+from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
 from tests.e2e.real_server import write_keys
 
 Review = dict[str, Any]

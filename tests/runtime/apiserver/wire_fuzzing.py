@@ -31,7 +31,7 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.launch import launch
 from tests.e2e.kubectl import Api
 
 MB = 1_000_000

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from runtime.calls.listeners import Listen, Listener, Waker
-from runtime.calls.threads import ThreadedCalls
-from runtime.scheduling.clock import SystemClock
+from kcm.runtime.calls.listeners import Listen, Listener, Waker
+from kcm.runtime.calls.threads import ThreadedCalls
+from kcm.runtime.scheduling.clock import SystemClock
 
 PATIENCE = 10.0  # seconds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.messages.cloud import (
+from kcm.protocols.messages.cloud import (
     CloudCall,
     CreateRoute,
     EnsureLoadBalancer,
@@ -12,14 +12,14 @@ from protocols.messages.cloud import (
     InstanceExists,
     ListRoutes,
 )
-from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
-from protocols.routes import Route, encode_route
-from runtime.calls.pool import NOT_HELD, CallPool, PoolLimits
-from runtime.calls.prepared_calls import HungCall
-from runtime.cloud.calls import prepare_cloud_call
-from runtime.cloud.fake import FakeCloud
-from runtime.scheduling.permits import ALWAYS, Permit, Tenure
-from runtime.simulation.clock import VirtualClock
+from kcm.protocols.messages.outcomes import Done, Outcome, Refused, Unknown
+from kcm.protocols.routes import Route, encode_route
+from kcm.runtime.calls.pool import NOT_HELD, CallPool, PoolLimits
+from kcm.runtime.calls.prepared_calls import HungCall
+from kcm.runtime.cloud.calls import prepare_cloud_call
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure
+from kcm.runtime.simulation.clock import VirtualClock
 
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1"}}')
 DONE = Done(b"true")

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from protocols.messages.cloud import CloudCall, CreateRoute, InstanceExists, ListRoutes
-from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
-from protocols.routes import Route, encode_route
-from runtime.calls.pool import NOT_HELD, PoolLimits
-from runtime.calls.threads import ThreadedCalls
-from runtime.cloud.calls import prepare_cloud_call
-from runtime.cloud.fake import FakeCloud, FakeRoutes
-from runtime.scheduling.permits import ALWAYS, Permit, Tenure
-from runtime.simulation.clock import VirtualClock
+from kcm.protocols.messages.cloud import CloudCall, CreateRoute, InstanceExists, ListRoutes
+from kcm.protocols.messages.outcomes import Done, Outcome, Refused, Unknown
+from kcm.protocols.routes import Route, encode_route
+from kcm.runtime.calls.pool import NOT_HELD, PoolLimits
+from kcm.runtime.calls.threads import ThreadedCalls
+from kcm.runtime.cloud.calls import prepare_cloud_call
+from kcm.runtime.cloud.fake import FakeCloud, FakeRoutes
+from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure
+from kcm.runtime.simulation.clock import VirtualClock
 
 PATIENCE = 10.0  # seconds
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')

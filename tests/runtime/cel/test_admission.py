@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from runtime.cel import types
-from runtime.cel.admission import (
+from kcm.runtime.cel import types
+from kcm.runtime.cel.admission import (
     ANY,
     BOOLEAN,
     CONFIGURATION,
@@ -25,7 +25,7 @@ from runtime.cel.admission import (
     conditions_hold,
     names,
 )
-from runtime.cel.libraries.authorization import Attributes, Decision
+from kcm.runtime.cel.libraries.authorization import Attributes, Decision
 
 REQUEST = {
     "operation": "CREATE",

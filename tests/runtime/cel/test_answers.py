@@ -13,13 +13,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from runtime.cel import types, values
-from runtime.cel.costs import Range
-from runtime.cel.errors import CompileError, EvaluationError, ProgramError
-from runtime.cel.language import base_environment, checked, cost_range
-from runtime.cel.libraries.times import parse_duration, parse_timestamp
-from runtime.cel.program import Program
-from runtime.cel.values import Duration, Optional, Timestamp, TypeValue, Uint
+from kcm.runtime.cel import types, values
+from kcm.runtime.cel.costs import Range
+from kcm.runtime.cel.errors import CompileError, EvaluationError, ProgramError
+from kcm.runtime.cel.language import base_environment, checked, cost_range
+from kcm.runtime.cel.libraries.times import parse_duration, parse_timestamp
+from kcm.runtime.cel.program import Program
+from kcm.runtime.cel.values import Duration, Optional, Timestamp, TypeValue, Uint
 
 ANSWERS = json.loads(Path(__file__).with_name("answers.json").read_text())
 SELF = {

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from runtime.cel import types
-from runtime.cel.declared import declared
-from runtime.cel.language import base_environment, checked, compiled_program, cost_range
-from runtime.cel.libraries.authorization import Attributes, Authorizer, Decision
-from runtime.cel.rules import compile_rules
+from kcm.runtime.cel import types
+from kcm.runtime.cel.declared import declared
+from kcm.runtime.cel.language import base_environment, checked, compiled_program, cost_range
+from kcm.runtime.cel.libraries.authorization import Attributes, Authorizer, Decision
+from kcm.runtime.cel.rules import compile_rules
 
 
 def of(kind: str) -> dict[str, Any]:

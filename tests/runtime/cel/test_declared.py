@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runtime.cel.declared import declared, reader
-from runtime.cel.rules import Rule, compile_rules
+from kcm.runtime.cel.declared import declared, reader
+from kcm.runtime.cel.rules import Rule, compile_rules
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.cel import effort, frame, types
-from runtime.cel.errors import CompileError, CostExceededError, ProgramError
-from runtime.cel.language import base_environment, compiled_program
+from kcm.runtime.cel import effort, frame, types
+from kcm.runtime.cel.errors import CompileError, CostExceededError, ProgramError
+from kcm.runtime.cel.language import base_environment, compiled_program
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from runtime.cel import types
-from runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
-from runtime.cel.language import base_environment, compiled_program
-from runtime.cel.values import Duration, Optional, Timestamp, Uint
+from kcm.runtime.cel import types
+from kcm.runtime.cel.errors import CompileError, CostExceededError, EvaluationError, ProgramError
+from kcm.runtime.cel.language import base_environment, compiled_program
+from kcm.runtime.cel.values import Duration, Optional, Timestamp, Uint
 
 EXPECTED = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"

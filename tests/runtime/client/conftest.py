@@ -16,15 +16,15 @@ import pytest
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
-from runtime.apiserver.process.certificates import Certificates, ensure_certificates
-from runtime.client.api import Request, Response
-from runtime.client.config import ClientConfig
-from runtime.client.credentials import ANONYMOUS, FixedCredential
-from runtime.client.transport import HttpTransport
-from runtime.client.user_agent import UserAgents
-from runtime.metrics.registry import Metrics
-from runtime.scheduling.clock import SystemClock
-from runtime.simulation.clock import VirtualClock
+from kcm.runtime.apiserver.process.certificates import Certificates, ensure_certificates
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.config import ClientConfig
+from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential
+from kcm.runtime.client.transport import HttpTransport
+from kcm.runtime.client.user_agent import UserAgents
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.simulation.clock import VirtualClock
 
 PATIENCE = 10.0  # seconds a test waits for what must come; none waits for what must not
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

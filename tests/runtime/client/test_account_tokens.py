@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from protocols.times import format_time
-from runtime.client.account_tokens import AccountToken
-from runtime.client.api import Request, Response
-from runtime.client.config import ConfigError
+from kcm.protocols.times import format_time
+from kcm.runtime.client.account_tokens import AccountToken
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.config import ConfigError
 
 NOW = 1_800_000_000.0
 ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/job-controller"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.client.config import ClientConfig, ConfigError, Credential, Pem
+from kcm.runtime.client.config import ClientConfig, ConfigError, Credential, Pem
 
 
 def test_data_is_read_as_it_is_and_a_file_each_time_anew(tmp_path: Path) -> None:

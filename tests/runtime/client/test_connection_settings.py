@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime.client.config import ClientConfig, ConfigError, Credential
-from runtime.client.connection_settings import load_config
-from runtime.metrics.registry import Metrics
-from runtime.simulation.clock import VirtualClock
+from kcm.runtime.client.config import ClientConfig, ConfigError, Credential
+from kcm.runtime.client.connection_settings import load_config
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.simulation.clock import VirtualClock
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 KUBECONFIG = """

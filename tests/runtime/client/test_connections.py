@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from runtime.client import connections
-from runtime.client.api import Request, Response
-from runtime.client.connections import _prepare_socket
-from runtime.client.readiness import LoopReadiness
+from kcm.runtime.client import connections
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.connections import _prepare_socket
+from kcm.runtime.client.readiness import LoopReadiness
 
 Connect = Callable[..., Any]
 PATIENCE = 10.0

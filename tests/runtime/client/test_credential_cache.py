@@ -9,9 +9,9 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from runtime.client.config import ConfigError, Credential
-from runtime.client.credential_cache import HOLD_OFF, CredentialCache
-from runtime.simulation.clock import VirtualClock
+from kcm.runtime.client.config import ConfigError, Credential
+from kcm.runtime.client.credential_cache import HOLD_OFF, CredentialCache
+from kcm.runtime.simulation.clock import VirtualClock
 
 PATIENCE = 10.0
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.client.config import ConfigError, Credential
-from runtime.client.credentials import TOKEN_FILE_PERIOD, TokenFile
+from kcm.runtime.client.config import ConfigError, Credential
+from kcm.runtime.client.credentials import TOKEN_FILE_PERIOD, TokenFile
 
 
 def test_a_token_file_is_read_anew_each_time_it_is_asked(tmp_path: Path) -> None:

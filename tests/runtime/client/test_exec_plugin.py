@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.client.config import ConfigError, Credential
-from runtime.client.exec_plugin import ExecPlugin, ExecSpec, parse_exec_credential
-from runtime.metrics.families import REST_CLIENT_EXEC_PLUGIN_CALLS
-from runtime.metrics.registry import Metrics
-from runtime.simulation.clock import VirtualClock
+from kcm.runtime.client.config import ConfigError, Credential
+from kcm.runtime.client.exec_plugin import ExecPlugin, ExecSpec, parse_exec_credential
+from kcm.runtime.metrics.families import REST_CLIENT_EXEC_PLUGIN_CALLS
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.simulation.clock import VirtualClock
 
 V1 = "client.authentication.k8s.io/v1"
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z

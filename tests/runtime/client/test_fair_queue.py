@@ -5,7 +5,7 @@ from collections import Counter, deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.client.fair_queue import FairQueue
+from kcm.runtime.client.fair_queue import FairQueue
 
 
 def test_a_client_with_nothing_under_way_goes_even_when_the_queue_is_full() -> None:

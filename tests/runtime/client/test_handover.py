@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from runtime.client.handover import MOST, Handover
+from kcm.runtime.client.handover import MOST, Handover
 
 
 def remembering(seen: list[int], number: int) -> Callable[[], None]:

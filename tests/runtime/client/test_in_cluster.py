@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.client.config import ConfigError
-from runtime.client.in_cluster import in_cluster_config, is_in_cluster
+from kcm.runtime.client.config import ConfigError
+from kcm.runtime.client.in_cluster import in_cluster_config, is_in_cluster
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

@@ -10,10 +10,10 @@ import orjson
 import pytest
 import yaml
 
-from runtime.client.config import ClientConfig, ConfigError, Credential
-from runtime.client.kubeconfig import Surroundings, read_kubeconfig
-from runtime.metrics.registry import Metrics
-from runtime.simulation.clock import VirtualClock
+from kcm.runtime.client.config import ClientConfig, ConfigError, Credential
+from kcm.runtime.client.kubeconfig import Surroundings, read_kubeconfig
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.simulation.clock import VirtualClock
 
 PEM = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"
 PEM_DATA = base64.b64encode(PEM.encode()).decode()

@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from runtime.client import loop_thread
-from runtime.client.loop_thread import LoopThread
+from kcm.runtime.client import loop_thread
+from kcm.runtime.client.loop_thread import LoopThread
 
 PATIENCE = 10.0
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from runtime.client.api import Request
-from runtime.client.config import ClientConfig, Credential
-from runtime.client.credentials import ANONYMOUS, FixedCredential
-from runtime.client.request_form import RequestForm
-from runtime.client.user_agent import UserAgents
+from kcm.runtime.client.api import Request
+from kcm.runtime.client.config import ClientConfig, Credential
+from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential
+from kcm.runtime.client.request_form import RequestForm
+from kcm.runtime.client.user_agent import UserAgents
 
 
 def request_form(server: str, **fields: Any) -> RequestForm:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from runtime.client.request_metrics import RequestMetrics
-from runtime.metrics.families import (
+from kcm.runtime.client.request_metrics import RequestMetrics
+from kcm.runtime.metrics.families import (
     REST_CLIENT_REQUEST_DURATION,
     REST_CLIENT_REQUEST_SIZE,
     REST_CLIENT_REQUESTS,
     REST_CLIENT_RESPONSE_SIZE,
     REST_CLIENT_RETRIES,
 )
-from runtime.metrics.registry import Metrics
+from kcm.runtime.metrics.registry import Metrics
 from tests.runtime.metrics.readings import readings
 
 HOST = "api:6443"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.client.retries import MAX_RETRIES, is_read, retry_delay
+from kcm.runtime.client.retries import MAX_RETRIES, is_read, retry_delay
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.client.config import ConfigError
-from runtime.client.server_url import proxy_from_environment, proxy_url, server_url
+from kcm.runtime.client.config import ConfigError
+from kcm.runtime.client.server_url import proxy_from_environment, proxy_url, server_url
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from structlog.testing import LogCapture
 
-from runtime.apiserver.process.certificates import Certificates, KeyPair
-from runtime.client.config import ConfigError, Credential, Pem
-from runtime.client.tls import LOOK_EVERY
+from kcm.runtime.apiserver.process.certificates import Certificates, KeyPair
+from kcm.runtime.client.config import ConfigError, Credential, Pem
+from kcm.runtime.client.tls import LOOK_EVERY
 
 Connect = Callable[..., Any]
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.apiserver.core.field_managers import agent_prefix
-from runtime.client.user_agent import UserAgents, program_or_error
+from kcm.runtime.apiserver.core.field_managers import agent_prefix
+from kcm.runtime.client.user_agent import UserAgents, program_or_error
 
 AGENTS = UserAgents(
     program="kube-controller-manager",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.client.api import Request, Response
-from runtime.client.watch_stream import LineSplitter, WatchStream
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.watch_stream import LineSplitter, WatchStream
 
 REQUEST = Request(method="GET", path="/api/v1/pods")
 PATIENCE = 10.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import orjson
 import pytest
 
-from protocols.messages.cloud import (
+from kcm.protocols.messages.cloud import (
     CLOUD_CALLS,
     CloudCall,
     CreateRoute,
@@ -21,7 +21,7 @@ from protocols.messages.cloud import (
     ListRoutes,
     UpdateLoadBalancer,
 )
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.outcomes import (
     Conflict,
     Done,
     Invalid,
@@ -30,10 +30,10 @@ from protocols.messages.outcomes import (
     ServerFailure,
     Throttled,
 )
-from protocols.routes import Route, decode_routes, encode_route
-from runtime.cloud.calls import carry_out
-from runtime.cloud.fake import FakeCloud, FakeRoutes
-from runtime.cloud.provider import (
+from kcm.protocols.routes import Route, decode_routes, encode_route
+from kcm.runtime.cloud.calls import carry_out
+from kcm.runtime.cloud.fake import FakeCloud, FakeRoutes
+from kcm.runtime.cloud.provider import (
     CloudConflictError,
     ImplementedElsewhereError,
     InstanceNotFoundError,

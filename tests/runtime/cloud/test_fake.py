@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.objects import Object
-from protocols.routes import Route
-from runtime.cloud.fake import FakeCloud
-from runtime.cloud.provider import CloudConflictError, InstanceMetadata, InstanceNotFoundError
+from kcm.protocols.objects import Object
+from kcm.protocols.routes import Route
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.cloud.provider import CloudConflictError, InstanceMetadata, InstanceNotFoundError
 from tests.support.objects import node, service, stored
 
 ANNOTATION = "cloud.kcm.dev/instance"

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.options import InvalidOptions
-from runtime.cloud.fake import FakeCloud
-from runtime.cloud.provider import CloudProvider
-from runtime.cloud.providers import CloudError, has_provider, is_known, load_provider
+from kcm.actors.app.arguments import read_options
+from kcm.actors.options import InvalidOptions
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.cloud.providers import CloudError, has_provider, is_known, load_provider
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that brings two clouds along, of which one does not work."""
     (tmp_path / "acme_kcm.py").write_text(
-        "from runtime.cloud.fake import FakeCloud\n"
+        "from kcm.runtime.cloud.fake import FakeCloud\n"
         "def provider(config):\n"
         "    cloud = FakeCloud()\n"
         "    cloud.instances.terminate(*config.split())\n"

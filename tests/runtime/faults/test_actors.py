@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from protocols.messages.lifecycle import ActorFailed, Pause
-from runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
-from runtime.faults.plan_file import FaultPlan
-from runtime.faults.triggers import Strikes
-from runtime.faults.vocabulary import FaultKind, parse_faults
-from runtime.scheduling.clock import SystemClock
-from runtime.simulation.clock import START, VirtualClock
-from runtime.system.actor import Actor
-from runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.protocols.messages.lifecycle import ActorFailed, Pause
+from kcm.runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
+from kcm.runtime.faults.plan_file import FaultPlan
+from kcm.runtime.faults.triggers import Strikes
+from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.simulation.clock import START, VirtualClock
+from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
 
 PATIENCE = 20.0  # seconds
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from runtime.faults.answers import refusal
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.faults.answers import refusal
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 
 
 @pytest.mark.parametrize(

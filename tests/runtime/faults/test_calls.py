@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.messages.cloud import CloudCall, CreateRoute, DeleteLoadBalancer, InstanceExists, ListRoutes
-from protocols.messages.outcomes import Conflict, Done, Outcome, ServerFailure, Throttled, Unknown
-from protocols.routes import Route, encode_route
-from runtime.cloud.calls import prepare_cloud_call
-from runtime.cloud.fake import FakeCloud
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import parse_faults
-from runtime.simulation.calls import SimulatedCalls
-from runtime.simulation.clock import VirtualClock
+from kcm.protocols.messages.cloud import CloudCall, CreateRoute, DeleteLoadBalancer, InstanceExists, ListRoutes
+from kcm.protocols.messages.outcomes import Conflict, Done, Outcome, ServerFailure, Throttled, Unknown
+from kcm.protocols.routes import Route, encode_route
+from kcm.runtime.cloud.calls import prepare_cloud_call
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.simulation.calls import SimulatedCalls
+from kcm.runtime.simulation.clock import VirtualClock
 
 LATENCY = 2.0  # seconds
 NODE = b'{"metadata":{"name":"n1"}}'

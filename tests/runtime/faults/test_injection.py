@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import FaultKind, parse_faults
-from runtime.simulation.clock import VirtualClock
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
+from kcm.runtime.simulation.clock import VirtualClock
 
 CRASHED, HUNG = FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_HUNG
 

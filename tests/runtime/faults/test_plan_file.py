@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.faults.plan_file import NOT_LIVE, FaultPlan, PlanError, read_plan
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.faults.plan_file import NOT_LIVE, FaultPlan, PlanError, read_plan
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "zone-outage.yml"
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from runtime.client.api import Request, Response
-from runtime.faults.plan_file import FaultPlan
-from runtime.faults.transport import FaultyTransport, scope_of
-from runtime.faults.triggers import Strikes
-from runtime.faults.vocabulary import parse_faults
-from runtime.simulation.clock import VirtualClock
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.faults.plan_file import FaultPlan
+from kcm.runtime.faults.transport import FaultyTransport, scope_of
+from kcm.runtime.faults.triggers import Strikes
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.simulation.clock import VirtualClock
 
 PODS = "/api/v1/namespaces/default/pods"
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n'

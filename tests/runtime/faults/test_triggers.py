@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from runtime.faults.plan_file import FaultPlan
-from runtime.faults.triggers import Strikes
-from runtime.faults.vocabulary import FaultKind, parse_faults
-from runtime.simulation.clock import VirtualClock
+from kcm.runtime.faults.plan_file import FaultPlan
+from kcm.runtime.faults.triggers import Strikes
+from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
+from kcm.runtime.simulation.clock import VirtualClock
 
 
 def strikes(faults: str, clock: VirtualClock) -> Strikes:

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import Fault, FaultKind, format_faults, parse_fault, parse_faults
-from runtime.simulation.clock import VirtualClock
-from runtime.simulation.plan import (
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import Fault, FaultKind, format_faults, parse_fault, parse_faults
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.plan import (
     draw_fault,
     draw_intermediate_state,
     draw_plan,
     draw_stale_state,
     draw_unobserved_state,
 )
-from runtime.simulation.shrinker import shrunk
+from kcm.runtime.simulation.shrinker import shrunk
 
 ACTORS = ("dispatcher", "controller:replicaset-controller")
 

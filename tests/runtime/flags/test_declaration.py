@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from runtime.flags.declaration import FlagError, fill, flag, flags_of, group, parse, usage
-from runtime.flags.values import (
+from kcm.runtime.flags.declaration import FlagError, fill, flag, flags_of, group, parse, usage
+from kcm.runtime.flags.values import (
     DURATION,
     FILES,
     FLOAT32,

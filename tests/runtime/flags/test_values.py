@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.flags.values import (
+from kcm.runtime.flags.values import (
     INTEGERS,
     NAMED_PAIRS,
     VMODULE,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import structlog
 
-from runtime.logs.configuration import LogControl, LogSettings, configure_logging, logger_for
+from kcm.runtime.logs.configuration import LogControl, LogSettings, configure_logging, logger_for
 
 NOON = 1763726400.25  # 2025-11-21 12:00:00.25 UTC
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from runtime.logs.lines import JsonLines, LocalTime, TextLines, stack
+from kcm.runtime.logs.lines import JsonLines, LocalTime, TextLines, stack
 
 NOON = 1763726400.25  # 2025-11-21 12:00:00.25 UTC
 

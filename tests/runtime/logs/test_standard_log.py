@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from runtime.logs.standard_log import quiet_log, standard_log
+from kcm.runtime.logs.standard_log import quiet_log, standard_log
 
 
 def test_a_line_has_its_facts_in_its_text_and_beside_it(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.metrics.registry import Histogram, Metrics
+from kcm.runtime.metrics.registry import Histogram, Metrics
 
 
 def readings(metrics: Metrics) -> dict[tuple[str, ...], float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.metrics.families import (
+from kcm.runtime.metrics.families import (
     BUILD_INFO,
     WORKQUEUE_ADDS,
     WORKQUEUE_DEPTH,
@@ -12,10 +12,10 @@ from runtime.metrics.families import (
     WORKQUEUE_UNFINISHED_WORK,
     WORKQUEUE_WORK_DURATION,
 )
-from runtime.metrics.meters import WorkQueueMeter, rate_limiter_use, report_build
-from runtime.metrics.registry import Gauge, Metrics
-from runtime.process.version import Version
-from runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.metrics.meters import WorkQueueMeter, rate_limiter_use, report_build
+from kcm.runtime.metrics.registry import Gauge, Metrics
+from kcm.runtime.process.version import Version
+from kcm.runtime.scheduling.work_queue import WorkQueue
 from tests.runtime.metrics.readings import readings
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from runtime.metrics.registry import Counter, Family, Metrics
+from kcm.runtime.metrics.registry import Counter, Family, Metrics
 from tests.runtime.metrics.readings import readings
 
 STEPS = Family(name="steps_total", kind="counter", help="Steps.", labels=("leg",))

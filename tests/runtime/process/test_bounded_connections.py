@@ -18,8 +18,8 @@ import structlog
 from aiohttp import web
 from structlog.testing import LogCapture
 
-from runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
-from runtime.process.event_loop import new_event_loop
+from kcm.runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from kcm.runtime.process.event_loop import new_event_loop
 from tests.support.certificates import Authority, client_context
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.process.children import Child, start_module
+from kcm.runtime.process.children import Child, start_module
 
 WITHIN = 30.0  # seconds, on a busy machine
 
@@ -56,6 +56,6 @@ def test_a_child_finds_our_packages_and_not_those_of_its_current_directory(
     (tmp_path / "runtime").mkdir()
     (tmp_path / "runtime" / "__init__.py").write_text("raise SystemExit(7)")
     monkeypatch.chdir(tmp_path)
-    child = start_module("runtime.process.files", [])
+    child = start_module("kcm.runtime.process.files", [])
     child.stop(WITHIN)
     assert child.exit_code == 0

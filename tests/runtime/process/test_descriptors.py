@@ -7,7 +7,7 @@ import pytest
 
 LOOK = """
 import resource
-from runtime.process.descriptors import raise_limit
+from kcm.runtime.process.descriptors import raise_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 print(raise_limit({most}), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.process.distributions import installed_version, may_have_entry_points
+from kcm.runtime.process.distributions import installed_version, may_have_entry_points
 
 
 def install(place: Path, name: str, version: str, entry_points: str = "") -> None:

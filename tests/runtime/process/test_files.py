@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from runtime.process.files import DirectoryInUse, sole_use, write_private
+from kcm.runtime.process.files import DirectoryInUse, sole_use, write_private
 
 ROOT = Path(__file__).parents[3]
 CONTENDER = """
 import sys
 from pathlib import Path
-from runtime.process.files import sole_use
+from kcm.runtime.process.files import sole_use
 with sole_use(Path(sys.argv[1])):
     pass
 """

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from runtime.process.from_async import in_thread
+from kcm.runtime.process.from_async import in_thread
 
 PATIENCE = 20.0  # seconds
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runtime.process.go_yaml import DEEPEST, LARGEST, MOST_EVENTS, YamlError, read_all, read_first
+from kcm.runtime.process.go_yaml import DEEPEST, LARGEST, MOST_EVENTS, YamlError, read_all, read_first
 
 # The value after "v: " and what kube-apiserver made of it.
 VALUES: list[tuple[str, Any]] = [

@@ -10,11 +10,11 @@ import weakref
 
 import pytest
 
-from runtime.process.memory import collect_afterwards
+from kcm.runtime.process.memory import collect_afterwards
 
 HEAPS = """
 import ctypes, os, tempfile, threading
-from runtime.process.memory import keep_one_heap
+from kcm.runtime.process.memory import keep_one_heap
 
 if {kept}:
     keep_one_heap()

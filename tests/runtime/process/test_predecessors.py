@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from runtime.process.files import DirectoryInUse
-from runtime.process.predecessors import FILE, REMEMBERED, succeed
+from kcm.runtime.process.files import DirectoryInUse
+from kcm.runtime.process.predecessors import FILE, REMEMBERED, succeed
 
 ROOT = Path(__file__).parents[3]
 HOLD = """
 import subprocess, sys
 from pathlib import Path
-from runtime.process.predecessors import succeed
+from kcm.runtime.process.predecessors import succeed
 with succeed(Path(sys.argv[1]), "first") as ended:
     child = subprocess.Popen(["sleep", "60"])
     print(child.pid, sorted(ended), flush=True)

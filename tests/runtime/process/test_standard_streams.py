@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runtime.logs.configuration import Sink
-from runtime.process.standard_streams import write_or_forget
+from kcm.runtime.logs.configuration import Sink
+from kcm.runtime.process.standard_streams import write_or_forget
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,7 +49,7 @@ def test_a_full_disk_costs_lines_of_a_log_file_and_no_more(tmp_path: Path) -> No
 def test_closed_streams_lead_nowhere_and_not_into_the_next_socket(tmp_path: Path) -> None:
     program = """
 import os, sys
-from runtime.process.standard_streams import open_closed_streams
+from kcm.runtime.process.standard_streams import open_closed_streams
 open_closed_streams()
 print("lost")
 print("lost", file=sys.stderr, flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from runtime.process.start_state import FILE, ObservedStart, StartState, observe
+from kcm.runtime.process.start_state import FILE, ObservedStart, StartState, observe
 
 
 def test_nothing_runs_where_there_is_no_file(tmp_path: Path) -> None:

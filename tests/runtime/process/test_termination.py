@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.process.termination import ended_by, on_signals
+from kcm.runtime.process.termination import ended_by, on_signals
 
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -52,12 +52,12 @@ def test_how_a_process_ended_is_named(code: int, words: str) -> None:
 
 HELD_UP = """
 import threading
-from runtime.process.termination import ending_within
+from kcm.runtime.process.termination import ending_within
 with ending_within(0.1, lambda: None, code=3):
     threading.Event().wait(60)
 """
 ENDS = """
-from runtime.process.termination import ending_within
+from kcm.runtime.process.termination import ending_within
 with ending_within(60.0, lambda: None, code=3):
     pass
 """

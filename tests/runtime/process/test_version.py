@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.process.version import Version
+from kcm.runtime.process.version import Version
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.backoff import Backoff
 
 BACKOFF = Backoff(first=0.5, factor=3.0, most=10.0)
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from runtime.scheduling.clock import LONGEST_WAIT, SystemClock
+from kcm.runtime.scheduling.clock import LONGEST_WAIT, SystemClock
 
 SOON = 5.0  # seconds that an alarm which is due may take on a busy machine
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from protocols.times import parse_time
-from runtime.scheduling.cron_schedules import ScheduleError, parse_schedule
-from runtime.scheduling.time_zones import UnknownZoneError, load_zone
+from kcm.protocols.times import parse_time
+from kcm.runtime.scheduling.cron_schedules import ScheduleError, parse_schedule
+from kcm.runtime.scheduling.time_zones import UnknownZoneError, load_zone
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "cron_cases.jsonl").read_text().splitlines()]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.scheduling.limiters import TokenBucket
+from kcm.runtime.scheduling.limiters import TokenBucket
 
 
 def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocols.times import parse_time
-from runtime.scheduling.cron_schedules import parse_schedule
-from runtime.scheduling.time_zones import UnknownZoneError, format_in_zone, is_time_zone, load_zone
+from kcm.protocols.times import parse_time
+from kcm.runtime.scheduling.cron_schedules import parse_schedule
+from kcm.runtime.scheduling.time_zones import UnknownZoneError, format_in_zone, is_time_zone, load_zone
 
 
 @pytest.fixture(autouse=True)

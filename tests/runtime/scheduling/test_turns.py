@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.scheduling.turns import Turns
+from kcm.runtime.scheduling.turns import Turns
 
 
 def test_empty_line_raises_index_error() -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.scheduling.backoff import Backoff
-from runtime.scheduling.events_first import EventsFirst
-from runtime.scheduling.work_queue import Pending, WorkQueue
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.events_first import EventsFirst
+from kcm.runtime.scheduling.work_queue import Pending, WorkQueue
 
 
 def queue(**more: object) -> WorkQueue[str]:

@@ -10,11 +10,11 @@ import structlog
 from aiohttp.test_utils import TestClient, TestServer
 from structlog.testing import LogCapture
 
-from runtime.metrics.registry import Metrics
-from runtime.process.version import Version
-from runtime.serving.authorization import Authorizer, EverythingAllowed
-from runtime.serving.health import HealthChecks
-from runtime.serving.site import Site, build_application
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.process.version import Version
+from kcm.runtime.serving.authorization import Authorizer, EverythingAllowed
+from kcm.runtime.serving.health import HealthChecks
+from kcm.runtime.serving.site import Site, build_application
 
 STARTED = 1763726400.0  # 2025-11-21 12:00:00 UTC
 

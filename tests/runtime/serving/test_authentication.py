@@ -15,12 +15,12 @@ import aiohttp
 import pytest
 from cryptography import x509
 
-from runtime.scheduling.clock import SystemClock
-from runtime.serving.authentication import AUTHENTICATED, ByCertificate, ProxyHeaders, UnauthorizedError
-from runtime.serving.authorization import ANONYMOUS, PathsAllowed, User
-from runtime.serving.server import Listener, ServerThread
-from runtime.serving.site import Site, build_application
-from runtime.serving.tls import ServingTls, TlsSettings
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.serving.authentication import AUTHENTICATED, ByCertificate, ProxyHeaders, UnauthorizedError
+from kcm.runtime.serving.authorization import ANONYMOUS, PathsAllowed, User
+from kcm.runtime.serving.server import Listener, ServerThread
+from kcm.runtime.serving.site import Site, build_application
+from kcm.runtime.serving.tls import ServingTls, TlsSettings
 from tests.support.certificates import Authority, Pair, client_context, handshake
 
 HEADERS = ProxyHeaders(names=("front-proxy",), username=("x-remote-user",), group=("x-remote-group",))

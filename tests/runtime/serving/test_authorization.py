@@ -7,7 +7,7 @@ import json
 import pytest
 from structlog.testing import LogCapture
 
-from runtime.serving.authorization import PathsAllowed
+from kcm.runtime.serving.authorization import PathsAllowed
 from tests.runtime.serving.conftest import Ask
 
 

@@ -10,8 +10,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from runtime.serving.certificates import LIFE, RENEW_BEFORE, PairInDirectory, PairInFiles, PairInMemory, self_signed
-from runtime.serving.tls_names import TlsError
+from kcm.runtime.serving.certificates import LIFE, RENEW_BEFORE, PairInDirectory, PairInFiles, PairInMemory, self_signed
+from kcm.runtime.serving.tls_names import TlsError
 from tests.support.certificates import Authority
 
 NOW = 1763726400.0

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from runtime.serving.authorization import PathsAllowed
-from runtime.serving.debug_pages import DebugPages
-from runtime.serving.site import Site
+from kcm.runtime.serving.authorization import PathsAllowed
+from kcm.runtime.serving.debug_pages import DebugPages
+from kcm.runtime.serving.site import Site
 from tests.runtime.serving.conftest import Ask
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from structlog.testing import LogCapture
 
-from runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
-from runtime.serving.health import HealthChecks, Notice
-from runtime.serving.site import Site
+from kcm.runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
+from kcm.runtime.serving.health import HealthChecks, Notice
+from kcm.runtime.serving.site import Site
 
 
 def fine() -> None:

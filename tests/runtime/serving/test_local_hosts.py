@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from runtime.serving.authorization import EverythingAllowed
-from runtime.serving.local_hosts import names_this_host
-from runtime.serving.site import Site, build_application
+from kcm.runtime.serving.authorization import EverythingAllowed
+from kcm.runtime.serving.local_hosts import names_this_host
+from kcm.runtime.serving.site import Site, build_application
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_QUEUE_DURATION
-from runtime.metrics.registry import Family
-from runtime.serving.site import Site
+from kcm.runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_QUEUE_DURATION
+from kcm.runtime.metrics.registry import Family
+from kcm.runtime.serving.site import Site
 from tests.runtime.serving.conftest import Ask
 
 

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from runtime.serving import profiling
-from runtime.serving.authorization import EverythingAllowed
-from runtime.serving.site import Site, build_application
+from kcm.runtime.serving import profiling
+from kcm.runtime.serving.authorization import EverythingAllowed
+from kcm.runtime.serving.site import Site, build_application
 from tests.runtime.serving.conftest import Ask
 
 

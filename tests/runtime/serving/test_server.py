@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from runtime.scheduling.clock import SystemClock
-from runtime.serving.server import Listener, ServerThread, ServingError, connections_of
-from runtime.serving.tls import ServingTls, TlsSettings
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.serving.server import Listener, ServerThread, ServingError, connections_of
+from kcm.runtime.serving.tls import ServingTls, TlsSettings
 
 
 def greeting() -> web.Application:

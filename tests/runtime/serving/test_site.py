@@ -5,8 +5,8 @@ import json
 import pytest
 from structlog.testing import LogCapture
 
-from runtime.metrics.families import WORKQUEUE_ADDS
-from runtime.serving.site import Site
+from kcm.runtime.metrics.families import WORKQUEUE_ADDS
+from kcm.runtime.serving.site import Site
 from tests.runtime.serving.conftest import Ask
 
 

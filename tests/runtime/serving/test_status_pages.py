@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runtime.serving.status_pages import wanted_version
+from kcm.runtime.serving.status_pages import wanted_version
 from tests.runtime.serving.conftest import Ask
 
 

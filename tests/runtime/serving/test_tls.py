@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from structlog.testing import LogCapture
 
-from runtime.serving.tls import NamedPair, ServingTls, TlsSettings
-from runtime.serving.tls_names import SUITES, TlsError
+from kcm.runtime.serving.tls import NamedPair, ServingTls, TlsSettings
+from kcm.runtime.serving.tls_names import SUITES, TlsError
 from tests.runtime.serving.conftest import FixedClock
 from tests.support.certificates import Authority, Pair, client_context, handshake, served_subject
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.signing.node_tokens import node_in, node_token
+from kcm.runtime.signing.node_tokens import node_in, node_token
 
 KEY = b"key"
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
+from kcm.runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CURVES = {"ES256": ec.SECP256R1(), "ES384": ec.SECP384R1(), "ES512": ec.SECP521R1()}

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from protocols.messages.cloud import InstanceExists
-from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
-from runtime.cloud.calls import prepare_cloud_call
-from runtime.cloud.fake import FakeCloud
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import parse_faults
-from runtime.logs.standard_log import quiet_log
-from runtime.simulation.calls import SimulatedCalls
-from runtime.simulation.clock import VirtualClock
-from runtime.simulation.world import World
+from kcm.protocols.messages.cloud import InstanceExists
+from kcm.protocols.messages.outcomes import Done, Outcome, Refused, Unknown
+from kcm.runtime.cloud.calls import prepare_cloud_call
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.simulation.calls import SimulatedCalls
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.world import World
 
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')
 CALL = prepare_cloud_call(FakeCloud(), EXISTS)

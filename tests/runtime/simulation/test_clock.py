@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.simulation.clock import START, ProcessClock, VirtualClock
+from kcm.runtime.simulation.clock import START, ProcessClock, VirtualClock
 
 
 @pytest.fixture

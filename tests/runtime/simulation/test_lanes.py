@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from protocols.messages.lifecycle import Pause, Resume
-from runtime.simulation.world import World
-from runtime.system.actor import Actor
-from runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.protocols.messages.lifecycle import Pause, Resume
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
 
 
 class Waits(Actor):

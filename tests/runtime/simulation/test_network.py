@@ -9,16 +9,16 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.core.questions import Answer, Post, Question
-from runtime.apiserver.server import ApiServer
-from runtime.client.api import Request, Response
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import parse_faults
-from runtime.scheduling.permits import Permit, Tenure
-from runtime.simulation.clock import VirtualClock
-from runtime.simulation.disk import SimulatedDisk
-from runtime.simulation.network import SimulatedNetwork, SimulatedStream
-from runtime.simulation.side_threads import SideThread
+from kcm.runtime.apiserver.core.questions import Answer, Post, Question
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.scheduling.permits import Permit, Tenure
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.disk import SimulatedDisk
+from kcm.runtime.simulation.network import SimulatedNetwork, SimulatedStream
+from kcm.runtime.simulation.side_threads import SideThread
 from tests.runtime.apiserver.converters import Converter
 from tests.runtime.apiserver.core.test_conversion import V1, V2, definition, thing
 from tests.runtime.apiserver.stores import HeldStore

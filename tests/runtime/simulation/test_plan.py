@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind, format_faults, parse_faults
-from runtime.simulation.plan import (
+from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind, format_faults, parse_faults
+from kcm.runtime.simulation.plan import (
     ON_REQUEST,
     draw_fault,
     draw_intermediate_state,

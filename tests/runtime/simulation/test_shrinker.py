@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.simulation.shrinker import shrunk
+from kcm.runtime.simulation.shrinker import shrunk
 
 
 @pytest.mark.parametrize("needed", [{7}, {0, 19}, {3, 4, 11}])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.simulation.clock import VirtualClock
-from runtime.simulation.side_threads import SideThread
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.simulation.side_threads import SideThread
 
 
 def run_until(clock: VirtualClock, when: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.simulation.trace import Trace
+from kcm.runtime.simulation.trace import Trace
 
 
 def test_the_digest_is_of_every_step_and_of_their_order() -> None:

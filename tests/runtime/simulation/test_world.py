@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from protocols.messages.lifecycle import ActorFailed, Pause, Wake
-from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import FaultKind, parse_faults
-from runtime.simulation.trace import Trace
-from runtime.simulation.world import HotLoopError, World
-from runtime.system.actor import Actor, Context
-from runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.protocols.messages.lifecycle import ActorFailed, Pause, Wake
+from kcm.runtime.faults.injection import Injector
+from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
+from kcm.runtime.simulation.trace import Trace
+from kcm.runtime.simulation.world import HotLoopError, World
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
 
 
 class Receiver(Actor):
@@ -178,7 +178,7 @@ def test_ask_returns_the_result_or_times_out(simulated: SimulatedSystem) -> None
 def test_actors_that_keep_each_other_busy_are_an_error(
     log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.simulation.world.MOST_STEPS_AT_ONCE", 100)
+    monkeypatch.setattr("kcm.runtime.simulation.world.MOST_STEPS_AT_ONCE", 100)
     simulated = SimulatedSystem(log)
     simulated.spawn("boss")
     simulated.spawn("a", to="b")

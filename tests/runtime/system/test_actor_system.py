@@ -12,11 +12,11 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from protocols.codec import encode
-from protocols.messages.lifecycle import ActorFailed, Describe, Pause, Ping, Pong, Wake
-from runtime.scheduling.clock import SystemClock
-from runtime.system.actor import Actor, Context
-from runtime.system.actor_system import ActorSpec, ActorSystem, ThreadSpawner
+from kcm.protocols.codec import encode
+from kcm.protocols.messages.lifecycle import ActorFailed, Describe, Pause, Ping, Pong, Wake
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem, ThreadSpawner
 
 WAIT = 10.0
 

@@ -11,11 +11,11 @@ import pykka
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from protocols.codec import encode
-from protocols.messages.lifecycle import Describe, Pause, Wake
-from runtime.system.actor import Actor, Context
-from runtime.system.actor_system import ActorSpec, ActorSystem, ThreadSpawner
-from runtime.system.carriers import BATCH, LOOK
+from kcm.protocols.codec import encode
+from kcm.protocols.messages.lifecycle import Describe, Pause, Wake
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem, ThreadSpawner
+from kcm.runtime.system.carriers import BATCH, LOOK
 
 WAIT = 10.0
 CROWD = 200

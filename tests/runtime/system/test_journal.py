@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from protocols.codec import decode, encode
-from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
-from protocols.messages.lifecycle import Drain, Pause, Ping, Resume
-from runtime.scheduling.clock import SystemClock
-from runtime.simulation.clock import START, VirtualClock
-from runtime.simulation.world import World
-from runtime.system.actor import Actor
-from runtime.system.actor_system import ActorSpec, ActorSystem
-from runtime.system.journal import MAGIC, JournalError, JournalWriter, Run, numbered_path, read_journal
+from kcm.protocols.codec import decode, encode
+from kcm.protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
+from kcm.protocols.messages.lifecycle import Drain, Pause, Ping, Resume
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.simulation.clock import START, VirtualClock
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.journal import MAGIC, JournalError, JournalWriter, Run, numbered_path, read_journal
 
 ROOT = Path(__file__).parents[3]
 RUN = Run(version="1.2.3", seed=7, arguments=["--v=2"], controllers=["a-controller"])
@@ -165,8 +165,8 @@ def test_a_place_that_cannot_be_written_is_an_error(path: Path) -> None:
 FULL = """
 import resource, sys
 from pathlib import Path
-from runtime.scheduling.clock import SystemClock
-from runtime.system.journal import JournalWriter, Run
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.system.journal import JournalWriter, Run
 journal = JournalWriter(
     Path(sys.argv[1]), run=Run(version="", seed=0, arguments=[], controllers=[]), clock=SystemClock(),
     largest=1_000_000, files=3, ended=lambda why: print("ended", why),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.system.ledger import Ledger, Passage, Statement
+from kcm.runtime.system.ledger import Ledger, Passage, Statement
 
 PODS, NODES = "v1/pods", "v1/nodes"
 

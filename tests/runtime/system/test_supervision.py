@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.system.supervision import RestartPolicy, restart_delay
+from kcm.runtime.system.supervision import RestartPolicy, restart_delay
 
 
 def test_a_child_is_restarted_later_and_later_and_then_not_at_all() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from protocols.objects import Object, encode_object
-from protocols.resources import PODS
-from runtime.tables.table import Entry, Table, TableWriter
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import PODS
+from kcm.runtime.tables.table import Entry, Table, TableWriter
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.tables.decoded import LEAST, SMALL, DecodedEntries
-from runtime.tables.entry import Entry
+from kcm.runtime.tables.decoded import LEAST, SMALL, DecodedEntries
+from kcm.runtime.tables.entry import Entry
 
 
 def entry(size: int) -> Entry:

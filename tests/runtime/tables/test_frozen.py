@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.tables.frozen import FrozenError, freeze
+from kcm.runtime.tables.frozen import FrozenError, freeze
 
 POD = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"containers": [{"name": "c", "args": ["1", "2"]}]}}
 

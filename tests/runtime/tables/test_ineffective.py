@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from protocols.resources import PODS, REPLICASETS
-from runtime.tables.ineffective import MOST_FIELDS, MOST_REMEMBERED, IneffectivePatches
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS, REPLICASETS
+from kcm.runtime.tables.ineffective import MOST_FIELDS, MOST_REMEMBERED, IneffectivePatches
 
 TYPO = {"spec": {"replicsa": 2}}
 

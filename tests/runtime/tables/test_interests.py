@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.messages.watches import EVERYTHING, ORPHANS, EventType, Interest
-from protocols.objects import OwnerRef
-from runtime.tables.entry import Entry
-from runtime.tables.interests import InterestIndex, Transition, meets
+from kcm.protocols.messages.watches import EVERYTHING, ORPHANS, EventType, Interest
+from kcm.protocols.objects import OwnerRef
+from kcm.runtime.tables.entry import Entry
+from kcm.runtime.tables.interests import InterestIndex, Transition, meets
 
 ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
 

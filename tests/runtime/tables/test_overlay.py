@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.objects import encode_object
-from protocols.resources import PODS
-from runtime.tables.overlay import Overlay, Tables
-from runtime.tables.table import Table, TableWriter
+from kcm.protocols.objects import encode_object
+from kcm.protocols.resources import PODS
+from kcm.runtime.tables.overlay import Overlay, Tables
+from kcm.runtime.tables.table import Table, TableWriter
 from tests.runtime.tables.conftest import keys, put
 from tests.support.objects import owned_by, pod
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from protocols.resources import NODES, PODS
-from runtime.tables.selection import WHOLE, Selection, read_selection
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.tables.selection import WHOLE, Selection, read_selection
 from tests.support.objects import pod
 
 

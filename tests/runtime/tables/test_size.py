@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 
-from protocols.objects import encode_object
-from protocols.pods import pod_facts
-from protocols.resources import PODS
-from protocols.watch_lines import parse_watch_line, strip
-from runtime.tables.table import Table
+from kcm.protocols.objects import encode_object
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import PODS
+from kcm.protocols.watch_lines import parse_watch_line, strip
+from kcm.runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
 COUNT = 2000

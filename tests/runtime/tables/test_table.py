@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import OwnerRef
-from protocols.resources import PODS
-from runtime.tables.table import StaleWriterError, Table, TableWriter
+from kcm.protocols.objects import OwnerRef
+from kcm.protocols.resources import PODS
+from kcm.runtime.tables.table import StaleWriterError, Table, TableWriter
 from tests.runtime.tables.conftest import entry, keys, put
 from tests.support.objects import owned_by, pod
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object, encode_object
-from protocols.resources import PODS
-from runtime.tables.entry import unreadable
-from runtime.tables.overlay import ViewOverlay
-from runtime.tables.selection import Selection, read_selection
-from runtime.tables.table import Table, TableWriter
-from runtime.tables.view import Part, View, mark_of, marks
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import PODS
+from kcm.runtime.tables.entry import unreadable
+from kcm.runtime.tables.overlay import ViewOverlay
+from kcm.runtime.tables.selection import Selection, read_selection
+from kcm.runtime.tables.table import Table, TableWriter
+from kcm.runtime.tables.view import Part, View, mark_of, marks
 from tests.runtime.tables.conftest import put
 from tests.support.objects import pod
 

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from runtime.simulation.keys import KeyPair, authority_pair, request_pem
-from runtime.x509.authority import AuthorityError, authority_of, end_of_certificate
-from runtime.x509.requests import RequestError, check_signature, facts_of, parse_request
+from kcm.runtime.simulation.keys import KeyPair, authority_pair, request_pem
+from kcm.runtime.x509.authority import AuthorityError, authority_of, end_of_certificate
+from kcm.runtime.x509.requests import RequestError, check_signature, facts_of, parse_request
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 HOUR, DAY = 3600.0, 86400.0

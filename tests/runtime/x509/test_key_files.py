@@ -8,9 +8,9 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from runtime.simulation.keys import KeyPair, authority_pair, request_pem
-from runtime.x509.authority import AuthorityError
-from runtime.x509.key_files import KeyFiles, KeyFilesError
+from kcm.runtime.simulation.keys import KeyPair, authority_pair, request_pem
+from kcm.runtime.x509.authority import AuthorityError
+from kcm.runtime.x509.key_files import KeyFiles, KeyFilesError
 
 FIRST, SECOND = (authority_pair(name, begin=0.0, end=4e9) for name in ("first", "second"))
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from runtime.x509.pem import blocks, first_block
+from kcm.runtime.x509.pem import blocks, first_block
 
 
 def block(kind: str, data: bytes = b"der", headers: str = "") -> str:

@@ -5,6 +5,6 @@ references come to. absent, lookups: the owners that are known not to exist, and
 looked up.
 """
 
-from actors.controllers.apimachinery.garbage_collector.spec import SPEC
+from kcm.actors.controllers.apimachinery.garbage_collector.spec import SPEC
 
 __all__ = ["SPEC"]

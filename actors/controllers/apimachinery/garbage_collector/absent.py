@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from actors.controllers.apimachinery.garbage_collector.items import Item
-from actors.controllers.apimachinery.garbage_collector.recent import Recent
+from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
+from kcm.actors.controllers.apimachinery.garbage_collector.recent import Recent
 
 MOST = 5000
 

@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.controllers.apimachinery.garbage_collector.items import FOREGROUND, is_deleting, references_of
-from protocols.objects import Key, split_key
-from runtime.tables.lister import Lister
-from runtime.tables.overlay import Tables
-from runtime.tables.table import FURTHER_OWNER, Entry
+from kcm.actors.controllers.apimachinery.garbage_collector.items import FOREGROUND, is_deleting, references_of
+from kcm.protocols.objects import Key, split_key
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import FURTHER_OWNER, Entry
 
 CONTENT_TYPE = "text/vnd.graphviz"
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.reconciliation import Change
-from protocols.messages.discovery import ServedResource
-from protocols.messages.watches import EventType, Interest
-from protocols.objects import Key, Object, make_key, metadata, split_key
-from protocols.objects import is_deleting as is_being_deleted
-from protocols.resources import Resource, name_of_resource
-from runtime.tables.lister import Lister
-from runtime.tables.overlay import Tables
-from runtime.tables.table import FURTHER_OWNER, Entry
+from kcm.actors.reconciliation import Change
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.watches import EventType, Interest
+from kcm.protocols.objects import Key, Object, make_key, metadata, split_key
+from kcm.protocols.objects import is_deleting as is_being_deleted
+from kcm.protocols.resources import Resource, name_of_resource
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import FURTHER_OWNER, Entry
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"  # the finalizers
 FINALIZERS = frozenset({FOREGROUND, ORPHAN})

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 
-from actors.controllers.apimachinery.garbage_collector.items import Item
-from actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
-from protocols.objects import encode_object
+from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
+from kcm.protocols.objects import encode_object
 
 BATCH = 5  # owners of one object that are looked up at once
 

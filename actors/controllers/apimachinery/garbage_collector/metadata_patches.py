@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from actors.reconciliation import Step, together
-from protocols.messages.commands import Patch
-from protocols.messages.outcomes import CommandFailed, Done, Invalid, NotFound, Outcome
-from protocols.objects import Object
-from protocols.resources import Resource
-from runtime.tables.lister import Lister
+from kcm.actors.reconciliation import Step, together
+from kcm.protocols.messages.commands import Patch
+from kcm.protocols.messages.outcomes import CommandFailed, Done, Invalid, NotFound, Outcome
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.lister import Lister
 
 UNSUPPORTED_MEDIA_TYPE = 415
 

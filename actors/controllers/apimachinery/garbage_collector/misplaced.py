@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.apimachinery.garbage_collector.items import Item
-from actors.controllers.apimachinery.garbage_collector.ownership import Reference
-from actors.controllers.apimachinery.garbage_collector.recent import Recent
-from protocols.objects import Object, metadata
+from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Reference
+from kcm.actors.controllers.apimachinery.garbage_collector.recent import Recent
+from kcm.protocols.objects import Object, metadata
 
 REASON = "OwnerRefInvalidNamespace"
 OBJECTS = 5000  # that are remembered

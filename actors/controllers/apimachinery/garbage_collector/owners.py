@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.apimachinery.garbage_collector.absent import AbsentOwners
-from actors.controllers.apimachinery.garbage_collector.items import Item, owner_key, waits_for_dependents
-from actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
-from actors.controllers.shared.served_kinds import ServedKinds
-from protocols.messages.discovery import ServedResource
-from protocols.objects import Key, split_key
-from protocols.resources import Resource
-from runtime.scheduling.clock import Clock
-from runtime.tables.lister import Lister
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.controllers.apimachinery.garbage_collector.absent import AbsentOwners
+from kcm.actors.controllers.apimachinery.garbage_collector.items import Item, owner_key, waits_for_dependents
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.objects import Key, split_key
+from kcm.protocols.resources import Resource
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 ARRIVES_WITHIN = 30.0  # seconds that a new table is waited for; then what is there has to do
 UNSHOWN_CHECK = 5.0  # seconds until an owner that exists is looked for again in the tables, or live; doubled each time

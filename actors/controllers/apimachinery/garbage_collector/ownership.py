@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from actors.controllers.apimachinery.garbage_collector.items import Item, references_of
-from actors.reconciliation import patch
-from protocols.messages.commands import Patch, PatchType
-from protocols.objects import Object, key_of, resource_version_of, uid_of
-from protocols.resources import Resource
+from kcm.actors.controllers.apimachinery.garbage_collector.items import Item, references_of
+from kcm.actors.reconciliation import patch
+from kcm.protocols.messages.commands import Patch, PatchType
+from kcm.protocols.objects import Object, key_of, resource_version_of, uid_of
+from kcm.protocols.resources import Resource
 
 Reference = Mapping[str, Any]
 

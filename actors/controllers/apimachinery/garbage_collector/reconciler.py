@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.apimachinery.garbage_collector.graph import CONTENT_TYPE, dot, graph_around, owner_graph
-from actors.controllers.apimachinery.garbage_collector.items import (
+from kcm.actors.controllers.apimachinery.garbage_collector.graph import CONTENT_TYPE, dot, graph_around, owner_graph
+from kcm.actors.controllers.apimachinery.garbage_collector.items import (
     FINALIZERS,
     FOREGROUND,
     ORPHAN,
@@ -37,19 +37,19 @@ from actors.controllers.apimachinery.garbage_collector.items import (
     references_of,
     waits_for_dependents,
 )
-from actors.controllers.apimachinery.garbage_collector.lookups import Lookup, Lookups
-from actors.controllers.apimachinery.garbage_collector.metadata_patches import MakePatch, Patching
-from actors.controllers.apimachinery.garbage_collector.misplaced import REASON, MisplacedOwners, event_text
-from actors.controllers.apimachinery.garbage_collector.owners import ARRIVES_WITHIN, UNSHOWN_CHECK, Owners
-from actors.controllers.apimachinery.garbage_collector.ownership import (
+from kcm.actors.controllers.apimachinery.garbage_collector.lookups import Lookup, Lookups
+from kcm.actors.controllers.apimachinery.garbage_collector.metadata_patches import MakePatch, Patching
+from kcm.actors.controllers.apimachinery.garbage_collector.misplaced import REASON, MisplacedOwners, event_text
+from kcm.actors.controllers.apimachinery.garbage_collector.owners import ARRIVES_WITHIN, UNSHOWN_CHECK, Owners
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import (
     Ownership,
     Reference,
     State,
     unblocking,
     without_owners,
 )
-from actors.controllers.apimachinery.garbage_collector.recent import Recent
-from actors.reconciliation import (
+from kcm.actors.controllers.apimachinery.garbage_collector.recent import Recent
+from kcm.actors.reconciliation import (
     DebugPage,
     Enqueue,
     Reconciliation,
@@ -63,11 +63,11 @@ from actors.reconciliation import (
     remove_finalizer,
     together,
 )
-from protocols.messages.commands import Command, Patch
-from protocols.messages.discovery import TablesChanged
-from protocols.messages.lifecycle import Restarted
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
-from protocols.objects import (
+from kcm.protocols.messages.commands import Command, Patch
+from kcm.protocols.messages.discovery import TablesChanged
+from kcm.protocols.messages.lifecycle import Restarted
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.objects import (
     Key,
     Object,
     decode_object,
@@ -77,11 +77,11 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.resources import Resource
-from runtime.scheduling.clock import Clock
-from runtime.tables.lister import Lister
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.protocols.resources import Resource
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery.garbage_collector.items import INTERESTS, concerned, is_collected, turn_of
-from actors.controllers.apimachinery.garbage_collector.options import GarbageCollectorOptions
-from actors.controllers.apimachinery.garbage_collector.reconciler import (
+from kcm.actors.controllers.apimachinery.garbage_collector.items import INTERESTS, concerned, is_collected, turn_of
+from kcm.actors.controllers.apimachinery.garbage_collector.options import GarbageCollectorOptions
+from kcm.actors.controllers.apimachinery.garbage_collector.reconciler import (
     DELETE_QUEUE,
     LOOKUP_QUEUE,
     ORPHAN_QUEUE,
     GarbageCollector,
 )
-from actors.options import Options
-from actors.reconciliation.discovered import Discovered
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
-from runtime.metrics.registry import Family
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from kcm.runtime.metrics.registry import Family
 
 PERIOD = 30.0  # seconds between two looks at which resources can be watched
 SYNC_ERRORS = Family(

@@ -4,6 +4,6 @@ Read reconciler.py first. served: which resources there are. content: how object
 the namespace says of it. api_servers: how long objects may still be created.
 """
 
-from actors.controllers.apimachinery.namespace.spec import SPEC
+from kcm.actors.controllers.apimachinery.namespace.spec import SPEC
 
 __all__ = ["SPEC"]

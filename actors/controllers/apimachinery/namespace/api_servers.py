@@ -7,10 +7,10 @@ so upstream leaves every namespace alone for 5 s. We begin at once, and take not
 
 from __future__ import annotations
 
-from actors.reconciliation import Step, list_live, perform, step
-from protocols.messages.outcomes import Done
-from protocols.objects import decode_object
-from protocols.resources import ENDPOINT_SLICES, LEASES
+from kcm.actors.reconciliation import Step, list_live, perform, step
+from kcm.protocols.messages.outcomes import Done
+from kcm.protocols.objects import decode_object
+from kcm.protocols.resources import ENDPOINT_SLICES, LEASES
 
 ALONE = 1.0  # seconds with a single API server
 SEVERAL = 5.0  # seconds, as upstream's namespaceDeletionGracePeriod

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from protocols.conditions import set_condition
-from protocols.late_methods import dataclass
-from protocols.objects import Object
+from kcm.protocols.conditions import set_condition
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object
 
 
 @dataclass(slots=True)

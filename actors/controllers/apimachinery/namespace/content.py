@@ -19,12 +19,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from actors.reconciliation import Step, delete, in_batches, list_live, step
-from actors.reconciliation.commands import delete_all
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Command, DeleteCollection
-from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import (
+from kcm.actors.reconciliation import Step, delete, in_batches, list_live, step
+from kcm.actors.reconciliation.commands import delete_all
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command, DeleteCollection
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.outcomes import (
     CommandFailed,
     Conflict,
     Done,
@@ -35,8 +35,8 @@ from protocols.messages.outcomes import (
     Outcome,
     Unknown,
 )
-from protocols.objects import Object, decode_object, make_key, metadata, name_of, uid_of
-from protocols.resources import Resource
+from kcm.protocols.objects import Object, decode_object, make_key, metadata, name_of, uid_of
+from kcm.protocols.resources import Resource
 
 AT_ONCE = 32  # requests under way for one namespace
 PAGE = 50  # objects

@@ -26,9 +26,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.apimachinery.namespace.api_servers import SEVERAL, creations_end_after
-from actors.controllers.apimachinery.namespace.conditions import Findings, with_findings
-from actors.controllers.apimachinery.namespace.content import (
+from kcm.actors.controllers.apimachinery.namespace.api_servers import SEVERAL, creations_end_after
+from kcm.actors.controllers.apimachinery.namespace.conditions import Findings, with_findings
+from kcm.actors.controllers.apimachinery.namespace.content import (
     PAGE,
     Content,
     Pages,
@@ -38,8 +38,8 @@ from actors.controllers.apimachinery.namespace.content import (
     items_of,
     what_follows,
 )
-from actors.controllers.apimachinery.namespace.served import Served, served_now
-from actors.reconciliation import (
+from kcm.actors.controllers.apimachinery.namespace.served import Served, served_now
+from kcm.actors.reconciliation import (
     Change,
     Reconciliation,
     RequeueAfter,
@@ -50,16 +50,16 @@ from actors.reconciliation import (
     perform,
     update,
 )
-from protocols.late_methods import dataclass
-from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
-from protocols.objects import Key, Object, decode_object, is_deleting, uid_of
-from protocols.resources import NAMESPACES, PODS, Resource
-from protocols.times import parse_time
-from runtime.scheduling.backoff import Backoff
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.objects import Key, Object, decode_object, is_deleting, uid_of
+from kcm.protocols.resources import NAMESPACES, PODS, Resource
+from kcm.protocols.times import parse_time
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

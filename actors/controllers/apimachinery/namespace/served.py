@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.reconciliation import Step, step, together
-from protocols.discovery.documents import ACCEPT, STALE, GroupVersion
-from protocols.discovery.survey import ROOTS, Knowledge, Survey
-from protocols.messages.commands import Fetch
-from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import Done, Outcome, ServerFailure
+from kcm.actors.reconciliation import Step, step, together
+from kcm.protocols.discovery.documents import ACCEPT, STALE, GroupVersion
+from kcm.protocols.discovery.survey import ROOTS, Knowledge, Survey
+from kcm.protocols.messages.commands import Fetch
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.outcomes import Done, Outcome, ServerFailure
 
 UNAVAILABLE = 503
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery.namespace.options import NamespaceOptions
-from actors.controllers.apimachinery.namespace.reconciler import NamespaceController, in_terminating, terminating
-from actors.options import Options
-from actors.reconciliation import Change, Interest, Watch
-from actors.reconciliation.discovered import Discovered
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.discovery import ServedResource
-from protocols.messages.watches import EventType
-from protocols.objects import Key
-from protocols.resources import NAMESPACES, PODS, Resource
-from runtime.scheduling.backoff import Backoff
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.apimachinery.namespace.options import NamespaceOptions
+from kcm.actors.controllers.apimachinery.namespace.reconciler import NamespaceController, in_terminating, terminating
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Change, Interest, Watch
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import NAMESPACES, PODS, Resource
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.tables.overlay import Tables
 
 GONE = Interest(types=(EventType.DELETED,))
 

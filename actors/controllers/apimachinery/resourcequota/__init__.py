@@ -4,6 +4,6 @@ Read reconciler.py first. counting: by whom the objects of a namespace are count
 which changes have a quota counted again.
 """
 
-from actors.controllers.apimachinery.resourcequota.spec import SPEC
+from kcm.actors.controllers.apimachinery.resourcequota.spec import SPEC
 
 __all__ = ["SPEC"]

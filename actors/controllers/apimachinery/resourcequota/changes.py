@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from actors.controllers.apimachinery.resourcequota.evaluators import (
+from kcm.actors.controllers.apimachinery.resourcequota.evaluators import (
     QUOTAS,
     Counting,
     is_uncounted,
@@ -19,17 +19,17 @@ from actors.controllers.apimachinery.resourcequota.evaluators import (
     quotas_of,
     status_of,
 )
-from actors.reconciliation import Change, Interest, Watch, itself
-from actors.reconciliation.specs import Facts, Index
-from protocols.messages.watches import EventType
-from protocols.objects import Key, Object, is_deleting
-from protocols.quota.amounts import read_amounts
-from protocols.quota.evaluators import Evaluator
-from protocols.quota.pods import Pods, is_terminating
-from protocols.quota.services import Services
-from protocols.quota.volume_claims import VolumeClaims, concerns_quotas
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Change, Interest, Watch, itself
+from kcm.actors.reconciliation.specs import Facts, Index
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, Object, is_deleting
+from kcm.protocols.quota.amounts import read_amounts
+from kcm.protocols.quota.evaluators import Evaluator
+from kcm.protocols.quota.pods import Pods, is_terminating
+from kcm.protocols.quota.services import Services
+from kcm.protocols.quota.volume_claims import VolumeClaims, concerns_quotas
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
+from kcm.runtime.tables.overlay import Tables
 
 GONE = Interest(types=(EventType.DELETED,))
 CHANGED = Interest(types=(EventType.DELETED, EventType.MODIFIED))

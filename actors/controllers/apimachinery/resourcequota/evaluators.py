@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from actors.controllers.apimachinery.resourcequota.usage_cache import Reading
-from protocols.messages.discovery import ServedResource
-from protocols.objects import Key, Object, make_key
-from protocols.quota import resource_claims
-from protocols.quota.amounts import equal, read_amounts
-from protocols.quota.calculation import NotCountedError
-from protocols.quota.evaluators import IGNORED, Evaluator
-from protocols.quota.pods import Pods
-from protocols.quota.resource_claims import DeviceClasses, ResourceClaims
-from protocols.quota.services import Services
-from protocols.quota.volume_claims import VolumeClaims
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
-from runtime.tables.lister import Lister
-from runtime.tables.overlay import TableMissingError, Tables
+from kcm.actors.controllers.apimachinery.resourcequota.usage_cache import Reading
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.objects import Key, Object, make_key
+from kcm.protocols.quota import resource_claims
+from kcm.protocols.quota.amounts import equal, read_amounts
+from kcm.protocols.quota.calculation import NotCountedError
+from kcm.protocols.quota.evaluators import IGNORED, Evaluator
+from kcm.protocols.quota.pods import Pods
+from kcm.protocols.quota.resource_claims import DeviceClasses, ResourceClaims
+from kcm.protocols.quota.services import Services
+from kcm.protocols.quota.volume_claims import VolumeClaims
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.overlay import TableMissingError, Tables
 
 DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
 WHOLE = frozenset({DEVICE_CLASSES, resource_claims.RESOURCE})

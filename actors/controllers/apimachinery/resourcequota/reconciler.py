@@ -22,21 +22,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.apimachinery.resourcequota.evaluators import Counting, is_uncounted, limits, status_of
-from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, list_live, must, must_object, update
-from protocols.messages.discovery import TablesChanged
-from protocols.messages.lifecycle import Restarted
-from protocols.messages.outcomes import NotFound
-from protocols.objects import Key, Object, key_of, metadata, namespace_of, resource_version_of, split_key
-from protocols.quantities import Quantity
-from protocols.quota.amounts import Amounts, equal, masked, read_amounts, written
-from protocols.quota.calculation import NotCountedError, Usage, calculate_usage
-from protocols.quota.evaluators import Evaluator
-from protocols.quota.pods import Pods, gone_at
-from protocols.resources import PODS, RESOURCE_QUOTAS
-from protocols.versions import parse_version
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.apimachinery.resourcequota.evaluators import Counting, is_uncounted, limits, status_of
+from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, list_live, must, must_object, update
+from kcm.protocols.messages.discovery import TablesChanged
+from kcm.protocols.messages.lifecycle import Restarted
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.objects import Key, Object, key_of, metadata, namespace_of, resource_version_of, split_key
+from kcm.protocols.quantities import Quantity
+from kcm.protocols.quota.amounts import Amounts, equal, masked, read_amounts, written
+from kcm.protocols.quota.calculation import NotCountedError, Usage, calculate_usage
+from kcm.protocols.quota.evaluators import Evaluator
+from kcm.protocols.quota.pods import Pods, gone_at
+from kcm.protocols.resources import PODS, RESOURCE_QUOTAS
+from kcm.protocols.versions import parse_version
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from actors.controllers.apimachinery.resourcequota.changes import (
+from kcm.actors.controllers.apimachinery.resourcequota.changes import (
     FACTS,
     FIRST,
     GONE,
@@ -13,12 +13,17 @@ from actors.controllers.apimachinery.resourcequota.changes import (
     WATCHES,
     of_discovered,
 )
-from actors.controllers.apimachinery.resourcequota.evaluators import is_counted, is_metadata_enough
-from actors.controllers.apimachinery.resourcequota.options import ResourceQuotaOptions
-from actors.controllers.apimachinery.resourcequota.reconciler import CHANGED, PRIMARY, PRIORITY, ResourceQuotaReconciler
-from actors.options import Options
-from actors.reconciliation.discovered import Discovered
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from kcm.actors.controllers.apimachinery.resourcequota.evaluators import is_counted, is_metadata_enough
+from kcm.actors.controllers.apimachinery.resourcequota.options import ResourceQuotaOptions
+from kcm.actors.controllers.apimachinery.resourcequota.reconciler import (
+    CHANGED,
+    PRIMARY,
+    PRIORITY,
+    ResourceQuotaReconciler,
+)
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.discovered import Discovered
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 
 
 def _workers(options: Options) -> int:

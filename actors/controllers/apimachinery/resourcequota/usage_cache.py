@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from protocols.objects import Key, Object, encode_object, key_of, resource_version_of
-from protocols.quota.calculation import NotCountedError
-from protocols.quota.evaluators import Evaluator
-from protocols.versions import parse_version
-from runtime.tables.lister import Lister
+from kcm.protocols.objects import Key, Object, encode_object, key_of, resource_version_of
+from kcm.protocols.quota.calculation import NotCountedError
+from kcm.protocols.quota.evaluators import Evaluator
+from kcm.protocols.versions import parse_version
+from kcm.runtime.tables.lister import Lister
 
 MOST = 250  # objects that are decoded in one turn
 

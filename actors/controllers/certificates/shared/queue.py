@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
-from actors.options import Options
-from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import Queue
-from protocols.objects import Key
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Watch, itself
+from kcm.actors.reconciliation.specs import Queue
+from kcm.protocols.objects import Key
+from kcm.runtime.scheduling.backoff import Backoff
 
 WORKERS = 5  # of the approver, and of each signer
 

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from actors.reconciliation import Step, call, step
-from protocols.late_methods import dataclass
-from protocols.messages.outcomes import Raised
-from protocols.objects import Object, name_of
-from protocols.resources import Resource
+from kcm.actors.reconciliation import Step, call, step
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.outcomes import Raised
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.resources import Resource
 
 CERTIFICATE_SIGNING_REQUESTS = Resource(
     group="certificates.k8s.io",
@@ -51,7 +51,7 @@ class Asked:
 
 def read_request(pem: bytes) -> dict[str, Any]:
     """The fields of Asked, for a call from outside. Raises ValueError on what is no request."""
-    from runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
+    from kcm.runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
 
     return asdict(facts_of(parse_request(pem)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.certificates.signing.options import SigningOptions
-from actors.controllers.certificates.signing.spec import SPEC
+from kcm.actors.controllers.certificates.signing.options import SigningOptions
+from kcm.actors.controllers.certificates.signing.spec import SPEC
 
 __all__ = ["SPEC", "SigningOptions"]

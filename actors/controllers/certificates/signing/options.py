@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from actors.controllers.certificates.shared.requests import (
+from kcm.actors.controllers.certificates.shared.requests import (
     KUBE_APISERVER_CLIENT,
     KUBELET_CLIENT,
     KUBELET_SERVING,
     LEGACY_UNKNOWN,
 )
-from actors.options import ControllerOptions, Options
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import flag
-from runtime.flags.values import DURATION, quote
+from kcm.actors.options import ControllerOptions, Options
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import DURATION, quote
 
 YEAR = 8760 * 3600.0
 

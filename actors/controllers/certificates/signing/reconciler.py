@@ -15,7 +15,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from actors.controllers.certificates.shared.requests import (
+from kcm.actors.controllers.certificates.shared.requests import (
     CERTIFICATE_SIGNING_REQUESTS,
     FAILED,
     asked,
@@ -26,14 +26,14 @@ from actors.controllers.certificates.shared.requests import (
     spec_of,
     status_of,
 )
-from actors.controllers.certificates.signing.rules import RULES, lifetime
-from actors.reconciliation import Reconciliation, Step, call, must, step, update
-from protocols.messages.outcomes import Raised
-from protocols.objects import Key, Object
-from protocols.times import format_time
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.x509.key_files import KeyFiles
+from kcm.actors.controllers.certificates.signing.rules import RULES, lifetime
+from kcm.actors.reconciliation import Reconciliation, Step, call, must, step, update
+from kcm.protocols.messages.outcomes import Raised
+from kcm.protocols.objects import Key, Object
+from kcm.protocols.times import format_time
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.x509.key_files import KeyFiles
 
 REASON = "SignerValidationFailure"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from actors.controllers.certificates.shared.requests import (
+from kcm.actors.controllers.certificates.shared.requests import (
     CLIENT_AUTH,
     DIGITAL_SIGNATURE,
     KEY_ENCIPHERMENT,

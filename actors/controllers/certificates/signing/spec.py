@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.controllers.certificates.shared.queue import WORKERS, certificate_queue
-from actors.controllers.certificates.signing.options import SigningOptions, check_files, files_of_signers
-from actors.controllers.certificates.signing.reconciler import Signer
-from actors.controllers.certificates.signing.rules import RULES
-from actors.options import Options
-from actors.reconciliation.specs import ControllerContext, ControllerSpec
-from runtime.x509.key_files import KeyFiles
+from kcm.actors.controllers.certificates.shared.queue import WORKERS, certificate_queue
+from kcm.actors.controllers.certificates.signing.options import SigningOptions, check_files, files_of_signers
+from kcm.actors.controllers.certificates.signing.reconciler import Signer
+from kcm.actors.controllers.certificates.signing.rules import RULES
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec
+from kcm.runtime.x509.key_files import KeyFiles
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

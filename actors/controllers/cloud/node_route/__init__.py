@@ -3,6 +3,6 @@
 Read reconciler.py first; plan.py decides which routes there should be.
 """
 
-from actors.controllers.cloud.node_route.spec import SPEC
+from kcm.actors.controllers.cloud.node_route.spec import SPEC
 
 __all__ = ["SPEC"]

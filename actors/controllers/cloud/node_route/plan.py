@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_network
 
-from actors.controllers.shared.cluster_ranges import Network, pod_cidrs
-from protocols.conditions import find_condition, next_condition
-from protocols.late_methods import dataclass
-from protocols.objects import Object, name_of
-from protocols.routes import Route
-from protocols.times import format_time
+from kcm.actors.controllers.shared.cluster_ranges import Network, pod_cidrs
+from kcm.protocols.conditions import find_condition, next_condition
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.routes import Route
+from kcm.protocols.times import format_time
 
 NETWORK_UNAVAILABLE = "NetworkUnavailable"
 

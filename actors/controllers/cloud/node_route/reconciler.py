@@ -18,18 +18,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actors.controllers.cloud.node_route.plan import RoutePlan, is_ours, network_condition, plan_routes
-from actors.controllers.shared.cluster_ranges import Network, pod_cidrs
-from actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, in_batches, merge_status, record
-from protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
-from protocols.objects import Object, uid_of
-from protocols.resources import NODES
-from protocols.routes import Route, decode_routes, encode_route
-from runtime.flags.values import format_duration
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.cloud.node_route.plan import RoutePlan, is_ours, network_condition, plan_routes
+from kcm.actors.controllers.shared.cluster_ranges import Network, pod_cidrs
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, in_batches, merge_status, record
+from kcm.protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
+from kcm.protocols.objects import Object, uid_of
+from kcm.protocols.resources import NODES
+from kcm.protocols.routes import Route, decode_routes, encode_route
+from kcm.runtime.flags.values import format_duration
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from actors.controllers.cloud.node_route.reconciler import NodeRouteReconciler
-from actors.controllers.shared.cluster_ranges import cluster_ranges
-from actors.options import Options
-from actors.reconciliation import Change, Watch
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
-from protocols.objects import Object, uid_of
-from protocols.resources import NODES
-from runtime.cloud.providers import has_provider
-from runtime.metrics.registry import Family
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.cloud.node_route.reconciler import NodeRouteReconciler
+from kcm.actors.controllers.shared.cluster_ranges import cluster_ranges
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Change, Watch
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from kcm.protocols.objects import Object, uid_of
+from kcm.protocols.resources import NODES
+from kcm.runtime.cloud.providers import has_provider
+from kcm.runtime.metrics.registry import Family
+from kcm.runtime.tables.overlay import Tables
 
 GATE = "CloudControllerManagerWatchBasedRoutesReconciliation"
 QUEUE, ALL_ROUTES = "Routes", "routes"

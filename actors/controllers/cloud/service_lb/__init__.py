@@ -3,7 +3,7 @@
 Read reconciler.py first; wishes.py decides what concerns a load balancer, and which nodes it sends to.
 """
 
-from actors.controllers.cloud.service_lb.options import ServiceLoadBalancerOptions
-from actors.controllers.cloud.service_lb.spec import SPEC
+from kcm.actors.controllers.cloud.service_lb.options import ServiceLoadBalancerOptions
+from kcm.actors.controllers.cloud.service_lb.spec import SPEC
 
 __all__ = ["SPEC", "ServiceLoadBalancerOptions"]

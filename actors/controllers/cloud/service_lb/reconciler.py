@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
-from actors.controllers.cloud.service_lb.wishes import (
+from kcm.actors.controllers.cloud.service_lb.wishes import (
     FINALIZER,
     Targets,
     has_finalizer,
@@ -34,10 +34,10 @@ from actors.controllers.cloud.service_lb.wishes import (
     wants_balancer,
     wish_of,
 )
-from actors.reconciliation import Change, Enqueue, Reconciliation, Retry, Step, patch, perform, record
-from actors.reconciliation.element_order import in_element_order
-from protocols.late_methods import dataclass
-from protocols.messages.cloud import (
+from kcm.actors.reconciliation import Change, Enqueue, Reconciliation, Retry, Step, patch, perform, record
+from kcm.actors.reconciliation.element_order import in_element_order
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.cloud import (
     ELSEWHERE,
     NOT_SUPPORTED,
     CloudCall,
@@ -46,14 +46,14 @@ from protocols.messages.cloud import (
     GetLoadBalancer,
     UpdateLoadBalancer,
 )
-from protocols.messages.commands import PatchType
-from protocols.messages.events import Record, RecordType
-from protocols.messages.outcomes import CommandFailed, Done, Failure, Invalid, NotFound, Outcome, Refused, Throttled
-from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, key_of, metadata, uid_of
-from protocols.resources import NODES, SERVICES
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.messages.events import Record, RecordType
+from kcm.protocols.messages.outcomes import CommandFailed, Done, Failure, Invalid, NotFound, Outcome, Refused, Throttled
+from kcm.protocols.objects import Key, Object, decode_object, encode_object, is_deleting, key_of, metadata, uid_of
+from kcm.protocols.resources import NODES, SERVICES
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -5,20 +5,20 @@ Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/app/core.go, controll
 
 from __future__ import annotations
 
-from actors.controllers.cloud.service_lb.options import ServiceLoadBalancerOptions
-from actors.controllers.cloud.service_lb.reconciler import (
+from kcm.actors.controllers.cloud.service_lb.options import ServiceLoadBalancerOptions
+from kcm.actors.controllers.cloud.service_lb.reconciler import (
     QUEUE,
     ServiceLoadBalancerReconciler,
     ServiceMetrics,
     all_nodes,
     services_concerned,
 )
-from actors.reconciliation import Interest, Watch
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.resources import NODES, SERVICES
-from runtime.cloud.providers import has_provider
-from runtime.metrics.registry import Family
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.reconciliation import Interest, Watch
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.resources import NODES, SERVICES
+from kcm.runtime.cloud.providers import has_provider
+from kcm.runtime.metrics.registry import Family
+from kcm.runtime.scheduling.backoff import Backoff
 
 BUCKETS = tuple(2.0**exponent for exponent in range(15))  # seconds
 SYNCS = Family(

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from protocols.nodes import NodeFacts
-from protocols.objects import Object, annotations_of, finalizers_of, is_deleting, uid_of
-from runtime.tables.entry import Entry
+from kcm.protocols.nodes import NodeFacts
+from kcm.protocols.objects import Object, annotations_of, finalizers_of, is_deleting, uid_of
+from kcm.runtime.tables.entry import Entry
 
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 MOST_NAMES = 20  # of nodes, in events

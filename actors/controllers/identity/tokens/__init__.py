@@ -1,5 +1,5 @@
 """serviceaccount-token-controller: fills, repairs and deletes the token Secrets that users make."""
 
-from actors.controllers.identity.tokens.spec import SPEC
+from kcm.actors.controllers.identity.tokens.spec import SPEC
 
 __all__ = ["SPEC"]

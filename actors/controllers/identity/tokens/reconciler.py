@@ -19,7 +19,7 @@ import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actors.controllers.identity.token_secrets import (
+from kcm.actors.controllers.identity.token_secrets import (
     ACCOUNT_NAME,
     ACCOUNT_UID,
     BY_ACCOUNT,
@@ -27,10 +27,10 @@ from actors.controllers.identity.token_secrets import (
     account_uid,
     secrets_of,
 )
-from actors.controllers.shared.secret_data import data_of
-from actors.reconciliation import Change, Reconciliation, Step, delete, get_live, must, together, update
-from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.objects import (
+from kcm.actors.controllers.shared.secret_data import data_of
+from kcm.actors.reconciliation import Change, Reconciliation, Step, delete, get_live, must, together, update
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.objects import (
     Key,
     Object,
     annotations_of,
@@ -43,13 +43,13 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.resources import SECRETS, SERVICE_ACCOUNTS
-from runtime.tables.overlay import Tables
+from kcm.protocols.resources import SECRETS, SERVICE_ACCOUNTS
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from runtime.tables.table import Entry
+    from kcm.runtime.tables.table import Entry
 
 ISSUER = "kubernetes/serviceaccount"
 CLAIMS = "kubernetes.io/serviceaccount/"

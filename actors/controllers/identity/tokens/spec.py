@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.controllers.identity.options import ServiceAccountOptions
-from actors.controllers.identity.root_ca import check_root_ca, root_ca
-from actors.controllers.identity.token_secrets import BY_ACCOUNT, OF_TYPE
-from actors.controllers.identity.tokens.reconciler import Tokens, gone_account, its_secret
-from actors.options import Options
-from actors.reconciliation import Interest, Watch
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.watches import EventType
-from protocols.resources import SECRETS, SERVICE_ACCOUNTS
-from runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
+from kcm.actors.controllers.identity.options import ServiceAccountOptions
+from kcm.actors.controllers.identity.root_ca import check_root_ca, root_ca
+from kcm.actors.controllers.identity.token_secrets import BY_ACCOUNT, OF_TYPE
+from kcm.actors.controllers.identity.tokens.reconciler import Tokens, gone_account, its_secret
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Interest, Watch
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.resources import SECRETS, SERVICE_ACCOUNTS
+from kcm.runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
 
 METRICS = "serviceaccount_tokens_service"
 

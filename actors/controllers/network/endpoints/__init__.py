@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.network.endpoints.options import EndpointsOptions
-from actors.controllers.network.endpoints.spec import SPEC
+from kcm.actors.controllers.network.endpoints.options import EndpointsOptions
+from kcm.actors.controllers.network.endpoints.spec import SPEC
 
 __all__ = ["SPEC", "EndpointsOptions"]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 
 CAPACITY = 1000  # addresses in one object
 TRUNCATED = "truncated"

@@ -16,21 +16,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.network.endpoints.capacity import TRUNCATED, truncated
-from actors.controllers.network.shared.addresses import IPV4, addresses_of, read_address
-from actors.controllers.network.shared.ports import PodPorts, Port
-from actors.controllers.network.shared.selected_pods import hostname_of, selected_pods
-from actors.controllers.network.shared.subsets import endpoint_port, repacked, unversioned
-from actors.controllers.network.shared.trigger_times import TriggerTimes
-from actors.controllers.shared.pod_control import is_namespace_terminating
-from actors.reconciliation import Enqueue, Reconciliation, Step, create, delete, get_live, must, record, update
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Refused
-from protocols.objects import Key, Object, annotations_of, labels_of, metadata, split_key
-from protocols.pods import is_terminal
-from protocols.resources import ENDPOINTS, PODS, SERVICES
-from protocols.services import HEADLESS, LEADER, NO_CLUSTER_IP, OVER_CAPACITY, TRIGGER_TIME, has_cluster_ip
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.controllers.network.endpoints.capacity import TRUNCATED, truncated
+from kcm.actors.controllers.network.shared.addresses import IPV4, addresses_of, read_address
+from kcm.actors.controllers.network.shared.ports import PodPorts, Port
+from kcm.actors.controllers.network.shared.selected_pods import hostname_of, selected_pods
+from kcm.actors.controllers.network.shared.subsets import endpoint_port, repacked, unversioned
+from kcm.actors.controllers.network.shared.trigger_times import TriggerTimes
+from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
+from kcm.actors.reconciliation import Enqueue, Reconciliation, Step, create, delete, get_live, must, record, update
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Refused
+from kcm.protocols.objects import Key, Object, annotations_of, labels_of, metadata, split_key
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import ENDPOINTS, PODS, SERVICES
+from kcm.protocols.services import HEADLESS, LEADER, NO_CLUSTER_IP, OVER_CAPACITY, TRIGGER_TIME, has_cluster_ip
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

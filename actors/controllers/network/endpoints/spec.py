@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from actors.controllers.network.endpoints.options import EndpointsOptions
-from actors.controllers.network.endpoints.reconciler import QUEUE, EndpointsReconciler
-from actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVICE_FACTS, SERVICES_BY_SELECTOR
-from actors.options import Options
-from actors.reconciliation import Interest, Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
-from protocols.messages.watches import EventType
-from protocols.resources import ENDPOINTS, SERVICES
+from kcm.actors.controllers.network.endpoints.options import EndpointsOptions
+from kcm.actors.controllers.network.endpoints.reconciler import QUEUE, EndpointsReconciler
+from kcm.actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVICE_FACTS, SERVICES_BY_SELECTOR
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Interest, Watch, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.resources import ENDPOINTS, SERVICES
 
 RETRIES = 15
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.network.endpointslice.options import EndpointSliceOptions
-from actors.controllers.network.endpointslice.spec import SPEC
+from kcm.actors.controllers.network.endpointslice.options import EndpointSliceOptions
+from kcm.actors.controllers.network.endpointslice.spec import SPEC
 
 __all__ = ["SPEC", "EndpointSliceOptions"]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from actors.controllers.network.endpointslice.packing import Group
-from actors.controllers.network.shared.ports import Ports
-from actors.controllers.network.shared.slice_totals import SliceTotals, slice_families
-from protocols.objects import Key
-from runtime.metrics.registry import Family, Metrics, Reading
+from kcm.actors.controllers.network.endpointslice.packing import Group
+from kcm.actors.controllers.network.shared.ports import Ports
+from kcm.actors.controllers.network.shared.slice_totals import SliceTotals, slice_families
+from kcm.protocols.objects import Key
+from kcm.runtime.metrics.registry import Family, Metrics, Reading
 
 _BUCKETS = tuple(float(2 ** (number + 1)) for number in range(15))
 _DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

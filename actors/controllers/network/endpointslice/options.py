@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.controllers.shared.option_checks import outside
-from actors.options import ControllerOptions, Options
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import flag
-from runtime.flags.values import DURATION
+from kcm.actors.controllers.shared.option_checks import outside
+from kcm.actors.options import ControllerOptions, Options
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import DURATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from actors.controllers.network.shared.ports import Ports, ports_of_slice
-from actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
-from protocols.late_methods import dataclass
-from protocols.objects import Object, labels_of, metadata, name_of
-from protocols.services import HEADLESS, MANAGED_BY, SERVICE_NAME
+from kcm.actors.controllers.network.shared.ports import Ports, ports_of_slice
+from kcm.actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, labels_of, metadata, name_of
+from kcm.protocols.services import HEADLESS, MANAGED_BY, SERVICE_NAME
 
 RESERVED = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
 

@@ -22,27 +22,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.network.endpointslice.metrics import SliceMetrics
-from actors.controllers.network.endpointslice.packing import Endpoints, Plan, is_owned_by, labels_for, plan_slices
-from actors.controllers.network.endpointslice.topology import Notice, Topology, is_auto
-from actors.controllers.network.endpointslice.traffic_distribution import KNOWN, hint_at_what_is_near, remove_hints
-from actors.controllers.network.shared.addresses import IPV4, IPV6, addresses_of, read_address
-from actors.controllers.network.shared.ports import PodPorts, Ports
-from actors.controllers.network.shared.selected_pods import hostname_of, selected_pods
-from actors.controllers.network.shared.slice_writes import SliceWrites
-from actors.controllers.network.shared.slices import SERVICE, SliceChange, identity_of, managed_value
-from actors.controllers.network.shared.trigger_times import TriggerTimes
-from actors.reconciliation import Enqueue, Reconciliation, Step, record
-from protocols.errors import aggregate
-from protocols.messages.commands import Create, Delete, Update
-from protocols.messages.outcomes import CommandFailed, Refused
-from protocols.objects import Key, Object, annotations_of, is_deleting, metadata, split_key, uid_of
-from protocols.pods import is_terminal
-from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
-from protocols.services import TRIGGER_TIME, has_cluster_ip
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.controllers.network.endpointslice.metrics import SliceMetrics
+from kcm.actors.controllers.network.endpointslice.packing import Endpoints, Plan, is_owned_by, labels_for, plan_slices
+from kcm.actors.controllers.network.endpointslice.topology import Notice, Topology, is_auto
+from kcm.actors.controllers.network.endpointslice.traffic_distribution import KNOWN, hint_at_what_is_near, remove_hints
+from kcm.actors.controllers.network.shared.addresses import IPV4, IPV6, addresses_of, read_address
+from kcm.actors.controllers.network.shared.ports import PodPorts, Ports
+from kcm.actors.controllers.network.shared.selected_pods import hostname_of, selected_pods
+from kcm.actors.controllers.network.shared.slice_writes import SliceWrites
+from kcm.actors.controllers.network.shared.slices import SERVICE, SliceChange, identity_of, managed_value
+from kcm.actors.controllers.network.shared.trigger_times import TriggerTimes
+from kcm.actors.reconciliation import Enqueue, Reconciliation, Step, record
+from kcm.protocols.errors import aggregate
+from kcm.protocols.messages.commands import Create, Delete, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Refused
+from kcm.protocols.objects import Key, Object, annotations_of, is_deleting, metadata, split_key, uid_of
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
+from kcm.protocols.services import TRIGGER_TIME, has_cluster_ip
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.network.endpointslice.metrics import SliceMetrics
-from actors.controllers.network.endpointslice.options import EndpointSliceOptions, limits
-from actors.controllers.network.endpointslice.reconciler import MANAGER, QUEUE, EndpointSliceReconciler
-from actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVICE_FACTS, SERVICES_BY_SELECTOR
-from actors.controllers.network.shared.slices import SLICES_BY_MANAGER, SLICES_BY_SERVICE, managed_by, slice_change
-from actors.options import Options
-from actors.reconciliation import Change, Interest, Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.resources import ENDPOINT_SLICES, NODES, SERVICES
-from runtime.scheduling.backoff import Backoff
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.network.endpointslice.metrics import SliceMetrics
+from kcm.actors.controllers.network.endpointslice.options import EndpointSliceOptions, limits
+from kcm.actors.controllers.network.endpointslice.reconciler import MANAGER, QUEUE, EndpointSliceReconciler
+from kcm.actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVICE_FACTS, SERVICES_BY_SELECTOR
+from kcm.actors.controllers.network.shared.slices import SLICES_BY_MANAGER, SLICES_BY_SERVICE, managed_by, slice_change
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Change, Interest, Watch, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.resources import ENDPOINT_SLICES, NODES, SERVICES
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.tables.overlay import Tables
 
 RETRIES = 15
 TOPOLOGY = "nodes"

@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from actors.controllers.network.endpointslice.packing import Plan
-from actors.controllers.network.endpointslice.traffic_distribution import (
+from kcm.actors.controllers.network.endpointslice.packing import Plan
+from kcm.actors.controllers.network.endpointslice.traffic_distribution import (
     hinted,
     is_ready,
     move_to_update,
     remove_hints,
 )
-from actors.controllers.network.shared.slices import Endpoint
-from protocols.messages.events import RecordType
-from protocols.objects import Key, Object
-from protocols.quantities import parse_quantity
-from runtime.tables.lister import Lister
+from kcm.actors.controllers.network.shared.slices import Endpoint
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.objects import Key, Object
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.tables.lister import Lister
 
 OVERLOAD = 0.2  # more traffic than its share that an endpoint may get, as a fraction
 ZONE_LABEL = "topology.kubernetes.io/zone"

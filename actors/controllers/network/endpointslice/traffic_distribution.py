@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.controllers.network.endpointslice.packing import Plan
-from actors.controllers.network.shared.slices import Endpoint
-from protocols.objects import Object
+from kcm.actors.controllers.network.endpointslice.packing import Plan
+from kcm.actors.controllers.network.shared.slices import Endpoint
+from kcm.protocols.objects import Object
 
 SAME_NODE = "PreferSameNode"
 KNOWN = ("PreferClose", "PreferSameZone", SAME_NODE)

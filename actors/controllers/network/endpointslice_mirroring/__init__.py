@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.network.endpointslice_mirroring.options import EndpointSliceMirroringOptions
-from actors.controllers.network.endpointslice_mirroring.spec import SPEC
+from kcm.actors.controllers.network.endpointslice_mirroring.options import EndpointSliceMirroringOptions
+from kcm.actors.controllers.network.endpointslice_mirroring.spec import SPEC
 
 __all__ = ["SPEC", "EndpointSliceMirroringOptions"]

@@ -5,10 +5,10 @@ Source: kubernetes v1.36 pkg/controller/endpointslicemirroring/metrics/{metrics,
 
 from __future__ import annotations
 
-from actors.controllers.network.endpointslice_mirroring.mirrors import MirrorPlan
-from actors.controllers.network.shared.slice_totals import SliceTotals, slice_families
-from protocols.objects import Key
-from runtime.metrics.registry import Family, Metrics
+from kcm.actors.controllers.network.endpointslice_mirroring.mirrors import MirrorPlan
+from kcm.actors.controllers.network.shared.slice_totals import SliceTotals, slice_families
+from kcm.protocols.objects import Key
+from kcm.runtime.metrics.registry import Family, Metrics
 
 _SUBSYSTEM = "endpoint_slice_mirroring_controller_"
 _COUNTS = tuple(float(2 ** (number + 1)) for number in range(15))

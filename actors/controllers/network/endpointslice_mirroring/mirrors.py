@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from actors.controllers.network.shared.addresses import IPV4, IPV6, read_address
-from actors.controllers.network.shared.ports import Ports, in_order, ports_of_slice
-from actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
-from actors.controllers.network.shared.subsets import repacked
-from actors.controllers.shared.generated_names import generate_name
-from protocols.late_methods import dataclass
-from protocols.objects import Object, annotations_of, labels_of, metadata, name_of, uid_of
-from protocols.services import LEADER, MANAGED_BY, SERVICE_NAME, SKIP_MIRROR, TRIGGER_TIME
+from kcm.actors.controllers.network.shared.addresses import IPV4, IPV6, read_address
+from kcm.actors.controllers.network.shared.ports import Ports, in_order, ports_of_slice
+from kcm.actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
+from kcm.actors.controllers.network.shared.subsets import repacked
+from kcm.actors.controllers.shared.generated_names import generate_name
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, annotations_of, labels_of, metadata, name_of, uid_of
+from kcm.protocols.services import LEADER, MANAGED_BY, SERVICE_NAME, SKIP_MIRROR, TRIGGER_TIME
 
 MANAGER = "endpointslicemirroring-controller.k8s.io"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -13,21 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from actors.controllers.network.endpointslice_mirroring.metrics import MirrorMetrics
-from actors.controllers.network.endpointslice_mirroring.mirrors import (
+from kcm.actors.controllers.network.endpointslice_mirroring.metrics import MirrorMetrics
+from kcm.actors.controllers.network.endpointslice_mirroring.mirrors import (
     MANAGER,
     desired_slices,
     is_mirrored,
     plan_mirrors,
 )
-from actors.controllers.network.shared.slice_writes import SliceWrites
-from actors.controllers.network.shared.slices import SERVICE, SliceChange, managed_value
-from actors.reconciliation import Change, Enqueue, Reconciliation, Step, own, record
-from protocols.objects import Key, Object, is_deleting, metadata
-from protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from protocols.services import service_facts
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.network.shared.slice_writes import SliceWrites
+from kcm.actors.controllers.network.shared.slices import SERVICE, SliceChange, managed_value
+from kcm.actors.reconciliation import Change, Enqueue, Reconciliation, Step, own, record
+from kcm.protocols.objects import Key, Object, is_deleting, metadata
+from kcm.protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from kcm.protocols.services import service_facts
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

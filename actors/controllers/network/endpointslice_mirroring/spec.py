@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from actors.controllers.network.endpointslice_mirroring.metrics import MirrorMetrics
-from actors.controllers.network.endpointslice_mirroring.mirrors import MANAGER
-from actors.controllers.network.endpointslice_mirroring.options import EndpointSliceMirroringOptions, limits
-from actors.controllers.network.endpointslice_mirroring.reconciler import (
+from kcm.actors.controllers.network.endpointslice_mirroring.metrics import MirrorMetrics
+from kcm.actors.controllers.network.endpointslice_mirroring.mirrors import MANAGER
+from kcm.actors.controllers.network.endpointslice_mirroring.options import EndpointSliceMirroringOptions, limits
+from kcm.actors.controllers.network.endpointslice_mirroring.reconciler import (
     QUEUE,
     MirroringReconciler,
     endpoints_without_selector,
     services_without_selector,
 )
-from actors.controllers.network.shared.selected_pods import SERVICE_FACTS
-from actors.controllers.network.shared.slices import SLICES_BY_MANAGER, SLICES_BY_SERVICE, managed_by, slice_change
-from actors.reconciliation import Interest, Watch
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.controllers.network.shared.selected_pods import SERVICE_FACTS
+from kcm.actors.controllers.network.shared.slices import SLICES_BY_MANAGER, SLICES_BY_SERVICE, managed_by, slice_change
+from kcm.actors.reconciliation import Interest, Watch
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from kcm.runtime.scheduling.backoff import Backoff
 
 RETRIES = 15
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
-from protocols.bounded_cache import bounded_cache, first_size
+from kcm.protocols.bounded_cache import bounded_cache, first_size
 
 IPV4, IPV6 = "IPv4", "IPv6"
 

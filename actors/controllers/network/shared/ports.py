@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from protocols.objects import Object
-from runtime.tables.lister import Lister
-from runtime.tables.table import Entry
+from kcm.protocols.objects import Object
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.table import Entry
 
 ALWAYS = "Always"
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from actors.reconciliation import Change, Interest, Watch
-from actors.reconciliation.specs import Facts, Index
-from protocols.objects import Key, Object, split_key
-from protocols.pods import PodFacts, is_terminal, pod_facts
-from protocols.resources import PODS, SERVICES
-from protocols.services import service_facts
-from runtime.tables.lister import Lister
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.reconciliation import Change, Interest, Watch
+from kcm.actors.reconciliation.specs import Facts, Index
+from kcm.protocols.objects import Key, Object, split_key
+from kcm.protocols.pods import PodFacts, is_terminal, pod_facts
+from kcm.protocols.resources import PODS, SERVICES
+from kcm.protocols.services import service_facts
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from protocols.objects import Key
-from runtime.metrics.registry import Family, Metrics
+from kcm.protocols.objects import Key
+from kcm.runtime.metrics.registry import Family, Metrics
 
 
 class SliceFamilies(NamedTuple):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.controllers.network.shared.slices import SliceChange
-from actors.controllers.shared.generated_names import as_if_generated, generate_name, generated_names
-from actors.controllers.shared.pod_control import is_namespace_terminating
-from actors.reconciliation import Step, create, delete, get_live, must, own, together, update
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Outcome, Unknown
-from protocols.objects import Key, Object, key_of, make_key, metadata, name_of, namespace_of, uid_of
-from protocols.resources import ENDPOINT_SLICES, Resource
-from runtime.tables.lister import Lister
+from kcm.actors.controllers.network.shared.slices import SliceChange
+from kcm.actors.controllers.shared.generated_names import as_if_generated, generate_name, generated_names
+from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
+from kcm.actors.reconciliation import Step, create, delete, get_live, must, own, together, update
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Outcome, Unknown
+from kcm.protocols.objects import Key, Object, key_of, make_key, metadata, name_of, namespace_of, uid_of
+from kcm.protocols.resources import ENDPOINT_SLICES, Resource
+from kcm.runtime.tables.lister import Lister
 
 
 class SliceWrites:

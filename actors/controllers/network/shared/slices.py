@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from actors.reconciliation import Change, Interest
-from actors.reconciliation.specs import Index
-from protocols.objects import Key, Object, labels_of, make_key, metadata, namespace_of, uid_of
-from protocols.resources import ENDPOINT_SLICES
-from protocols.services import MANAGED_BY, SERVICE_NAME
-from protocols.versions import parse_version
+from kcm.actors.reconciliation import Change, Interest
+from kcm.actors.reconciliation.specs import Index
+from kcm.protocols.objects import Key, Object, labels_of, make_key, metadata, namespace_of, uid_of
+from kcm.protocols.resources import ENDPOINT_SLICES
+from kcm.protocols.services import MANAGED_BY, SERVICE_NAME
+from kcm.protocols.versions import parse_version
 
 SERVICE = "service and manager"
 BY_MANAGER = "manager"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.network.shared.ports import Port
-from protocols.objects import Object
+from kcm.actors.controllers.network.shared.ports import Port
+from kcm.protocols.objects import Object
 
 Address = Mapping[str, Any]
 Host = tuple[str, str]  # an address, and the uid of its pod: pods of one host network have one address

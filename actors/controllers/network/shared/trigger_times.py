@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from protocols.objects import Key, Object, metadata
-from protocols.times import format_time, parse_time
-from runtime.tables.table import Entry
+from kcm.protocols.objects import Key, Object, metadata
+from kcm.protocols.times import format_time, parse_time
+from kcm.runtime.tables.table import Entry
 
 
 class _Seen(NamedTuple):

@@ -4,6 +4,6 @@ Read reconciler.py first. holdings.py knows which node holds which blocks, cidr_
 taken, ranges.py what the flags say.
 """
 
-from actors.controllers.nodes.node_ipam.spec import SPEC
+from kcm.actors.controllers.nodes.node_ipam.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 
-from actors.controllers.shared.cluster_ranges import Network
-from protocols.late_methods import dataclass
+from kcm.actors.controllers.shared.cluster_ranges import Network
+from kcm.protocols.late_methods import dataclass
 
 
 class RangeExhausted(Exception):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhausted
-from actors.controllers.shared.cluster_ranges import Network
-from protocols.objects import Key
-from runtime.metrics.registry import Family, Metrics
+from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhausted
+from kcm.actors.controllers.shared.cluster_ranges import Network
+from kcm.protocols.objects import Key
+from kcm.runtime.metrics.registry import Family, Metrics
 
 _LABELS = ("clusterCIDR",)
 ALLOCATIONS = Family(

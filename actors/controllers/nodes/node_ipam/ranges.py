@@ -9,10 +9,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from actors.controllers.shared.cluster_ranges import Network, cluster_ranges, of_both_families
-from actors.options.general import Cloud
-from protocols.late_methods import dataclass
+from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from kcm.actors.controllers.shared.cluster_ranges import Network, cluster_ranges, of_both_families
+from kcm.actors.options.general import Cloud
+from kcm.protocols.late_methods import dataclass
 
 DEFAULT_MASKS = {4: 24, 6: 64}  # by IP version
 LARGEST_IPV6_SET = 16  # bits: so many blocks of an IPv6 range may be kept account of

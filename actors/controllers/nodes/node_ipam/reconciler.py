@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
-from actors.controllers.nodes.node_ipam.holdings import Holding, Holdings, RangeExhaustedAt
-from actors.controllers.nodes.node_ipam.ranges import NodeRanges
-from actors.controllers.shared.cluster_ranges import pod_cidrs
-from actors.reconciliation import (
+from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
+from kcm.actors.controllers.nodes.node_ipam.holdings import Holding, Holdings, RangeExhaustedAt
+from kcm.actors.controllers.nodes.node_ipam.ranges import NodeRanges
+from kcm.actors.controllers.shared.cluster_ranges import pod_cidrs
+from kcm.actors.reconciliation import (
     Enqueue,
     Reconciliation,
     Retry,
@@ -29,12 +29,12 @@ from actors.reconciliation import (
     patch,
     record,
 )
-from protocols.messages.events import Record
-from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.objects import Key, Object, is_deleting, name_of
-from protocols.resources import NODES
-from runtime.metrics.registry import Metrics
-from runtime.tables.overlay import Tables, UnreadableError
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.objects import Key, Object, is_deleting, name_of
+from kcm.protocols.resources import NODES
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.tables.overlay import Tables, UnreadableError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from actors.controllers.nodes.node_ipam.ranges import node_ranges
-from actors.controllers.nodes.node_ipam.reconciler import NODE_QUEUE, NodeIpamReconciler
-from actors.options import Options
-from actors.options.controller_names import is_enabled
-from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
-from protocols.resources import NODES
+from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from kcm.actors.controllers.nodes.node_ipam.ranges import node_ranges
+from kcm.actors.controllers.nodes.node_ipam.reconciler import NODE_QUEUE, NodeIpamReconciler
+from kcm.actors.options import Options
+from kcm.actors.options.controller_names import is_enabled
+from kcm.actors.reconciliation import Watch, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from kcm.protocols.resources import NODES
 
 NAME = "node-ipam-controller"
 

@@ -5,6 +5,6 @@ nodes), node_taints and pods (one node), direct_eviction. zone_eviction_queue.py
 zone_queues.py what its owner remembers of all of them.
 """
 
-from actors.controllers.nodes.node_lifecycle.spec import SPEC
+from kcm.actors.controllers.nodes.node_lifecycle.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -5,9 +5,9 @@ Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.
 
 from __future__ import annotations
 
-from protocols.conditions import find_condition
-from protocols.objects import Object, metadata
-from protocols.times import format_time
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.times import format_time
 
 # Not NetworkUnavailable, which the network sets, not the kubelet.
 KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")

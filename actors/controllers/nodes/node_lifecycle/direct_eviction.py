@@ -16,12 +16,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.nodes.node_lifecycle.events import node_event
-from actors.reconciliation import Step, delete, get_live, list_live, must, must_all, must_object, record, update
-from protocols.conditions import is_true
-from protocols.messages.outcomes import Conflict, Done, NotFound
-from protocols.nodes import LEASE_NAMESPACE, NodeFacts
-from protocols.objects import (
+from kcm.actors.controllers.nodes.node_lifecycle.events import node_event
+from kcm.actors.reconciliation import Step, delete, get_live, list_live, must, must_all, must_object, record, update
+from kcm.protocols.conditions import is_true
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
+from kcm.protocols.nodes import LEASE_NAMESPACE, NodeFacts
+from kcm.protocols.objects import (
     Key,
     Object,
     controller_of,
@@ -33,8 +33,8 @@ from protocols.objects import (
     name_of,
     uid_of,
 )
-from protocols.resources import LEASES, NODES, PODS, Resource
-from runtime.scheduling.clock import Clock
+from kcm.protocols.resources import LEASES, NODES, PODS, Resource
+from kcm.runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocols.messages.events import Record
-from protocols.messages.outcomes import Outcome
-from protocols.resources import NODES
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import Outcome
+from kcm.protocols.resources import NODES
 
 
 def node_record(name: str, uid: str, reason: str, message: str) -> Record:

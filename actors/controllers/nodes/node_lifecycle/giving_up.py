@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from actors.controllers.nodes.node_lifecycle.conditions import silent_node
-from actors.controllers.nodes.node_lifecycle.events import describe, node_record
-from actors.controllers.nodes.node_lifecycle.signs_of_life import SignsOfLife
-from actors.reconciliation import Step, batches, get_live, together, update
-from protocols.messages.outcomes import Conflict, Done, NotFound
-from protocols.nodes import node_facts
-from protocols.objects import decode_object
-from protocols.resources import NODES
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Lister
+from kcm.actors.controllers.nodes.node_lifecycle.conditions import silent_node
+from kcm.actors.controllers.nodes.node_lifecycle.events import describe, node_record
+from kcm.actors.controllers.nodes.node_lifecycle.signs_of_life import SignsOfLife
+from kcm.actors.reconciliation import Step, batches, get_live, together, update
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import decode_object
+from kcm.protocols.resources import NODES
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from protocols.late_methods import dataclass
-from protocols.nodes import NodeFacts
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.nodes import NodeFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.
 
 from __future__ import annotations
 
-from protocols.objects import Object, labels_of
+from kcm.protocols.objects import Object, labels_of
 
 # a label → its older name, which has to have the same value
 TWINS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}

@@ -5,9 +5,9 @@ Source of node_collector_*: kubernetes v1.36 pkg/controller/nodelifecycle/metric
 
 from __future__ import annotations
 
-from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneMeter
-from protocols.nodes import zone_label
-from runtime.metrics.registry import Counter, Family, Metrics
+from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneMeter
+from kcm.protocols.nodes import zone_label
+from kcm.runtime.metrics.registry import Counter, Family, Metrics
 
 ZONE = ("zone",)
 ZONE_HEALTH = Family(

@@ -14,24 +14,24 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from actors.controllers.nodes.node_lifecycle.events import describe, node_event
-from actors.controllers.nodes.node_lifecycle.giving_up import give_up
-from actors.controllers.nodes.node_lifecycle.health import NodeHealth, is_over
-from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
-from actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
-from actors.controllers.nodes.node_lifecycle.signs_of_life import SignsOfLife
-from actors.controllers.nodes.node_lifecycle.taints import NOTHING, taint_patch, waits_for_eviction
-from actors.controllers.nodes.node_lifecycle.zone_queues import Waiting, ZoneQueues
-from actors.controllers.nodes.node_lifecycle.zone_states import ZoneStates
-from actors.controllers.nodes.node_lifecycle.zones import Mode
-from actors.reconciliation import Step, in_batches, patch
-from protocols.messages.events import Record
-from protocols.messages.outcomes import Done
-from protocols.nodes import NodeFacts
-from protocols.resources import NODES
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.controllers.nodes.node_lifecycle.events import describe, node_event
+from kcm.actors.controllers.nodes.node_lifecycle.giving_up import give_up
+from kcm.actors.controllers.nodes.node_lifecycle.health import NodeHealth, is_over
+from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
+from kcm.actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
+from kcm.actors.controllers.nodes.node_lifecycle.signs_of_life import SignsOfLife
+from kcm.actors.controllers.nodes.node_lifecycle.taints import NOTHING, taint_patch, waits_for_eviction
+from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import Waiting, ZoneQueues
+from kcm.actors.controllers.nodes.node_lifecycle.zone_states import ZoneStates
+from kcm.actors.controllers.nodes.node_lifecycle.zones import Mode
+from kcm.actors.reconciliation import Step, in_batches, patch
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import Done
+from kcm.protocols.nodes import NodeFacts
+from kcm.protocols.resources import NODES
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

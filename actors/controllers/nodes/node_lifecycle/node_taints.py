@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from actors.controllers.nodes.node_lifecycle.labels import missing_labels
-from actors.controllers.nodes.node_lifecycle.taints import described, taint_patch, taints_are_right
-from actors.reconciliation import Step, get_live, must, patch
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
-from protocols.nodes import NodeFacts
-from protocols.resources import NODES
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Lister
+from kcm.actors.controllers.nodes.node_lifecycle.labels import missing_labels
+from kcm.actors.controllers.nodes.node_lifecycle.taints import described, taint_patch, taints_are_right
+from kcm.actors.reconciliation import Step, get_live, must, patch
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.nodes import NodeFacts
+from kcm.protocols.resources import NODES
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -6,10 +6,10 @@ Defaults: kubernetes v1.36 cmd/kube-controller-manager/app/options/nodelifecycle
 
 from __future__ import annotations
 
-from actors.options import ControllerOptions
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import flag
-from runtime.flags.values import DURATION, FLOAT32
+from kcm.actors.options import ControllerOptions
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import DURATION, FLOAT32
 
 GONE = "Kubernetes removed it"
 

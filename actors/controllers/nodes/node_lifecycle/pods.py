@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.reconciliation import Step, batches, record, together, update
-from protocols.conditions import is_true
-from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.objects import Object
-from protocols.resources import PODS
-from protocols.times import format_time
+from kcm.actors.reconciliation import Step, batches, record, together, update
+from kcm.protocols.conditions import is_true
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS
+from kcm.protocols.times import format_time
 
 BATCH = 50  # updates sent together
 

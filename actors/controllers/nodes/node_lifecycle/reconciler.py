@@ -20,25 +20,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
-from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
-from actors.controllers.nodes.node_lifecycle.monitor import NodeMonitor
-from actors.controllers.nodes.node_lifecycle.node_taints import keep_labels, keep_taints
-from actors.controllers.nodes.node_lifecycle.pods import mark_not_ready
-from actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
-from actors.controllers.nodes.node_lifecycle.taints import wanted_no_execute
-from actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
-from actors.reconciliation import Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step
-from actors.reconciliation.actor_names import MANAGER
-from actors.reconciliation.derived import NODE
-from protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, ZoneQueueReady
-from protocols.messages.lifecycle import Restarted
-from protocols.messages.watches import EventType
-from protocols.nodes import NodeFacts
-from protocols.objects import Key, Object, is_deleting
-from protocols.resources import NODES, PODS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
+from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
+from kcm.actors.controllers.nodes.node_lifecycle.monitor import NodeMonitor
+from kcm.actors.controllers.nodes.node_lifecycle.node_taints import keep_labels, keep_taints
+from kcm.actors.controllers.nodes.node_lifecycle.pods import mark_not_ready
+from kcm.actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
+from kcm.actors.controllers.nodes.node_lifecycle.taints import wanted_no_execute
+from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
+from kcm.actors.reconciliation import Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step
+from kcm.actors.reconciliation.actor_names import MANAGER
+from kcm.actors.reconciliation.derived import NODE
+from kcm.protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, ZoneQueueReady
+from kcm.protocols.messages.lifecycle import Restarted
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.nodes import NodeFacts
+from kcm.protocols.objects import Key, Object, is_deleting
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from actors.controllers.nodes.node_lifecycle.health import Patience
-from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
-from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
-from actors.options import Options
-from protocols.late_methods import dataclass
+from kcm.actors.controllers.nodes.node_lifecycle.health import Patience
+from kcm.actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
+from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from kcm.actors.options import Options
+from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actors.controllers.nodes.node_lifecycle.health import (
+from kcm.actors.controllers.nodes.node_lifecycle.health import (
     NodeHealth,
     Verdict,
     is_over,
@@ -18,16 +18,16 @@ from actors.controllers.nodes.node_lifecycle.health import (
     taken_for_silent,
     verdict,
 )
-from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
-from actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
-from actors.reconciliation import Step, batches, get_live, together
-from protocols.messages.outcomes import Done, NotFound
-from protocols.nodes import LEASE_NAMESPACE, NodeFacts, lease_facts
-from protocols.objects import decode_object, make_key, split_key
-from protocols.resources import LEASES, NODES, Resource
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
+from kcm.actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
+from kcm.actors.reconciliation import Step, batches, get_live, together
+from kcm.protocols.messages.outcomes import Done, NotFound
+from kcm.protocols.nodes import LEASE_NAMESPACE, NodeFacts, lease_facts
+from kcm.protocols.objects import decode_object, make_key, split_key
+from kcm.protocols.resources import LEASES, NODES, Resource
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics, zone_meter
-from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
-from actors.controllers.nodes.node_lifecycle.reconciler import (
+from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics, zone_meter
+from kcm.actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
+from kcm.actors.controllers.nodes.node_lifecycle.reconciler import (
     BOUND_OR_DELETING,
     NAME,
     NODE_QUEUE,
@@ -13,14 +13,14 @@ from actors.controllers.nodes.node_lifecycle.reconciler import (
     NodeLifecycleReconciler,
     pod_concerned,
 )
-from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
-from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, ZoneEvictionQueue, zone_queue_name
-from actors.reconciliation import Watch, itself
-from actors.reconciliation.actor_names import controller_name
-from actors.reconciliation.derived import PODS_BY_NODE
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
-from protocols.resources import LEASES, NODES, PODS
-from runtime.system.actor_system import ActorSpec
+from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, ZoneEvictionQueue, zone_queue_name
+from kcm.actors.reconciliation import Watch, itself
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.reconciliation.derived import PODS_BY_NODE
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from kcm.protocols.resources import LEASES, NODES, PODS
+from kcm.runtime.system.actor_system import ActorSpec
 
 
 def _build(context: ControllerContext) -> NodeLifecycleReconciler:

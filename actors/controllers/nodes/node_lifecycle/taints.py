@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from protocols.nodes import (
+from kcm.protocols.nodes import (
     NO_EXECUTE,
     NO_EXECUTE_KEYS,
     NO_SCHEDULE,
@@ -18,8 +18,8 @@ from protocols.nodes import (
     UNREACHABLE,
     NodeFacts,
 )
-from protocols.objects import Object, resource_version_of
-from protocols.times import format_time
+from kcm.protocols.objects import Object, resource_version_of
+from kcm.protocols.times import format_time
 
 NOTHING: frozenset[str] = frozenset()
 _NO_EXECUTE_FOR = {"False": frozenset({NOT_READY}), "Unknown": frozenset({UNREACHABLE})}

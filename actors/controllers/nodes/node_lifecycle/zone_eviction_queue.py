@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.engine.vitals import description
-from protocols.late_methods import dataclass
-from protocols.messages.eviction import (
+from kcm.actors.engine.vitals import description
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.eviction import (
     EvictNode,
     NodeDue,
     PauseEvictions,
@@ -28,10 +28,10 @@ from protocols.messages.eviction import (
     StartOver,
     ZoneQueueReady,
 )
-from protocols.messages.lifecycle import Describe, Restarted, Wake
-from runtime.metrics.registry import Counter, Gauge
-from runtime.scheduling.limiters import TokenBucket
-from runtime.system.actor import Actor, Context
+from kcm.protocols.messages.lifecycle import Describe, Restarted, Wake
+from kcm.runtime.metrics.registry import Counter, Gauge
+from kcm.runtime.scheduling.limiters import TokenBucket
+from kcm.runtime.system.actor import Actor, Context
 
 KIND = "zone-eviction-queue"
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, zone_queue_name
-from actors.reconciliation import Tell
-from protocols.late_methods import dataclass
-from protocols.messages.eviction import (
+from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, zone_queue_name
+from kcm.actors.reconciliation import Tell
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.eviction import (
     EvictNode,
     NodeDue,
     PauseEvictions,
@@ -28,7 +28,7 @@ from protocols.messages.eviction import (
     StartOver,
     ZoneQueueReady,
 )
-from protocols.messages.lifecycle import StartChild, StopChild
+from kcm.protocols.messages.lifecycle import StartChild, StopChild
 
 TURN = 5.0  # seconds within which a node that was let through is tainted; else it waits for another turn
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
-from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
-from actors.controllers.nodes.node_lifecycle.zones import (
+from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
+from kcm.actors.controllers.nodes.node_lifecycle.zones import (
     Disruption,
     EvictionLimits,
     Mode,
@@ -14,8 +14,8 @@ from actors.controllers.nodes.node_lifecycle.zones import (
     ZoneState,
     assess,
 )
-from protocols.nodes import NodeFacts
-from runtime.tables.table import Entry
+from kcm.protocols.nodes import NodeFacts
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from protocols.late_methods import dataclass
+from kcm.protocols.late_methods import dataclass
 
 
 class ZoneState(StrEnum):

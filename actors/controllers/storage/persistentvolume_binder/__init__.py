@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
-from actors.controllers.storage.persistentvolume_binder.spec import SPEC
+from kcm.actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
+from kcm.actors.controllers.storage.persistentvolume_binder.spec import SPEC
 
 __all__ = ["SPEC", "PersistentVolumeBinderOptions"]

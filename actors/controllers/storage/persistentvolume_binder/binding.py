@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.objects import Object, annotations_of, metadata, name_of
-from protocols.quantities import canonical_quantity, parse_quantity
-from protocols.volumes import (
+from kcm.protocols.objects import Object, annotations_of, metadata, name_of
+from kcm.protocols.quantities import canonical_quantity, parse_quantity
+from kcm.protocols.volumes import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
     claim_reference,

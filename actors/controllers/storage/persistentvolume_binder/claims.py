@@ -7,25 +7,25 @@ the table of volumes may be later than that of claims.
 
 from __future__ import annotations
 
-from actors.controllers.storage.persistentvolume_binder.binding import with_annotations
-from actors.controllers.storage.persistentvolume_binder.matching import (
+from kcm.actors.controllers.storage.persistentvolume_binder.binding import with_annotations
+from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     best_volume,
     candidates,
     labels_in,
     misfit,
     wish_of,
 )
-from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
-from actors.controllers.storage.persistentvolume_binder.migration import migration_mark, refreshed_claim
-from actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_external, provisioner_name
-from actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
-from actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from actors.reconciliation import Enqueue, Step, must, must_object, record, step, update
-from protocols.messages.events import Record, RecordType
-from protocols.messages.outcomes import CommandFailed
-from protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
-from protocols.volumes import (
+from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from kcm.actors.controllers.storage.persistentvolume_binder.migration import migration_mark, refreshed_claim
+from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_external, provisioner_name
+from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
+from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
+from kcm.actors.reconciliation import Enqueue, Step, must, must_object, record, step, update
+from kcm.protocols.messages.events import Record, RecordType
+from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
+from kcm.protocols.volumes import (
     BETA_PROVISIONER,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -41,7 +41,7 @@ from protocols.volumes import (
     volume_name_of,
     waits_for_consumer,
 )
-from runtime.tables.overlay import Tables
+from kcm.runtime.tables.overlay import Tables
 
 PROVISIONINGS = "provisionings"  # the queue of claims for which we make a volume ourselves
 

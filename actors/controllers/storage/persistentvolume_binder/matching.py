@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from actors.reconciliation.specs import Facts, Index
-from protocols.late_methods import dataclass
-from protocols.objects import Key, Object, is_deleting, key_of, labels_of, name_of, uid_of
-from protocols.quantities import whole_value
-from protocols.resources import PERSISTENT_VOLUMES
-from protocols.selectors import LabelSelector, label_selector_of
-from protocols.volumes import (
+from kcm.actors.reconciliation.specs import Facts, Index
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, name_of, uid_of
+from kcm.protocols.quantities import whole_value
+from kcm.protocols.resources import PERSISTENT_VOLUMES
+from kcm.protocols.selectors import LabelSelector, label_selector_of
+from kcm.protocols.volumes import (
     VolumeFacts,
     attributes_class_of,
     class_of,
@@ -26,8 +26,8 @@ from protocols.volumes import (
     requested_storage,
     volume_facts,
 )
-from runtime.tables.overlay import Lister
-from runtime.tables.table import Entry
+from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.table import Entry
 
 CLAIMED, UNCLAIMED = "claim of volume", "class of unclaimed volume"
 

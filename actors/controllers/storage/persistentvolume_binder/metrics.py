@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from actors.controllers.storage.persistentvolume_binder.plugins import NONE, SOURCES
-from protocols.late_methods import dataclass
-from protocols.objects import split_key
-from protocols.volumes import ClaimFacts, VolumeFacts
-from runtime.metrics.registry import Family, Metrics
-from runtime.scheduling.clock import Clock
-from runtime.tables.table import Entry
+from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NONE, SOURCES
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import split_key
+from kcm.protocols.volumes import ClaimFacts, VolumeFacts
+from kcm.runtime.metrics.registry import Family, Metrics
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.table import Entry
 
 _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
 _CLASS, _OPERATION = ("storage_class",), ("plugin_name", "operation_name")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from actors.controllers.storage.persistentvolume_binder.binding import with_annotations
-from protocols.objects import Object, annotations_of, finalizers_of, metadata
-from protocols.volumes import (
+from kcm.actors.controllers.storage.persistentvolume_binder.binding import with_annotations
+from kcm.protocols.objects import Object, annotations_of, finalizers_of, metadata
+from kcm.protocols.volumes import (
     BETA_PROVISIONER,
     EXTERNAL_PROTECTION,
     IN_TREE_PROTECTION,

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.controllers.storage.persistentvolume_binder.host_path import HOST_PATH
-from actors.controllers.storage.persistentvolume_binder.migration import DRIVERS, IN_TREE
-from protocols.objects import annotations_of, name_of
-from protocols.volumes import MIGRATED_TO, PROVISIONED_BY
+from kcm.actors.controllers.storage.persistentvolume_binder.host_path import HOST_PATH
+from kcm.actors.controllers.storage.persistentvolume_binder.migration import DRIVERS, IN_TREE
+from kcm.protocols.objects import annotations_of, name_of
+from kcm.protocols.volumes import MIGRATED_TO, PROVISIONED_BY
 
 NFS = "kubernetes.io/nfs"
 NONE = "N/A"

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.controllers.storage.persistentvolume_binder.binding import YES
-from actors.controllers.storage.persistentvolume_binder.claims import Claims
-from actors.controllers.storage.persistentvolume_binder.host_path import (
+from kcm.actors.controllers.storage.persistentvolume_binder.binding import YES
+from kcm.actors.controllers.storage.persistentvolume_binder.claims import Claims
+from kcm.actors.controllers.storage.persistentvolume_binder.host_path import (
     CREATED_BY,
     CREATOR,
     HOST_PATH,
@@ -21,11 +21,11 @@ from actors.controllers.storage.persistentvolume_binder.host_path import (
     make_directory,
     undeletable,
 )
-from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
-from actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_deleted_by_others
-from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
-from actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
-from actors.reconciliation import (
+from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_deleted_by_others
+from kcm.actors.controllers.storage.persistentvolume_binder.volumes import Volumes
+from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
+from kcm.actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
     Step,
@@ -39,10 +39,10 @@ from actors.reconciliation import (
     record,
     update,
 )
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Raised
-from protocols.objects import Key, Object, annotations_of, finalizers_of, metadata, name_of, uid_of
-from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from protocols.volumes import (
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Raised
+from kcm.protocols.objects import Key, Object, annotations_of, finalizers_of, metadata, name_of, uid_of
+from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kcm.protocols.volumes import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
     IN_TREE_PROTECTION,
@@ -55,8 +55,8 @@ from protocols.volumes import (
     volume_name_of,
     waits_for_consumer,
 )
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 TRIES, PAUSE = 5, 10.0  # seconds
 

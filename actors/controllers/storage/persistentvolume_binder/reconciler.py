@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from actors.controllers.storage.persistentvolume_binder.claims import Claims
-from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
-from actors.controllers.storage.persistentvolume_binder.provisioning import Provisioning
-from actors.controllers.storage.persistentvolume_binder.recycler import Recycling
-from actors.controllers.storage.persistentvolume_binder.recycler_pod import Recycler
-from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
-from actors.controllers.storage.persistentvolume_binder.writes import Writes
-from actors.reconciliation import Reconciliation
-from protocols.objects import Key
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.storage.persistentvolume_binder.claims import Claims
+from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from kcm.actors.controllers.storage.persistentvolume_binder.provisioning import Provisioning
+from kcm.actors.controllers.storage.persistentvolume_binder.recycler import Recycling
+from kcm.actors.controllers.storage.persistentvolume_binder.recycler_pod import Recycler
+from kcm.actors.controllers.storage.persistentvolume_binder.volumes import Volumes
+from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
+from kcm.actors.reconciliation import Reconciliation
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from actors.controllers.storage.persistentvolume_binder.plugins import plugin_of
-from actors.controllers.storage.persistentvolume_binder.recycler_pod import (
+from kcm.actors.controllers.storage.persistentvolume_binder.plugins import plugin_of
+from kcm.actors.controllers.storage.persistentvolume_binder.recycler_pod import (
     PREFIX,
     Recycler,
     end_of,
@@ -19,16 +19,26 @@ from actors.controllers.storage.persistentvolume_binder.recycler_pod import (
     recycler_pod,
     scrubs,
 )
-from actors.controllers.storage.persistentvolume_binder.volumes import Volumes
-from actors.controllers.storage.persistentvolume_binder.writes import Writes
-from actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from actors.reconciliation import Change, Reconciliation, Step, create, delete, list_live, must, perform, record
-from protocols.messages.events import RecordType
-from protocols.messages.outcomes import AlreadyExists, Done, NotFound
-from protocols.objects import Key, Object, decode_object, is_deleting, key_of, name_of, namespace_of, split_key, uid_of
-from protocols.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from protocols.volumes import is_pod_ended, key_of_reference
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.storage.persistentvolume_binder.volumes import Volumes
+from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
+from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
+from kcm.actors.reconciliation import Change, Reconciliation, Step, create, delete, list_live, must, perform, record
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound
+from kcm.protocols.objects import (
+    Key,
+    Object,
+    decode_object,
+    is_deleting,
+    key_of,
+    name_of,
+    namespace_of,
+    split_key,
+    uid_of,
+)
+from kcm.protocols.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kcm.protocols.volumes import is_pod_ended, key_of_reference
+from kcm.runtime.tables.overlay import Tables
 
 FAILED = "VolumeFailedRecycle"
 

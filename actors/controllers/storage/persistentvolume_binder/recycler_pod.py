@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from actors.controllers.storage.persistentvolume_binder.host_path import HOST_PATH
-from actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
-from actors.controllers.storage.persistentvolume_binder.plugins import NFS, plugin_of
-from actors.options import Options
-from protocols.late_methods import dataclass
-from protocols.objects import Key, Object, make_key, metadata, name_of
-from protocols.quantities import whole_value
+from kcm.actors.controllers.storage.persistentvolume_binder.host_path import HOST_PATH
+from kcm.actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
+from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NFS, plugin_of
+from kcm.actors.options import Options
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key, Object, make_key, metadata, name_of
+from kcm.protocols.quantities import whole_value
 
 NAMESPACE, PREFIX = "default", "recycler-for-"
 _GI = 2**30

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.storage.persistentvolume_binder.claims import PROVISIONINGS
-from actors.controllers.storage.persistentvolume_binder.matching import (
+from kcm.actors.controllers.storage.persistentvolume_binder.claims import PROVISIONINGS
+from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     UNCLAIMED_VOLUMES,
     VOLUME_FACTS,
     VOLUMES_BY_CLAIM,
 )
-from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
-from actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
-from actors.controllers.storage.persistentvolume_binder.reconciler import PersistentVolumeBinder
-from actors.controllers.storage.persistentvolume_binder.recycler import volume_of_recycler
-from actors.controllers.storage.persistentvolume_binder.recycler_pod import check_templates, recyclers
-from actors.controllers.storage.persistentvolume_binder.volumes import CLAIM_QUEUE, DELETIONS, RECYCLINGS
-from actors.controllers.storage.shared.pods_by_claim import PODS_BY_CLAIM
-from actors.reconciliation import Change, Interest, Read, Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Pass, Queue
-from protocols.messages.watches import EventType
-from protocols.objects import Key
-from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
-from protocols.volumes import claim_facts, key_of_reference, volume_name_of
-from runtime.scheduling.backoff import Backoff
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from kcm.actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
+from kcm.actors.controllers.storage.persistentvolume_binder.reconciler import PersistentVolumeBinder
+from kcm.actors.controllers.storage.persistentvolume_binder.recycler import volume_of_recycler
+from kcm.actors.controllers.storage.persistentvolume_binder.recycler_pod import check_templates, recyclers
+from kcm.actors.controllers.storage.persistentvolume_binder.volumes import CLAIM_QUEUE, DELETIONS, RECYCLINGS
+from kcm.actors.controllers.storage.shared.pods_by_claim import PODS_BY_CLAIM
+from kcm.actors.reconciliation import Change, Interest, Read, Watch, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Pass, Queue
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
+from kcm.protocols.volumes import claim_facts, key_of_reference, volume_name_of
+from kcm.runtime.scheduling.backoff import Backoff
+from kcm.runtime.tables.overlay import Tables
 
 GONE = Interest(types=(EventType.DELETED,))
 CLAIM_FACTS = Facts(PERSISTENT_VOLUME_CLAIMS, claim_facts)

@@ -6,20 +6,20 @@ isVolumeReleased).
 
 from __future__ import annotations
 
-from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
-from actors.controllers.storage.persistentvolume_binder.migration import refreshed_volume
-from actors.controllers.storage.persistentvolume_binder.plugins import (
+from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from kcm.actors.controllers.storage.persistentvolume_binder.migration import refreshed_volume
+from kcm.actors.controllers.storage.persistentvolume_binder.plugins import (
     NONE,
     NoPluginError,
     is_deleted_by_others,
     plugin_of,
     provisioner_name,
 )
-from actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
-from actors.reconciliation import Enqueue, Step, must_object, record, step, update
-from protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from protocols.volumes import (
+from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, as_the_server_has_it
+from kcm.actors.reconciliation import Enqueue, Step, must_object, record, step, update
+from kcm.protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kcm.protocols.volumes import (
     MIGRATED_TO,
     PROVISIONED_BY,
     class_of,
@@ -28,7 +28,7 @@ from protocols.volumes import (
     phase_of,
     volume_name_of,
 )
-from runtime.tables.overlay import Tables
+from kcm.runtime.tables.overlay import Tables
 
 CLAIM_QUEUE, RECYCLINGS, DELETIONS = "claims", "recyclings", "deletions"
 RELEASED = ("Released", "Failed")  # phases: its claim was looked for before

@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.storage.persistentvolume_binder.binding import (
+from kcm.actors.controllers.storage.persistentvolume_binder.binding import (
     bound_claim,
     bound_volume,
     claim_in_phase,
     unbound_volume,
     volume_in_phase,
 )
-from actors.reconciliation import Step, get_live, must, must_object, record, step, update
-from protocols.messages.outcomes import Done, NotFound
-from protocols.objects import Key, Object, decode_object, key_of, name_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
-from protocols.volumes import phase_of
+from kcm.actors.reconciliation import Step, get_live, must, must_object, record, step, update
+from kcm.protocols.messages.outcomes import Done, NotFound
+from kcm.protocols.objects import Key, Object, decode_object, key_of, name_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource
+from kcm.protocols.volumes import phase_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.objects import Object, finalizers_of, is_deleting, metadata
+from kcm.protocols.objects import Object, finalizers_of, is_deleting, metadata
 
 
 def protected(obj: Mapping[str, Any], finalizer: str) -> Object | None:

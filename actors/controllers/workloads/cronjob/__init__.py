@@ -3,6 +3,6 @@
 slots.py has which times are due, jobs.py the Jobs that are made, status.py what a CronJob says of them.
 """
 
-from actors.controllers.workloads.cronjob.spec import SPEC
+from kcm.actors.controllers.workloads.cronjob.spec import SPEC
 
 __all__ = ["SPEC"]

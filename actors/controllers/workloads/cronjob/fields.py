@@ -5,8 +5,8 @@ Source: kubernetes v1.36 staging/src/k8s.io/api/batch/v1/types.go.
 
 from __future__ import annotations
 
-from protocols.objects import Object, key_of
-from protocols.shapes import COUNT, FLAG, MAP, TEXT, TIME, check
+from kcm.protocols.objects import Object, key_of
+from kcm.protocols.shapes import COUNT, FLAG, MAP, TEXT, TIME, check
 
 _CRON_JOB = {
     "spec": {

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.reconciliation import own
-from protocols.objects import Object, annotations_of, name_of, namespace_of
-from protocols.resources import CRONJOBS
-from protocols.times import parse_time
-from runtime.scheduling.time_zones import Zone, format_in_zone
+from kcm.actors.reconciliation import own
+from kcm.protocols.objects import Object, annotations_of, name_of, namespace_of
+from kcm.protocols.resources import CRONJOBS
+from kcm.protocols.times import parse_time
+from kcm.runtime.scheduling.time_zones import Zone, format_in_zone
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 COMPLETE, FAILED = "Complete", "Failed"

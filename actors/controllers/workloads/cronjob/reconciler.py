@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from actors.controllers.shared.pod_control import is_namespace_terminating
-from actors.controllers.workloads.cronjob.fields import check_cron_job, check_job
-from actors.controllers.workloads.cronjob.jobs import COMPLETE, FAILED, end_of, job_name, job_of, slot_of, surplus
-from actors.controllers.workloads.cronjob.schedules import names_zone, schedule_of, zone_of
-from actors.controllers.workloads.cronjob.slots import (
+from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
+from kcm.actors.controllers.workloads.cronjob.fields import check_cron_job, check_job
+from kcm.actors.controllers.workloads.cronjob.jobs import COMPLETE, FAILED, end_of, job_name, job_of, slot_of, surplus
+from kcm.actors.controllers.workloads.cronjob.schedules import names_zone, schedule_of, zone_of
+from kcm.actors.controllers.workloads.cronjob.slots import (
     MANY,
     NoSlotError,
     earliest,
@@ -36,8 +36,8 @@ from actors.controllers.workloads.cronjob.slots import (
     seconds_to_next,
     still_in_time,
 )
-from actors.controllers.workloads.cronjob.status import RunStatus
-from actors.reconciliation import (
+from kcm.actors.controllers.workloads.cronjob.status import RunStatus
+from kcm.actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
     Step,
@@ -52,9 +52,9 @@ from actors.reconciliation import (
     record,
     update,
 )
-from protocols.messages.events import Record
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Refused
-from protocols.objects import (
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Refused
+from kcm.protocols.objects import (
     Key,
     Object,
     decode_object,
@@ -66,14 +66,14 @@ from protocols.objects import (
     namespace_of,
     uid_of,
 )
-from protocols.resources import CRONJOBS, JOBS
-from protocols.times import parse_time
-from runtime.flags.values import quote
-from runtime.scheduling.clock import Clock
-from runtime.scheduling.cron_schedules import ScheduleError
-from runtime.scheduling.cron_times import Schedule
-from runtime.scheduling.time_zones import UnknownZoneError, Zone
-from runtime.tables.overlay import Tables
+from kcm.protocols.resources import CRONJOBS, JOBS
+from kcm.protocols.times import parse_time
+from kcm.runtime.flags.values import quote
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.cron_schedules import ScheduleError
+from kcm.runtime.scheduling.cron_times import Schedule
+from kcm.runtime.scheduling.time_zones import UnknownZoneError, Zone
+from kcm.runtime.tables.overlay import Tables
 
 FORBID, REPLACE = "Forbid", "Replace"
 DOCUMENTED = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/"

@@ -5,10 +5,10 @@ Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go (formatS
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.scheduling.cron_schedules import parse_schedule
-from runtime.scheduling.cron_times import Schedule
-from runtime.scheduling.time_zones import Zone, load_zone
+from kcm.protocols.objects import Object
+from kcm.runtime.scheduling.cron_schedules import parse_schedule
+from kcm.runtime.scheduling.cron_times import Schedule
+from kcm.runtime.scheduling.time_zones import Zone, load_zone
 
 
 def names_zone(cron_job: Object) -> bool:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocols.objects import Object, metadata
-from protocols.times import parse_time
-from runtime.scheduling.cron_times import Schedule
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.times import parse_time
+from kcm.runtime.scheduling.cron_times import Schedule
 
 MANY = 100
 DELTA = 0.1  # seconds after a slot, for clocks that differ

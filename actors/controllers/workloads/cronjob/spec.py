@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from actors.controllers.shared.option_checks import at_least_one
-from actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
-from actors.options import ControllerOptions
-from actors.reconciliation import Interest, Watch, its_controller, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.late_methods import dataclass
-from protocols.resources import CRONJOBS, JOBS
-from runtime.flags.declaration import flag
-from runtime.metrics.registry import Family
-from runtime.scheduling.time_zones import local_zone
+from kcm.actors.controllers.shared.option_checks import at_least_one
+from kcm.actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
+from kcm.actors.options import ControllerOptions
+from kcm.actors.reconciliation import Interest, Watch, its_controller, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.resources import CRONJOBS, JOBS
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.metrics.registry import Family
+from kcm.runtime.scheduling.time_zones import local_zone
 
 CREATION_SKEW = Family(
     name="cronjob_controller_job_creation_skew_duration_seconds",

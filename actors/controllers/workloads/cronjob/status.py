@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object, name_of, namespace_of, resource_version_of, uid_of
-from protocols.resources import JOBS
-from protocols.times import format_time, parse_time
+from kcm.protocols.objects import Object, name_of, namespace_of, resource_version_of, uid_of
+from kcm.protocols.resources import JOBS
+from kcm.protocols.times import format_time, parse_time
 
 
 class RunStatus:

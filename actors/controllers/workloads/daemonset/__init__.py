@@ -4,6 +4,6 @@ Read reconciler.py first. placement.py says which nodes those are, managing.py w
 rolling.py which are replaced by a new template, history.py which templates there were.
 """
 
-from actors.controllers.workloads.daemonset.spec import SPEC
+from kcm.actors.controllers.workloads.daemonset.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from runtime.scheduling.backoff import Backoff
+from kcm.runtime.scheduling.backoff import Backoff
 
 BACKOFF = Backoff(first=1.0, most=15 * 60.0)
 FORGOTTEN = 2 * BACKOFF.most  # seconds without a failure after which it starts over

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from actors.controllers.shared.controller_revisions import (
+from kcm.actors.controllers.shared.controller_revisions import (
     create_revision,
     equal_data,
     in_order,
@@ -23,9 +23,9 @@ from actors.controllers.shared.controller_revisions import (
     template_data,
     update_revision,
 )
-from actors.controllers.shared.revision_history import claim_revisions
-from actors.controllers.workloads.daemonset.fields import HASH_LABEL, DaemonSpec
-from actors.reconciliation import (
+from kcm.actors.controllers.shared.revision_history import claim_revisions
+from kcm.actors.controllers.workloads.daemonset.fields import HASH_LABEL, DaemonSpec
+from kcm.actors.reconciliation import (
     Step,
     controlled_by,
     delete,
@@ -38,9 +38,9 @@ from actors.reconciliation import (
     perform,
     update,
 )
-from protocols.hashing import template_hash
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound
-from protocols.objects import (
+from kcm.protocols.hashing import template_hash
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound
+from kcm.protocols.objects import (
     Object,
     annotations_of,
     decode_object,
@@ -50,9 +50,9 @@ from protocols.objects import (
     name_of,
     namespace_of,
 )
-from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
-from runtime.tables.overlay import Lister
-from runtime.tables.table import Entry
+from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
+from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.table import Entry
 
 
 class History(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from actors.controllers.shared.generated_names import generated_name
-from protocols.objects import Key, Object, make_key, namespace_of, resource_version_of, split_key
+from kcm.actors.controllers.shared.generated_names import generated_name
+from kcm.protocols.objects import Key, Object, make_key, namespace_of, resource_version_of, split_key
 
 
 class PodNames:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocols.bounded_cache import bounded_cache, first_size
-from protocols.node_affinity import Term, required_terms
-from protocols.nodes import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE
-from protocols.objects import Object
-from protocols.tolerations import find_toleration
-from runtime.tables.table import Entry
+from kcm.protocols.bounded_cache import bounded_cache, first_size
+from kcm.protocols.node_affinity import Term, required_terms
+from kcm.protocols.nodes import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE
+from kcm.protocols.objects import Object
+from kcm.protocols.tolerations import find_toleration
+from kcm.runtime.tables.table import Entry
 
 MOST_NODES = 20_000  # forms of nodes that a placement remembers its verdicts on
 

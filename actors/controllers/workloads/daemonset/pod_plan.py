@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 
-from actors.controllers.workloads.daemonset.fields import HASH_LABEL, DaemonSpec
-from actors.controllers.workloads.daemonset.placement import Verdict
-from protocols.late_methods import dataclass
-from protocols.messages.events import RecordType
-from protocols.objects import split_key
-from protocols.pods import is_available
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.daemonset.fields import HASH_LABEL, DaemonSpec
+from kcm.actors.controllers.workloads.daemonset.placement import Verdict
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.objects import split_key
+from kcm.protocols.pods import is_available
+from kcm.runtime.tables.table import Entry
 
 NodePods = Mapping[str, Sequence[Entry]]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.controllers.shared.pod_control import PodForm
-from actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL, DaemonSpec
-from actors.controllers.workloads.daemonset.placement import daemon_tolerations
-from protocols.messages.commands import Create
-from protocols.node_affinity import NAME_FIELD, REQUIRED
-from protocols.objects import Object, encode_object
-from protocols.resources import DAEMONSETS, PODS
+from kcm.actors.controllers.shared.pod_control import PodForm
+from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL, DaemonSpec
+from kcm.actors.controllers.workloads.daemonset.placement import daemon_tolerations
+from kcm.protocols.messages.commands import Create
+from kcm.protocols.node_affinity import NAME_FIELD, REQUIRED
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import DAEMONSETS, PODS
 
 
 class DaemonPodForm(PodForm):

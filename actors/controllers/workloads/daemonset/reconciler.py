@@ -16,27 +16,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from actors.controllers.shared.ownership import claim
-from actors.controllers.shared.pod_control import Creations, create_pods, delete_pods, fetch_existing
-from actors.controllers.shared.replica_status import seconds_to_next_availability
-from actors.controllers.shared.status import write_status
-from actors.controllers.workloads.daemonset.failed_pods import Attempt, FailedPods
-from actors.controllers.workloads.daemonset.fields import DaemonSpec, daemon_spec, selector_of
-from actors.controllers.workloads.daemonset.history import History, clean_up, ensure_history, surplus_revisions
-from actors.controllers.workloads.daemonset.names import PodNames
-from actors.controllers.workloads.daemonset.placement import Placement, Verdict, placement_of
-from actors.controllers.workloads.daemonset.pod_plan import NodePods, Plan, by_node, plan_pods
-from actors.controllers.workloads.daemonset.pods import DaemonPodForm
-from actors.controllers.workloads.daemonset.rolling_update import plan_update
-from actors.controllers.workloads.daemonset.status import count_nodes, next_status
-from actors.controllers.workloads.daemonset.watches import NodeChange
-from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, record
-from protocols.messages.outcomes import CommandFailed, Refused
-from protocols.objects import Key, Object, is_deleting, key_of, metadata, namespace_of, uid_of
-from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables, UnreadableError
-from runtime.tables.table import Entry
+from kcm.actors.controllers.shared.ownership import claim
+from kcm.actors.controllers.shared.pod_control import Creations, create_pods, delete_pods, fetch_existing
+from kcm.actors.controllers.shared.replica_status import seconds_to_next_availability
+from kcm.actors.controllers.shared.status import write_status
+from kcm.actors.controllers.workloads.daemonset.failed_pods import Attempt, FailedPods
+from kcm.actors.controllers.workloads.daemonset.fields import DaemonSpec, daemon_spec, selector_of
+from kcm.actors.controllers.workloads.daemonset.history import History, clean_up, ensure_history, surplus_revisions
+from kcm.actors.controllers.workloads.daemonset.names import PodNames
+from kcm.actors.controllers.workloads.daemonset.placement import Placement, Verdict, placement_of
+from kcm.actors.controllers.workloads.daemonset.pod_plan import NodePods, Plan, by_node, plan_pods
+from kcm.actors.controllers.workloads.daemonset.pods import DaemonPodForm
+from kcm.actors.controllers.workloads.daemonset.rolling_update import plan_update
+from kcm.actors.controllers.workloads.daemonset.status import count_nodes, next_status
+from kcm.actors.controllers.workloads.daemonset.watches import NodeChange
+from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, record
+from kcm.protocols.messages.outcomes import CommandFailed, Refused
+from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, namespace_of, uid_of
+from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables, UnreadableError
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from actors.controllers.workloads.daemonset.fields import DaemonSpec, Rolling
-from actors.controllers.workloads.daemonset.placement import NEITHER, Verdict
-from actors.controllers.workloads.daemonset.pod_plan import NodePods, Plan
-from protocols.percentages import scaled_value
-from protocols.pods import PodFacts, is_available
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.daemonset.fields import DaemonSpec, Rolling
+from kcm.actors.controllers.workloads.daemonset.placement import NEITHER, Verdict
+from kcm.actors.controllers.workloads.daemonset.pod_plan import NodePods, Plan
+from kcm.protocols.percentages import scaled_value
+from kcm.protocols.pods import PodFacts, is_available
+from kcm.runtime.tables.table import Entry
 
 
 class Limits(NamedTuple):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.controllers.shared.option_checks import at_least_one
-from actors.controllers.workloads.daemonset.options import DaemonSetOptions
-from actors.controllers.workloads.daemonset.reconciler import QUEUE, DaemonSetReconciler
-from actors.controllers.workloads.daemonset.watches import NODE_WATCHES, WATCHES
-from actors.options import Options
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.controllers.shared.option_checks import at_least_one
+from kcm.actors.controllers.workloads.daemonset.options import DaemonSetOptions
+from kcm.actors.controllers.workloads.daemonset.reconciler import QUEUE, DaemonSetReconciler
+from kcm.actors.controllers.workloads.daemonset.watches import NODE_WATCHES, WATCHES
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 
 
 def _workers(options: Options) -> int:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from actors.controllers.shared.status import without_zeros
-from actors.controllers.workloads.daemonset.fields import DaemonSpec
-from actors.controllers.workloads.daemonset.placement import Verdict
-from actors.controllers.workloads.daemonset.pod_plan import NodePods
-from protocols.objects import Object
-from protocols.pods import is_available
+from kcm.actors.controllers.shared.status import without_zeros
+from kcm.actors.controllers.workloads.daemonset.fields import DaemonSpec
+from kcm.actors.controllers.workloads.daemonset.placement import Verdict
+from kcm.actors.controllers.workloads.daemonset.pod_plan import NodePods
+from kcm.protocols.objects import Object
+from kcm.protocols.pods import is_available
 
 
 class Counts(NamedTuple):

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from actors.controllers.workloads.daemonset.fields import selector_of
-from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
-from protocols.messages.watches import EventType
-from protocols.nodes import node_facts
-from protocols.objects import Key, is_deleting, labels_of, uid_of
-from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.workloads.daemonset.fields import selector_of
+from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import Key, is_deleting, labels_of, uid_of
+from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
+from kcm.runtime.tables.overlay import Tables
 
 
 class NodeChange(NamedTuple):

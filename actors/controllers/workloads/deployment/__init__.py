@@ -4,6 +4,6 @@ Read reconciler.py first. Plans, pure: rolling, recreate, scaling, rollback; wha
 history, annotations, fields; what a Deployment's status says: progress, status. rollout.py takes the steps.
 """
 
-from actors.controllers.workloads.deployment.spec import SPEC
+from kcm.actors.controllers.workloads.deployment.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.controllers.workloads.deployment.fields import INT32_MAX
-from protocols.integers import parse_uint
-from protocols.objects import Object, annotations_of
+from kcm.actors.controllers.workloads.deployment.fields import INT32_MAX
+from kcm.protocols.integers import parse_uint
+from kcm.protocols.objects import Object, annotations_of
 
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.controllers.workloads.deployment.fields import replicas, section
-from protocols.objects import key_of
-from protocols.percentages import IntOrString, scaled_value
+from kcm.actors.controllers.workloads.deployment.fields import replicas, section
+from kcm.protocols.objects import key_of
+from kcm.protocols.percentages import IntOrString, scaled_value
 
 ROLLING_UPDATE, RECREATE = "RollingUpdate", "Recreate"
 

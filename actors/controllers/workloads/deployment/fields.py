@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from protocols.objects import Object, key_of, metadata
+from kcm.protocols.objects import Object, key_of, metadata
 
 INT32_MAX = 2**31 - 1
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.controllers.workloads.deployment.fields import creation_order, generation, limit, number, replicas
-from actors.controllers.workloads.deployment.revisions import revision_of
-from protocols.objects import Object, is_deleting
+from kcm.actors.controllers.workloads.deployment.fields import creation_order, generation, limit, number, replicas
+from kcm.actors.controllers.workloads.deployment.revisions import revision_of
+from kcm.protocols.objects import Object, is_deleting
 
 
 def history_to_delete(deployment: Mapping[str, Any], old: Sequence[Object]) -> list[Object]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.options import ControllerOptions
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import flag
-from runtime.flags.values import DURATION
+from kcm.actors.options import ControllerOptions
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import DURATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.controllers.workloads.deployment.fields import generation, limit, replicas, section
-from actors.controllers.workloads.deployment.status import (
+from kcm.actors.controllers.workloads.deployment.fields import generation, limit, replicas, section
+from kcm.actors.controllers.workloads.deployment.status import (
     PROGRESSING,
     REPLICA_FAILURE,
     calculated_status,
     condition,
     replica_failure,
 )
-from protocols.conditions import find_condition, with_condition, without_condition
-from protocols.objects import Object, name_of
-from protocols.times import parse_time
+from kcm.protocols.conditions import find_condition, with_condition, without_condition
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.times import parse_time
 
 NEW_REPLICA_SET_AVAILABLE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"

@@ -11,25 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from actors.controllers.shared.ownership import claim, look_into
-from actors.controllers.shared.pod_control import is_namespace_terminating
-from actors.controllers.workloads.deployment.arithmetic import (
+from kcm.actors.controllers.shared.ownership import claim, look_into
+from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
+from kcm.actors.controllers.workloads.deployment.arithmetic import (
     RECREATE,
     ROLLING_UPDATE,
     strategy_type,
     unexpected_strategy,
 )
-from actors.controllers.workloads.deployment.fields import active, generation, number, section, template
-from actors.controllers.workloads.deployment.progress import is_complete
-from actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
-from actors.controllers.workloads.deployment.recreations import Recreations
-from actors.controllers.workloads.deployment.revisions import Templates
-from actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
-from actors.controllers.workloads.deployment.rolling_update import growth_plan, shrink_plan
-from actors.controllers.workloads.deployment.rollout import Rollout
-from actors.controllers.workloads.deployment.scaling import is_scaling_event, scale_plan
-from actors.controllers.workloads.deployment.status import with_status
-from actors.reconciliation import (
+from kcm.actors.controllers.workloads.deployment.fields import active, generation, number, section, template
+from kcm.actors.controllers.workloads.deployment.progress import is_complete
+from kcm.actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
+from kcm.actors.controllers.workloads.deployment.recreations import Recreations
+from kcm.actors.controllers.workloads.deployment.revisions import Templates
+from kcm.actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
+from kcm.actors.controllers.workloads.deployment.rolling_update import growth_plan, shrink_plan
+from kcm.actors.controllers.workloads.deployment.rollout import Rollout
+from kcm.actors.controllers.workloads.deployment.scaling import is_scaling_event, scale_plan
+from kcm.actors.controllers.workloads.deployment.status import with_status
+from kcm.actors.reconciliation import (
     ORPHANS,
     Change,
     Interest,
@@ -43,9 +43,9 @@ from actors.reconciliation import (
     record,
     update,
 )
-from protocols.messages.outcomes import CommandFailed
-from protocols.messages.watches import EventType
-from protocols.objects import (
+from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import (
     Key,
     Object,
     is_deleting,
@@ -55,11 +55,11 @@ from protocols.objects import (
     namespace_of,
     uid_of,
 )
-from protocols.pods import is_terminal
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
-from protocols.selectors import LabelSelector, label_selector_of
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables, UnreadableError
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
+from kcm.protocols.selectors import LabelSelector, label_selector_of
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables, UnreadableError
 
 UNREADABLE_WAIT = 10.0  # seconds until pods that cannot be read are looked at again
 _its_deployment = its_controller(DEPLOYMENTS)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.workloads.deployment.fields import active, generation, number, replicas
-from actors.controllers.workloads.deployment.scaling import Resize
-from protocols.objects import Object, name_of, uid_of
+from kcm.actors.controllers.workloads.deployment.fields import active, generation, number, replicas
+from kcm.actors.controllers.workloads.deployment.scaling import Resize
+from kcm.protocols.objects import Object, name_of, uid_of
 
 
 def stop_plan(old: Sequence[Object]) -> list[Resize]:

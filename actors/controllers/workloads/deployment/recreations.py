@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocols.objects import Key, Object, key_of, metadata, uid_of
-from runtime.scheduling.backoff import Backoff
+from kcm.protocols.objects import Key, Object, key_of, metadata, uid_of
+from kcm.runtime.scheduling.backoff import Backoff
 
 LASTED = 60.0  # seconds; one that went later went for another reason
 BACKOFF = Backoff(first=1.0, most=30.0)

@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.workloads.deployment.annotations import REVISION, REVISION_HISTORY, copyable, with_annotations
-from actors.controllers.workloads.deployment.arithmetic import new_replica_set_size
-from actors.controllers.workloads.deployment.fields import number, oldest_first, section, template, total_replicas
-from actors.controllers.workloads.deployment.scaling import size_annotations
-from actors.reconciliation import controlled_by, own
-from protocols.bounded_cache import bounded_cache, total_size
-from protocols.hashing import POD_TEMPLATE_HASH_LABEL, template_hash
-from protocols.integers import parse_int, wrapped_int64
-from protocols.objects import (
+from kcm.actors.controllers.workloads.deployment.annotations import (
+    REVISION,
+    REVISION_HISTORY,
+    copyable,
+    with_annotations,
+)
+from kcm.actors.controllers.workloads.deployment.arithmetic import new_replica_set_size
+from kcm.actors.controllers.workloads.deployment.fields import number, oldest_first, section, template, total_replicas
+from kcm.actors.controllers.workloads.deployment.scaling import size_annotations
+from kcm.actors.reconciliation import controlled_by, own
+from kcm.protocols.bounded_cache import bounded_cache, total_size
+from kcm.protocols.hashing import POD_TEMPLATE_HASH_LABEL, template_hash
+from kcm.protocols.integers import parse_int, wrapped_int64
+from kcm.protocols.objects import (
     Object,
     annotations_of,
     decode_object,
@@ -25,8 +30,8 @@ from protocols.objects import (
     namespace_of,
     uid_of,
 )
-from protocols.resources import DEPLOYMENTS
-from protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_label
+from kcm.protocols.resources import DEPLOYMENTS
+from kcm.protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_label
 
 MAX_HISTORY_LENGTH = 2000  # characters, some hundred revisions
 MAX_NAME_LENGTH = 253  # of a DNS subdomain

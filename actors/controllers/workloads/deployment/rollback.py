@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.controllers.workloads.deployment.annotations import NEVER_COPIED, ROLLBACK_TO, copyable, with_annotations
-from actors.controllers.workloads.deployment.fields import section, template
-from actors.controllers.workloads.deployment.revisions import last_revision, revision_of, same_template
-from protocols.integers import parse_int
-from protocols.messages.events import RecordType
-from protocols.objects import Object, annotations_of, name_of
-from protocols.semantic import without_hash_label
+from kcm.actors.controllers.workloads.deployment.annotations import (
+    NEVER_COPIED,
+    ROLLBACK_TO,
+    copyable,
+    with_annotations,
+)
+from kcm.actors.controllers.workloads.deployment.fields import section, template
+from kcm.actors.controllers.workloads.deployment.revisions import last_revision, revision_of, same_template
+from kcm.protocols.integers import parse_int
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.objects import Object, annotations_of, name_of
+from kcm.protocols.semantic import without_hash_label
 
 
 class Rollback(NamedTuple):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.controllers.workloads.deployment.arithmetic import max_unavailable, new_replica_set_size
-from actors.controllers.workloads.deployment.fields import active, available, oldest_first, replicas, total_replicas
-from actors.controllers.workloads.deployment.scaling import Resize
-from protocols.objects import Object, name_of
+from kcm.actors.controllers.workloads.deployment.arithmetic import max_unavailable, new_replica_set_size
+from kcm.actors.controllers.workloads.deployment.fields import active, available, oldest_first, replicas, total_replicas
+from kcm.actors.controllers.workloads.deployment.scaling import Resize
+from kcm.protocols.objects import Object, name_of
 
 
 def growth_plan(deployment: Mapping[str, Any], new: Object, old: Sequence[Object]) -> list[Resize]:

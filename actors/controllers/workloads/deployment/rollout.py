@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.controllers.shared.pod_control import is_namespace_terminating
-from actors.controllers.workloads.deployment.annotations import REVISION, with_annotations
-from actors.controllers.workloads.deployment.fields import number, replicas, section
-from actors.controllers.workloads.deployment.history import history_to_delete
-from actors.controllers.workloads.deployment.progress import (
+from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
+from kcm.actors.controllers.workloads.deployment.annotations import REVISION, with_annotations
+from kcm.actors.controllers.workloads.deployment.fields import number, replicas, section
+from kcm.actors.controllers.workloads.deployment.history import history_to_delete
+from kcm.actors.controllers.workloads.deployment.progress import (
     next_check,
     pause_condition,
     progress_deadline,
     progressing_condition,
     rollout_status,
 )
-from actors.controllers.workloads.deployment.recreations import Recreations
-from actors.controllers.workloads.deployment.revisions import (
+from kcm.actors.controllers.workloads.deployment.recreations import Recreations
+from kcm.actors.controllers.workloads.deployment.revisions import (
     Templates,
     is_ours,
     new_replica_set,
@@ -31,16 +31,16 @@ from actors.controllers.workloads.deployment.revisions import (
     split_new_and_old,
     synced_replica_set,
 )
-from actors.controllers.workloads.deployment.rollback import Rollback
-from actors.controllers.workloads.deployment.scaling import Resize, resized
-from actors.controllers.workloads.deployment.status import (
+from kcm.actors.controllers.workloads.deployment.rollback import Rollback
+from kcm.actors.controllers.workloads.deployment.scaling import Resize, resized
+from kcm.actors.controllers.workloads.deployment.status import (
     PROGRESSING,
     calculated_status,
     condition,
     same_status,
     with_status,
 )
-from actors.reconciliation import (
+from kcm.actors.reconciliation import (
     RequeueAfter,
     Retry,
     Step,
@@ -53,13 +53,13 @@ from actors.reconciliation import (
     record,
     update,
 )
-from protocols.conditions import with_condition
-from protocols.messages.commands import Create
-from protocols.messages.events import Record
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Failure, NotFound, Refused
-from protocols.objects import Object, annotations_of, decode_object, key_of, name_of, uid_of
-from protocols.resources import DEPLOYMENTS, REPLICASETS
-from runtime.scheduling.clock import Clock
+from kcm.protocols.conditions import with_condition
+from kcm.protocols.messages.commands import Create
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Failure, NotFound, Refused
+from kcm.protocols.objects import Object, annotations_of, decode_object, key_of, name_of, uid_of
+from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
+from kcm.runtime.scheduling.clock import Clock
 
 
 class Rollout:

@@ -12,14 +12,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.controllers.workloads.deployment.annotations import (
+from kcm.actors.controllers.workloads.deployment.annotations import (
     DESIRED_REPLICAS,
     MAX_REPLICAS,
     replicas_annotation,
     with_annotations,
 )
-from actors.controllers.workloads.deployment.arithmetic import ROLLING_UPDATE, max_surge, strategy_type
-from actors.controllers.workloads.deployment.fields import (
+from kcm.actors.controllers.workloads.deployment.arithmetic import ROLLING_UPDATE, max_surge, strategy_type
+from kcm.actors.controllers.workloads.deployment.fields import (
     active,
     available,
     creation_order,
@@ -29,8 +29,8 @@ from actors.controllers.workloads.deployment.fields import (
     section,
     total_replicas,
 )
-from protocols.integers import parse_int
-from protocols.objects import Object, annotations_of, name_of
+from kcm.protocols.integers import parse_int
+from kcm.protocols.objects import Object, annotations_of, name_of
 
 
 class Resize(NamedTuple):

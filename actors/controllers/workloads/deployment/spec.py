@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.controllers.workloads.deployment.options import DeploymentOptions
-from actors.controllers.workloads.deployment.reconciler import WATCHES, DeploymentReconciler
-from actors.options import Options
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.controllers.workloads.deployment.options import DeploymentOptions
+from kcm.actors.controllers.workloads.deployment.reconciler import WATCHES, DeploymentReconciler
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 
 
 def _resync(options: Options) -> float | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.workloads.deployment.arithmetic import max_unavailable
-from actors.controllers.workloads.deployment.fields import (
+from kcm.actors.controllers.workloads.deployment.arithmetic import max_unavailable
+from kcm.actors.controllers.workloads.deployment.fields import (
     generation,
     number,
     replicas,
@@ -17,9 +17,9 @@ from actors.controllers.workloads.deployment.fields import (
     total_replicas,
     total_statuses,
 )
-from protocols.conditions import find_condition, with_condition
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.protocols.conditions import find_condition, with_condition
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 
 AVAILABLE, PROGRESSING, REPLICA_FAILURE = "Available", "Progressing", "ReplicaFailure"
 

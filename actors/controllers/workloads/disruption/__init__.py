@@ -3,6 +3,6 @@
 Source: kubernetes v1.36 pkg/controller/disruption. The documentation is docs/disruption-budgets.md.
 """
 
-from actors.controllers.workloads.disruption.spec import SPEC
+from kcm.actors.controllers.workloads.disruption.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.controllers.shared.selector_texts import selector_in_go
+from kcm.actors.controllers.shared.selector_texts import selector_in_go
 
 NO_PODS, CALCULATION_FAILED = "NoPods", "CalculateExpectedPodCountFailed"  # reasons
 

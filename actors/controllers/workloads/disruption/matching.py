@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from actors.controllers.workloads.disruption.pod_counts import needs_scale
-from actors.reconciliation import Change
-from actors.reconciliation.specs import Facts
-from protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED
-from protocols.conditions import find_condition
-from protocols.objects import Key, Object, encode_object, labels_of, metadata, resource_version_of
-from protocols.pods import pod_facts
-from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
-from protocols.selectors import LabelSelector, label_selector_of
-from runtime.tables.lister import Lister
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.workloads.disruption.pod_counts import needs_scale
+from kcm.actors.reconciliation import Change
+from kcm.actors.reconciliation.specs import Facts
+from kcm.protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Key, Object, encode_object, labels_of, metadata, resource_version_of
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from kcm.protocols.selectors import LabelSelector, label_selector_of
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.overlay import Tables
 
 
 class BudgetFacts(NamedTuple):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED, says_what_is_allowed, with_disruption_allowed
-from protocols.conditions import set_condition
-from protocols.objects import Object, metadata, split_key
-from protocols.percentages import scaled_value
-from runtime.tables.table import Entry
+from kcm.protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED, says_what_is_allowed, with_disruption_allowed
+from kcm.protocols.conditions import set_condition
+from kcm.protocols.objects import Object, metadata, split_key
+from kcm.protocols.percentages import scaled_value
+from kcm.runtime.tables.table import Entry
 
 DELETION_TIMEOUT = 120.0  # seconds from an eviction to when its pod has to be seen as deleted
 

@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actors.controllers.shared.selected_pods import selected_pods
-from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.workloads.disruption import events
-from actors.controllers.workloads.disruption.matching import selecting_budgets, selector_of
-from actors.controllers.workloads.disruption.pod_counts import (
+from kcm.actors.controllers.shared.selected_pods import selected_pods
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
+from kcm.actors.controllers.workloads.disruption import events
+from kcm.actors.controllers.workloads.disruption.matching import selecting_budgets, selector_of
+from kcm.actors.controllers.workloads.disruption.pod_counts import (
     CannotCountError,
     Need,
     disrupted_pods,
@@ -38,17 +38,17 @@ from actors.controllers.workloads.disruption.pod_counts import (
     needs_scale,
     next_status,
 )
-from actors.controllers.workloads.disruption.scales import Scales
-from actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, unmarked_status
-from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused
-from protocols.objects import Key, Object, make_key, resource_version_of, split_key
-from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
-from protocols.times import parse_time
-from protocols.versions import parse_version
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.disruption.scales import Scales
+from kcm.actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, unmarked_status
+from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused
+from kcm.protocols.objects import Key, Object, make_key, resource_version_of, split_key
+from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from kcm.protocols.times import parse_time
+from kcm.protocols.versions import parse_version
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

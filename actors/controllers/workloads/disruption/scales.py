@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.workloads.disruption.pod_counts import CannotCountError
-from actors.reconciliation import Step, perform
-from protocols.messages.commands import Get
-from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
-from protocols.objects import OwnerRef, decode_object, make_key, split_key, uid_of
-from protocols.resources import DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS, Resource
-from runtime.tables.lister import Lister, UnreadableError
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
+from kcm.actors.controllers.workloads.disruption.pod_counts import CannotCountError
+from kcm.actors.reconciliation import Step, perform
+from kcm.protocols.messages.commands import Get
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from kcm.protocols.objects import OwnerRef, decode_object, make_key, split_key, uid_of
+from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS, Resource
+from kcm.runtime.tables.lister import Lister, UnreadableError
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 APPS = frozenset({"apps", "extensions"})  # groups in which there are, or were, ReplicaSets and Deployments
 SCALES = frozenset({"autoscaling/v1", "apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"})  # that can be read

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from actors.controllers.shared.served_kinds import KINDS_ALONE
-from actors.controllers.workloads.disruption.matching import (
+from kcm.actors.controllers.shared.served_kinds import KINDS_ALONE
+from kcm.actors.controllers.workloads.disruption.matching import (
     BUDGET_FACTS,
     budgets_of_pod,
     budgets_of_size,
     pod_with_several_budgets,
     size_facts,
 )
-from actors.controllers.workloads.disruption.reconciler import QUEUE, RECHECK_QUEUE, STALE_QUEUE, DisruptionReconciler
-from actors.controllers.workloads.disruption.stale_targets import MARKED_PODS, PODS_MARKED
-from actors.reconciliation import Interest, Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
-from protocols.messages.watches import EventType
-from protocols.resources import (
+from kcm.actors.controllers.workloads.disruption.reconciler import (
+    QUEUE,
+    RECHECK_QUEUE,
+    STALE_QUEUE,
+    DisruptionReconciler,
+)
+from kcm.actors.controllers.workloads.disruption.stale_targets import MARKED_PODS, PODS_MARKED
+from kcm.actors.reconciliation import Interest, Watch, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,

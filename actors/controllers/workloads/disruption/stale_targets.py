@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, observed_generation
-from actors.reconciliation import Interest, Watch, itself
-from actors.reconciliation.specs import Index
-from protocols.conditions import find_condition
-from protocols.objects import Object, is_deleting
-from protocols.resources import PODS
-from protocols.times import format_time, parse_time
+from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, observed_generation
+from kcm.actors.reconciliation import Interest, Watch, itself
+from kcm.actors.reconciliation.specs import Index
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, is_deleting
+from kcm.protocols.resources import PODS
+from kcm.protocols.times import format_time, parse_time
 
 TIMEOUT = 120.0  # seconds
 BY_KUBELET = "TerminationByKubelet"  # a reason: the kubelet may take any time until the pod is deleted

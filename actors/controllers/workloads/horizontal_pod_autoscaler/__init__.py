@@ -3,6 +3,6 @@
 Source: kubernetes v1.36 pkg/controller/podautoscaler.
 """
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.spec import SPEC
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from protocols.integers import INT32
-from protocols.objects import Object
+from kcm.protocols.integers import INT32
+from kcm.protocols.objects import Object
 
 UP_FACTOR, UP_LEAST = 2, 4  # without behavior
 MOST = INT32.stop - 1

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Bounds, Recommendation, ScaleEvent
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Action, Fault
-from actors.controllers.workloads.horizontal_pod_autoscaler.status import Draft
-from actors.reconciliation import record
-from protocols.late_methods import dataclass
-from protocols.messages.events import Record
-from protocols.objects import Key, Object, namespace_of
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS
-from protocols.selectors import LabelSelector
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Bounds, Recommendation, ScaleEvent
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Action, Fault
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import Draft
+from kcm.actors.reconciliation import record
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.events import Record
+from kcm.protocols.objects import Key, Object, namespace_of
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS
+from kcm.protocols.selectors import LabelSelector
 
 
 class Settings(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.objects import Object, key_of
-from protocols.shapes import COUNT, MAP, NUMBER, QUANTITY, TEXT, TIME, check
+from kcm.protocols.objects import Object, key_of
+from kcm.protocols.shapes import COUNT, MAP, NUMBER, QUANTITY, TEXT, TIME, check
 
 _REFERENCE = {"apiVersion": TEXT, "kind": TEXT, "name": TEXT}
 _METRIC = {"name": TEXT, "selector": MAP}

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.controllers.shared.selected_pods import selected_pods
-from actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import (
+from kcm.actors.controllers.shared.selected_pods import selected_pods
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import (
     AutoscalingError,
     Look,
     Memory,
     Settings,
     event,
 )
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Action, Fault, Monitor, action_of
-from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
-from actors.controllers.workloads.horizontal_pod_autoscaler.scales import Scale
-from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Finding, MetricError, Sources, Target
-from actors.controllers.workloads.horizontal_pod_autoscaler.status import SCALING_ACTIVE
-from actors.reconciliation import Step
-from protocols.objects import Key, Object, make_key, namespace_of
-from protocols.quantities import parse_quantity
-from protocols.selectors import LabelSelector, parse_label_selector
-from runtime.scheduling.clock import Clock
-from runtime.tables.lister import Lister
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Action, Fault, Monitor, action_of
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.scales import Scale
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import Finding, MetricError, Sources, Target
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import SCALING_ACTIVE
+from kcm.actors.reconciliation import Step
+from kcm.protocols.objects import Key, Object, make_key, namespace_of
+from kcm.protocols.quantities import parse_quantity
+from kcm.protocols.selectors import LabelSelector, parse_label_selector
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.lister import Lister
 
 
 class Findings:

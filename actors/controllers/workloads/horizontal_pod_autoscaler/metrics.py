@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from protocols.objects import Key, split_key
-from runtime.metrics.registry import Family, Metrics
+from kcm.protocols.objects import Key, split_key
+from kcm.runtime.metrics.registry import Family, Metrics
 
 _BUCKETS = tuple(0.001 * 2**power for power in range(15))
 _LABELS = "The label 'action' should be either 'scale_down', 'scale_up', or 'none'."

@@ -10,21 +10,21 @@ from typing import Any
 
 import orjson
 
-from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.shared.server_texts import said_by_client_go
-from actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError
-from actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
+from kcm.actors.controllers.shared.server_texts import said_by_client_go
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
     Sample,
     items_of,
     pod_samples,
     resource_samples,
     value_of,
 )
-from actors.reconciliation import Step, perform
-from protocols.messages.commands import Fetch
-from protocols.messages.outcomes import CommandFailed, Done, NotFound, Outcome, Refused
-from protocols.selectors import LabelSelector
-from runtime.scheduling.clock import Clock
+from kcm.actors.reconciliation import Step, perform
+from kcm.protocols.messages.commands import Fetch
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Outcome, Refused
+from kcm.protocols.selectors import LabelSelector
+from kcm.runtime.scheduling.clock import Clock
 
 RESOURCES, CUSTOM, EXTERNAL = "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"
 CUSTOM_VERSIONS = ("v1beta2", "v1beta1")  # that can be read

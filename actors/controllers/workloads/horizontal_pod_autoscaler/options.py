@@ -5,10 +5,10 @@ Source: kubernetes v1.36 cmd/kube-controller-manager/app/options/hpacontroller.g
 
 from __future__ import annotations
 
-from actors.options import ControllerOptions
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import flag
-from runtime.flags.values import DURATION, FLOAT
+from kcm.actors.options import ControllerOptions
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import DURATION, FLOAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

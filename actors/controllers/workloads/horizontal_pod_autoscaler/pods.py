@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.samples import Samples
-from protocols.conditions import find_condition
-from protocols.objects import Object, is_deleting, name_of
-from protocols.pod_resources import is_of_pods, pod_requests
-from protocols.quantities import milli_value
-from protocols.times import parse_time
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Samples
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, is_deleting, name_of
+from kcm.protocols.pod_resources import is_of_pods, pod_requests
+from kcm.protocols.quantities import milli_value
+from kcm.protocols.times import parse_time
 
 CPU = "cpu"
 LONG_AGO = 0.0

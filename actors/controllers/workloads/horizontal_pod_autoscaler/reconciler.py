@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     Behavior,
     Recommendation,
     ScaleEvent,
@@ -29,7 +29,7 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     stabilized,
     stabilized_by,
 )
-from actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import (
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import (
     AutoscalingError,
     Look,
     Lost,
@@ -37,24 +37,24 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import (
     Settings,
     event,
 )
-from actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_autoscaler
-from actors.controllers.workloads.horizontal_pod_autoscaler.findings import Findings
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Fault, Monitor, action_of
-from actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
-from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Finding, Sources
-from actors.controllers.workloads.horizontal_pod_autoscaler.status import (
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_autoscaler
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.findings import Findings
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Fault, Monitor, action_of
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import Finding, Sources
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import (
     ABLE_TO_SCALE,
     SCALED_TO_ZERO,
     SCALING_ACTIVE,
     SCALING_LIMITED,
     Draft,
 )
-from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, perform, update
-from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
-from protocols.objects import Key, name_of, namespace_of, uid_of
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, perform, update
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from kcm.protocols.objects import Key, name_of, namespace_of, uid_of
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -13,9 +13,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError, Groups
-from actors.controllers.workloads.horizontal_pod_autoscaler.samples import Samples
-from protocols.integers import INT32, INT64
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError, Groups
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Samples
+from kcm.protocols.integers import INT32, INT64
 
 MOST_REPLICAS = INT32.stop - 1
 MOST_USAGE = INT64.stop - 1

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from protocols.integers import INT64
-from protocols.quantities import milli_value
-from protocols.times import parse_time
-from runtime.flags.values import parse_duration
+from kcm.protocols.integers import INT64
+from kcm.protocols.quantities import milli_value
+from kcm.protocols.times import parse_time
+from kcm.runtime.flags.values import parse_duration
 
 DEFAULT_WINDOW = 60.0  # seconds, of a custom metric that does not say its own
 

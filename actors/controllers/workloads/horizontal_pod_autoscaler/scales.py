@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.shared.server_texts import said_by_client_go
-from actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_scale
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import no_match
-from actors.reconciliation import Step, perform
-from protocols.messages.commands import Get, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Refused, Unknown
-from protocols.objects import Key, Object, decode_object, encode_object, make_key, resource_version_of
-from protocols.resources import Resource
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
+from kcm.actors.controllers.shared.server_texts import said_by_client_go
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_scale
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import no_match
+from kcm.actors.reconciliation import Step, perform
+from kcm.protocols.messages.commands import Get, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Refused, Unknown
+from kcm.protocols.objects import Key, Object, decode_object, encode_object, make_key, resource_version_of
+from kcm.protocols.resources import Resource
 
 TRIES = 5  # of an update that meets a newer version
 

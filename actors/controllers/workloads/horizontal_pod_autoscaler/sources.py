@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from actors.controllers.shared.selected_pods import selected_pods
-from actors.controllers.shared.selector_texts import selector_in_go
-from actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_pod
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
-from actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
+from kcm.actors.controllers.shared.selected_pods import selected_pods
+from kcm.actors.controllers.shared.selector_texts import selector_in_go
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_pod
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
     CannotComputeError,
     Youth,
     group_pods,
     pod_state,
     requests_of,
 )
-from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import (
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import (
     Proposal,
     Tolerances,
     average_replicas,
@@ -32,14 +32,14 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import (
     utilization_replicas,
     value_replicas,
 )
-from actors.controllers.workloads.horizontal_pod_autoscaler.samples import Samples
-from actors.reconciliation import Step
-from protocols.objects import Object
-from protocols.quantities import QuantityFormat, format_quantity, milli_value
-from protocols.selectors import EVERYTHING, LabelSelector, label_selector_of
-from runtime.scheduling.clock import Clock
-from runtime.tables.lister import Lister
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Samples
+from kcm.actors.reconciliation import Step
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import QuantityFormat, format_quantity, milli_value
+from kcm.protocols.selectors import EVERYTHING, LabelSelector, label_selector_of
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.table import Entry
 
 FIELDS = {  # of a metric, by its type
     "Resource": "resource",

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from actors.controllers.shared.option_checks import at_least_one
-from actors.controllers.shared.served_kinds import KINDS_ALONE, ServedKinds
-from actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import Settings
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
-from actors.controllers.workloads.horizontal_pod_autoscaler.options import HorizontalPodAutoscalerOptions
-from actors.controllers.workloads.horizontal_pod_autoscaler.pods import Youth
-from actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import (
+from kcm.actors.controllers.shared.option_checks import at_least_one
+from kcm.actors.controllers.shared.served_kinds import KINDS_ALONE, ServedKinds
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import Settings
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.options import HorizontalPodAutoscalerOptions
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import Youth
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import (
     ARRIVALS,
     QUEUE,
     HorizontalPodAutoscaling,
 )
-from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Sources
-from actors.options import Options
-from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import Sources
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Watch, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 
 SHORTEST_PERIOD = 0.01  # seconds: with none at all the manager would do nothing else
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocols.conditions import ConditionStatus, is_true, set_condition, without_condition
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.protocols.conditions import ConditionStatus, is_true, set_condition, without_condition
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 
 ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
 SCALED_TO_ZERO = "ScaledToZero"

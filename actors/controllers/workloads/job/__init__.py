@@ -5,6 +5,6 @@ in files of their own: finishing.py says why a Job ends, managing.py which pods 
 counted.
 """
 
-from actors.controllers.workloads.job.spec import SPEC
+from kcm.actors.controllers.workloads.job.spec import SPEC
 
 __all__ = ["SPEC"]

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from actors.controllers.shared.pod_control import create_each, delete_pods, fetch_existing
-from actors.controllers.workloads.job.forms import NewPod, indexed_pods, plain_pods
-from actors.controllers.workloads.job.managing import PodPlan
-from actors.controllers.workloads.job.metrics import PODS_ARE_CREATED, PODS_ARE_DELETED, JobMetrics
-from actors.controllers.workloads.job.observing import Observed
-from actors.controllers.workloads.job.pods import JobPod
-from actors.controllers.workloads.job.syncs import LOOK_AGAIN, Managed, Sync
-from actors.controllers.workloads.job.writing import track, untrack
-from actors.reconciliation import Step, together
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused, Unknown
-from protocols.objects import Key, make_key, split_key
-from protocols.resources import JOBS
-from runtime.tables.overlay import Lister
+from kcm.actors.controllers.shared.pod_control import create_each, delete_pods, fetch_existing
+from kcm.actors.controllers.workloads.job.forms import NewPod, indexed_pods, plain_pods
+from kcm.actors.controllers.workloads.job.managing import PodPlan
+from kcm.actors.controllers.workloads.job.metrics import PODS_ARE_CREATED, PODS_ARE_DELETED, JobMetrics
+from kcm.actors.controllers.workloads.job.observing import Observed
+from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.actors.controllers.workloads.job.syncs import LOOK_AGAIN, Managed, Sync
+from kcm.actors.controllers.workloads.job.writing import track, untrack
+from kcm.actors.reconciliation import Step, together
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused, Unknown
+from kcm.protocols.objects import Key, make_key, split_key
+from kcm.protocols.resources import JOBS
+from kcm.runtime.tables.overlay import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

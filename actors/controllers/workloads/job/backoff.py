@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from actors.controllers.workloads.job.pods import JobPod, finish_time
-from protocols.late_methods import dataclass
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.controllers.workloads.job.pods import JobPod, finish_time
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.scheduling.backoff import Backoff
 
 POD_BACKOFF = Backoff(first=10.0, most=600.0)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocols.conditions import find_condition
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 
 SUSPENDED = "Suspended"
 FAILURE_TARGET, FAILED = "FailureTarget", "Failed"

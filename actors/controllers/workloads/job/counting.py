@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from actors.controllers.workloads.job.backoff import Failures
-from actors.controllers.workloads.job.conditions import COMPLETE, FINAL, condition, with_status
-from actors.controllers.workloads.job.fields import JobSpec, status_of
-from actors.controllers.workloads.job.metrics import JobMetrics
-from actors.controllers.workloads.job.observing import Observed
-from actors.controllers.workloads.job.syncs import LOOK_AGAIN, Sync
-from actors.controllers.workloads.job.tracking import Tally, Tracking, plan_tracking, tally_of, tracked_uids
-from actors.controllers.workloads.job.writing import (
+from kcm.actors.controllers.workloads.job.backoff import Failures
+from kcm.actors.controllers.workloads.job.conditions import COMPLETE, FINAL, condition, with_status
+from kcm.actors.controllers.workloads.job.fields import JobSpec, status_of
+from kcm.actors.controllers.workloads.job.metrics import JobMetrics
+from kcm.actors.controllers.workloads.job.observing import Observed
+from kcm.actors.controllers.workloads.job.syncs import LOOK_AGAIN, Sync
+from kcm.actors.controllers.workloads.job.tracking import Tally, Tracking, plan_tracking, tally_of, tracked_uids
+from kcm.actors.controllers.workloads.job.writing import (
     Running,
     completion_time,
     running_pods,
     untrack,
     written_status,
 )
-from actors.reconciliation import Step, must, record, together, update
-from protocols.messages.events import RecordType
-from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.objects import Object, decode_object
-from protocols.resources import JOBS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Lister
+from kcm.actors.reconciliation import Step, must, record, together, update
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.objects import Object, decode_object
+from kcm.protocols.resources import JOBS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

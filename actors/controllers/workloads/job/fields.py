@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocols.conditions import is_true
-from protocols.late_methods import dataclass
-from protocols.objects import Object
-from protocols.selectors import LabelSelector, label_selector_of
-from protocols.shapes import COUNT, FLAG, MAP, NUMBER, TEXT, TIME, check
-from protocols.times import parse_time
+from kcm.protocols.conditions import is_true
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object
+from kcm.protocols.selectors import LabelSelector, label_selector_of
+from kcm.protocols.shapes import COUNT, FLAG, MAP, NUMBER, TEXT, TIME, check
+from kcm.protocols.times import parse_time
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"  # an annotation of pods, and a label

@@ -5,16 +5,16 @@ Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncJob, pastBack
 
 from __future__ import annotations
 
-from actors.controllers.workloads.job.conditions import (
+from kcm.actors.controllers.workloads.job.conditions import (
     FAILED,
     FAILURE_TARGET,
     SUCCESS_CRITERIA_MET,
     condition,
 )
-from actors.controllers.workloads.job.observing import Observed
-from actors.controllers.workloads.job.pods import restarts_in_all
-from actors.controllers.workloads.job.policies import failure_verdict, success_message
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.job.observing import Observed
+from kcm.actors.controllers.workloads.job.pods import restarts_in_all
+from kcm.actors.controllers.workloads.job.policies import failure_verdict, success_message
+from kcm.protocols.objects import Object
 
 
 def end_of(job: Observed, *, started: float | None, now: float) -> Object | None:

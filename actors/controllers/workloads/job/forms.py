@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.shared.generated_names import generated_names
-from actors.controllers.shared.pod_control import PodForm
-from actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, IGNORED_FAILURE_COUNT, INDEX, JobSpec
-from actors.controllers.workloads.job.pods import JobPod
-from actors.controllers.workloads.job.policies import failure_verdict
-from protocols.objects import Key, Object, name_of
-from protocols.resources import JOBS
+from kcm.actors.controllers.shared.generated_names import generated_names
+from kcm.actors.controllers.shared.pod_control import PodForm
+from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, IGNORED_FAILURE_COUNT, INDEX, JobSpec
+from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.actors.controllers.workloads.job.policies import failure_verdict
+from kcm.protocols.objects import Key, Object, name_of
+from kcm.protocols.resources import JOBS
 
 ENV = "JOB_COMPLETION_INDEX"
 LONGEST_BASE = 58  # of a generated name

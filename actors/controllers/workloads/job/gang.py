@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.workloads.job.conditions import SUSPENDED
-from actors.controllers.workloads.job.fields import JobSpec, status_of
-from actors.reconciliation import Step, controlled_by, create, must_object, own, record
-from actors.reconciliation.specs import Index
-from protocols.conditions import find_condition
-from protocols.fnv import fnv1a_32
-from protocols.hashing import safe_encode
-from protocols.objects import Object, key_of, make_key, name_of, namespace_of, uid_of
-from protocols.resources import JOBS, POD_GROUPS, WORKLOADS, Resource
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.workloads.job.conditions import SUSPENDED
+from kcm.actors.controllers.workloads.job.fields import JobSpec, status_of
+from kcm.actors.reconciliation import Step, controlled_by, create, must_object, own, record
+from kcm.actors.reconciliation.specs import Index
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.fnv import fnv1a_32
+from kcm.protocols.hashing import safe_encode
+from kcm.protocols.objects import Object, key_of, make_key, name_of, namespace_of, uid_of
+from kcm.protocols.resources import JOBS, POD_GROUPS, WORKLOADS, Resource
+from kcm.runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

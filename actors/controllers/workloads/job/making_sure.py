@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.controllers.workloads.job.fields import JobSpec
-from actors.reconciliation import Step, get_live, list_live, must, must_object
-from protocols.late_methods import dataclass
-from protocols.messages.outcomes import Done, NotFound
-from protocols.objects import Key, decode_object, key_of, resource_version_of, split_key, uid_of
-from protocols.resources import JOBS, PODS
-from protocols.versions import parse_version
-from runtime.tables.overlay import Lister
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.job.fields import JobSpec
+from kcm.actors.reconciliation import Step, get_live, list_live, must, must_object
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.outcomes import Done, NotFound
+from kcm.protocols.objects import Key, decode_object, key_of, resource_version_of, split_key, uid_of
+from kcm.protocols.resources import JOBS, PODS
+from kcm.protocols.versions import parse_version
+from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.table import Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
-from actors.controllers.shared.deletion_order import deletion_order
-from actors.controllers.workloads.job.backoff import Failures, index_wait
-from actors.controllers.workloads.job.intervals import Indexes
-from actors.controllers.workloads.job.observing import Observed
-from actors.controllers.workloads.job.pods import JobPod
-from protocols.late_methods import dataclass
+from kcm.actors.controllers.shared.deletion_order import deletion_order
+from kcm.actors.controllers.workloads.job.backoff import Failures, index_wait
+from kcm.actors.controllers.workloads.job.intervals import Indexes
+from kcm.actors.controllers.workloads.job.observing import Observed
+from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.protocols.late_methods import dataclass
 
 BURST = 500  # pods created or removed in one sync
 

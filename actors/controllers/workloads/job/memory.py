@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from actors.controllers.workloads.job.backoff import Failures
-from actors.controllers.workloads.job.making_sure import Live
-from actors.controllers.workloads.job.pods import JobPod
-from protocols.late_methods import dataclass
-from protocols.objects import Key
+from kcm.actors.controllers.workloads.job.backoff import Failures
+from kcm.actors.controllers.workloads.job.making_sure import Live
+from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key
 
 
 @dataclass(slots=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.controllers.workloads.job.conditions import COMPLETE
-from actors.controllers.workloads.job.fields import JobSpec
-from actors.controllers.workloads.job.intervals import Indexes
-from actors.controllers.workloads.job.observing import Observed
-from actors.controllers.workloads.job.tracking import Tally
-from protocols.objects import Object
-from protocols.resources import Resource
-from runtime.metrics.registry import Family, Metrics
+from kcm.actors.controllers.workloads.job.conditions import COMPLETE
+from kcm.actors.controllers.workloads.job.fields import JobSpec
+from kcm.actors.controllers.workloads.job.intervals import Indexes
+from kcm.actors.controllers.workloads.job.observing import Observed
+from kcm.actors.controllers.workloads.job.tracking import Tally
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import Resource
+from kcm.runtime.metrics.registry import Family, Metrics
 
 _SUBSYSTEM = "job_controller_"
 _OF_SYNCS = ("completion_mode", "result", "action")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from actors.controllers.workloads.job.fields import JobSpec, JobStatus
-from actors.controllers.workloads.job.intervals import Indexes
-from actors.controllers.workloads.job.pods import JobPod, finish_time
-from actors.controllers.workloads.job.policies import Action, failure_verdict
-from protocols.late_methods import dataclass
+from kcm.actors.controllers.workloads.job.fields import JobSpec, JobStatus
+from kcm.actors.controllers.workloads.job.intervals import Indexes
+from kcm.actors.controllers.workloads.job.pods import JobPod, finish_time
+from kcm.actors.controllers.workloads.job.policies import Action, failure_verdict
+from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

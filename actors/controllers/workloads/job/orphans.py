@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from actors.controllers.workloads.job.fields import FINALIZER, is_finished, manager_elsewhere
-from actors.controllers.workloads.job.writing import untrack
-from actors.reconciliation import Change, Reconciliation, Step, get_live, must, together
-from protocols.messages.outcomes import CommandFailed, Done, NotFound
-from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key, uid_of
-from protocols.resources import JOBS, PODS
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished, manager_elsewhere
+from kcm.actors.controllers.workloads.job.writing import untrack
+from kcm.actors.reconciliation import Change, Reconciliation, Step, get_live, must, together
+from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key, uid_of
+from kcm.protocols.resources import JOBS, PODS
+from kcm.runtime.tables.overlay import Tables
 
 BATCH = 100  # finalizers removed at a time
 

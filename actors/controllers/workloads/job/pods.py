@@ -9,14 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, IGNORED_FAILURE_COUNT, INDEX, JobSpec
-from protocols.conditions import find_condition
-from protocols.integers import INT32
-from protocols.objects import Object, annotations_of, metadata
-from protocols.pods import PodFacts, is_active, is_terminating
-from protocols.shapes import MAP, NUMBER, TEXT, TIME, check
-from protocols.times import parse_time
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, IGNORED_FAILURE_COUNT, INDEX, JobSpec
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.integers import INT32
+from kcm.protocols.objects import Object, annotations_of, metadata
+from kcm.protocols.pods import PodFacts, is_active, is_terminating
+from kcm.protocols.shapes import MAP, NUMBER, TEXT, TIME, check
+from kcm.protocols.times import parse_time
+from kcm.runtime.tables.table import Entry
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")  # of 64 bits
 _TERMINATED = {"exitCode": NUMBER, "finishedAt": TIME}

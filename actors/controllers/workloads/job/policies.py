@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from actors.controllers.workloads.job.intervals import Indexes
-from protocols.objects import Object, name_of, namespace_of
+from kcm.actors.controllers.workloads.job.intervals import Indexes
+from kcm.protocols.objects import Object, name_of, namespace_of
 
 
 class Action(StrEnum):

@@ -27,17 +27,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from actors.controllers.shared.ownership import claim
-from actors.controllers.shared.pod_control import delete_pods
-from actors.controllers.workloads.job.acting import PodActions
-from actors.controllers.workloads.job.backoff import next_failures
-from actors.controllers.workloads.job.conditions import (
+from kcm.actors.controllers.shared.ownership import claim
+from kcm.actors.controllers.shared.pod_control import delete_pods
+from kcm.actors.controllers.workloads.job.acting import PodActions
+from kcm.actors.controllers.workloads.job.backoff import next_failures
+from kcm.actors.controllers.workloads.job.conditions import (
     SUSPENDED,
     condition,
     with_status,
 )
-from actors.controllers.workloads.job.counting import Counting, Ending
-from actors.controllers.workloads.job.fields import (
+from kcm.actors.controllers.workloads.job.counting import Counting, Ending
+from kcm.actors.controllers.workloads.job.fields import (
     FINALIZER,
     INDEXED,
     NON_INDEXED,
@@ -48,35 +48,35 @@ from actors.controllers.workloads.job.fields import (
     manager_elsewhere,
     status_of,
 )
-from actors.controllers.workloads.job.finishing import completed, end_of, seconds_to_deadline
-from actors.controllers.workloads.job.gang import Gangs
-from actors.controllers.workloads.job.making_sure import ask
-from actors.controllers.workloads.job.managing import PodPlan, plan_pods
-from actors.controllers.workloads.job.memory import Memories
-from actors.controllers.workloads.job.metrics import (
+from kcm.actors.controllers.workloads.job.finishing import completed, end_of, seconds_to_deadline
+from kcm.actors.controllers.workloads.job.gang import Gangs
+from kcm.actors.controllers.workloads.job.making_sure import ask
+from kcm.actors.controllers.workloads.job.managing import PodPlan, plan_pods
+from kcm.actors.controllers.workloads.job.memory import Memories
+from kcm.actors.controllers.workloads.job.metrics import (
     RECONCILING,
     JobMetrics,
 )
-from actors.controllers.workloads.job.observing import Observed, observe
-from actors.controllers.workloads.job.pods import JobPod
-from actors.controllers.workloads.job.syncs import LOOK_AGAIN, Managed, Sync
-from actors.controllers.workloads.job.writing import (
+from kcm.actors.controllers.workloads.job.observing import Observed, observe
+from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.actors.controllers.workloads.job.syncs import LOOK_AGAIN, Managed, Sync
+from kcm.actors.controllers.workloads.job.writing import (
     running_pods,
 )
-from actors.reconciliation import (
+from kcm.actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
     Retry,
     Step,
     record,
 )
-from protocols.messages.events import RecordType
-from protocols.objects import Key, Object, is_deleting, split_key
-from protocols.pods import is_terminal
-from protocols.resources import JOBS, PODS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.objects import Key, Object, is_deleting, split_key
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import JOBS, PODS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

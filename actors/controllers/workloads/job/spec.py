@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from actors.controllers.shared.option_checks import at_least_one
-from actors.controllers.workloads.job.fields import FINALIZER
-from actors.controllers.workloads.job.gang import GATE, GROUPS_BY_WORKLOAD, WORKLOADS_BY_JOB, Gangs
-from actors.controllers.workloads.job.metrics import JobMetrics
-from actors.controllers.workloads.job.options import JobOptions
-from actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler, left_behind, orphaned
-from actors.controllers.workloads.job.reconciler import JobReconciler
-from actors.controllers.workloads.job.watches import AT_ONCE, JOB_FACTS, LATER
-from actors.options import Options
-from actors.reconciliation import Enqueue, Interest, Reconciliation, Watch
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.objects import Key
-from protocols.resources import JOBS, POD_GROUPS, PODS, WORKLOADS
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.controllers.shared.option_checks import at_least_one
+from kcm.actors.controllers.workloads.job.fields import FINALIZER
+from kcm.actors.controllers.workloads.job.gang import GATE, GROUPS_BY_WORKLOAD, WORKLOADS_BY_JOB, Gangs
+from kcm.actors.controllers.workloads.job.metrics import JobMetrics
+from kcm.actors.controllers.workloads.job.options import JobOptions
+from kcm.actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler, left_behind, orphaned
+from kcm.actors.controllers.workloads.job.reconciler import JobReconciler
+from kcm.actors.controllers.workloads.job.watches import AT_ONCE, JOB_FACTS, LATER
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Enqueue, Interest, Reconciliation, Watch
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import JOBS, POD_GROUPS, PODS, WORKLOADS
+from kcm.runtime.scheduling.backoff import Backoff
 
 QUEUE = "job"
 BATCH_PERIOD = 1.0  # seconds for which changes of pods are gathered

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.controllers.workloads.job.memory import Memory
-from actors.controllers.workloads.job.metrics import RECONCILING, TRACKING
-from protocols.messages.outcomes import CommandFailed
-from protocols.objects import Object
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.job.memory import Memory
+from kcm.actors.controllers.workloads.job.metrics import RECONCILING, TRACKING
+from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.objects import Object
+from kcm.runtime.tables.table import Entry
 
 LOOK_AGAIN = 1.0  # seconds after a pod's name was found to exist, a pod had changed, or more is to be counted
 

@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
-from actors.controllers.workloads.job.conditions import SUCCESS_CRITERIA_MET
-from actors.controllers.workloads.job.fields import JobStatus
-from actors.controllers.workloads.job.intervals import Indexes
-from actors.controllers.workloads.job.observing import Observed
-from actors.controllers.workloads.job.pods import JobPod
-from actors.controllers.workloads.job.policies import failure_verdict
-from protocols.late_methods import dataclass
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.job.conditions import SUCCESS_CRITERIA_MET
+from kcm.actors.controllers.workloads.job.fields import JobStatus
+from kcm.actors.controllers.workloads.job.intervals import Indexes
+from kcm.actors.controllers.workloads.job.observing import Observed
+from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.actors.controllers.workloads.job.policies import failure_verdict
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object
 
 MOST_UNCOUNTED = 500
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from actors.controllers.workloads.job.fields import is_finished
-from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
-from actors.reconciliation.specs import Facts
-from protocols.messages.watches import EventType
-from protocols.objects import Key, Object, is_deleting, key_of, labels_of, metadata, uid_of
-from protocols.resources import JOBS, PODS
-from protocols.selectors import label_selector_of
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.workloads.job.fields import is_finished
+from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
+from kcm.actors.reconciliation.specs import Facts
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, metadata, uid_of
+from kcm.protocols.resources import JOBS, PODS
+from kcm.protocols.selectors import label_selector_of
+from kcm.runtime.tables.overlay import Tables
 
 
 class JobFacts(NamedTuple):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from actors.controllers.workloads.job.fields import FINALIZER
-from actors.controllers.workloads.job.tracking import Tally
-from actors.reconciliation import patch
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Patch, PatchType
-from protocols.objects import Object
-from protocols.pods import is_active, is_terminating
-from protocols.resources import PODS
-from protocols.times import format_time, parse_time
-from runtime.tables.overlay import Lister
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.job.fields import FINALIZER
+from kcm.actors.controllers.workloads.job.tracking import Tally
+from kcm.actors.reconciliation import patch
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Patch, PatchType
+from kcm.protocols.objects import Object
+from kcm.protocols.pods import is_active, is_terminating
+from kcm.protocols.resources import PODS
+from kcm.protocols.times import format_time, parse_time
+from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.table import Entry
 
 _OMITTED = ("active", "succeeded", "failed", "completedIndexes", "conditions", "startTime", "failedIndexes")
 

@@ -3,6 +3,6 @@
 Read reconciler.py first; kind.py says what differs between the two kinds, and which changes concern which owner.
 """
 
-from actors.controllers.workloads.replicaset.spec import SPEC
+from kcm.actors.controllers.workloads.replicaset.spec import SPEC
 
 __all__ = ["SPEC"]

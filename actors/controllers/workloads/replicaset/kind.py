@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
-from protocols.late_methods import dataclass
-from protocols.objects import Key, Object, is_deleting, key_of, labels_of, uid_of
-from protocols.resources import PODS, REPLICASETS, Resource
-from protocols.selectors import LabelSelector, label_selector_of
-from runtime.tables.overlay import Tables
+from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, uid_of
+from kcm.protocols.resources import PODS, REPLICASETS, Resource
+from kcm.protocols.selectors import LabelSelector, label_selector_of
+from kcm.runtime.tables.overlay import Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from actors.controllers.shared.deletion_order import deletion_age_ratios, ranked_deletion_order, related_on_nodes
-from actors.controllers.shared.generated_names import generated_names
-from actors.controllers.shared.ownership import claim
-from actors.controllers.shared.pod_control import (
+from kcm.actors.controllers.shared.deletion_order import deletion_age_ratios, ranked_deletion_order, related_on_nodes
+from kcm.actors.controllers.shared.generated_names import generated_names
+from kcm.actors.controllers.shared.ownership import claim
+from kcm.actors.controllers.shared.pod_control import (
     Creations,
     Deletions,
     PodForm,
@@ -31,22 +31,28 @@ from actors.controllers.shared.pod_control import (
     delete_pods,
     fetch_existing,
 )
-from actors.controllers.shared.replacements import Replacements, next_patience
-from actors.controllers.shared.replica_status import count_pods, next_status, seconds_to_next_availability
-from actors.controllers.shared.status import write_status
-from actors.controllers.workloads.replicaset.kind import REPLICASET, ReplicaKind, ReplicaSpec, replica_spec, selector_of
-from actors.reconciliation import (
+from kcm.actors.controllers.shared.replacements import Replacements, next_patience
+from kcm.actors.controllers.shared.replica_status import count_pods, next_status, seconds_to_next_availability
+from kcm.actors.controllers.shared.status import write_status
+from kcm.actors.controllers.workloads.replicaset.kind import (
+    REPLICASET,
+    ReplicaKind,
+    ReplicaSpec,
+    replica_spec,
+    selector_of,
+)
+from kcm.actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
     Step,
 )
-from protocols.messages.outcomes import CommandFailed, Refused
-from protocols.objects import Key, Object, is_deleting, make_key, metadata, split_key
-from protocols.pods import PodFacts, is_active
-from protocols.resources import PODS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.protocols.messages.outcomes import CommandFailed, Refused
+from kcm.protocols.objects import Key, Object, is_deleting, make_key, metadata, split_key
+from kcm.protocols.pods import PodFacts, is_active
+from kcm.protocols.resources import PODS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

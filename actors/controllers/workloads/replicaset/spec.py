@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from actors.controllers.workloads.replicaset.kind import REPLICASET, ReplicaKind, watches
-from actors.controllers.workloads.replicaset.options import ReplicaSetOptions
-from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from runtime.metrics.registry import Family
+from kcm.actors.controllers.workloads.replicaset.kind import REPLICASET, ReplicaKind, watches
+from kcm.actors.controllers.workloads.replicaset.options import ReplicaSetOptions
+from kcm.actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.runtime.metrics.registry import Family
 
 AGE_RATIO = Family(
     name="replicaset_controller_sorting_deletion_age_ratio",

@@ -5,6 +5,6 @@ reconciler.py is what it does, pod_control.py the writes for one pod. The decisi
 pod has), status.
 """
 
-from actors.controllers.workloads.statefulset.spec import SPEC
+from kcm.actors.controllers.workloads.statefulset.spec import SPEC
 
 __all__ = ["SPEC"]

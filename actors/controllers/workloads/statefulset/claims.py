@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from actors.controllers.workloads.statefulset.fields import StatefulSet
-from actors.controllers.workloads.statefulset.identity import claim_name
-from protocols.objects import Object, metadata
-from protocols.resources import PODS, STATEFULSETS, Resource
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.controllers.workloads.statefulset.identity import claim_name
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.resources import PODS, STATEFULSETS, Resource
 
 
 class Member(NamedTuple):

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from actors.reconciliation import RetryQuietly, Step
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import CommandFailed
-from runtime.tables.overlay import UnreadableError
+from kcm.actors.reconciliation import RetryQuietly, Step
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.runtime.tables.overlay import UnreadableError
 
 MOST = 500  # steps that are under way at once
 FAILURES = (CommandFailed, RetryQuietly, UnreadableError)  # what a step raises of its object, and not of our bugs

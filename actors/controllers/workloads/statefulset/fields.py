@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from protocols.objects import Object, name_of, namespace_of, uid_of
-from protocols.percentages import IntOrString, scaled_value
-from protocols.selectors import LabelSelector, label_selector_of
-from protocols.shapes import COUNT, MAP, NUMBER, TEXT, check
+from kcm.protocols.objects import Object, name_of, namespace_of, uid_of
+from kcm.protocols.percentages import IntOrString, scaled_value
+from kcm.protocols.selectors import LabelSelector, label_selector_of
+from kcm.protocols.shapes import COUNT, MAP, NUMBER, TEXT, check
 
 RETAIN, DELETE = "Retain", "Delete"
 

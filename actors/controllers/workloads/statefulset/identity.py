@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from actors.controllers.shared.generated_names import generate_name
-from actors.controllers.workloads.statefulset.fields import StatefulSet
-from actors.reconciliation import own
-from protocols.integers import INT32
-from protocols.objects import Key, Object, metadata, name_of, split_key
-from protocols.resources import STATEFULSETS
+from kcm.actors.controllers.shared.generated_names import generate_name
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.reconciliation import own
+from kcm.protocols.integers import INT32
+from kcm.protocols.objects import Key, Object, metadata, name_of, split_key
+from kcm.protocols.resources import STATEFULSETS
 
 REVISION_LABEL = "controller-revision-hash"  # the name of the ControllerRevision that a pod was made from
 NAME_LABEL = "statefulset.kubernetes.io/pod-name"

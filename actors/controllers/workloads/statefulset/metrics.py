@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.controllers.workloads.statefulset.fields import StatefulSet
-from protocols.objects import Key, split_key
-from runtime.metrics.registry import Family, Metrics
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.protocols.objects import Key, split_key
+from kcm.runtime.metrics.registry import Family, Metrics
 
 _LABELS = ("statefulset_namespace", "statefulset_name", "pod_management_policy")
 _ORDERED, _PARALLEL = "OrderedReady", "Parallel"

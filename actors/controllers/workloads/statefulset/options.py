@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.options import ControllerOptions
-from protocols.late_methods import dataclass
-from runtime.flags.declaration import flag
+from kcm.actors.options import ControllerOptions
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

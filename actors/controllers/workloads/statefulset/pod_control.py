@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from actors.controllers.workloads.statefulset.claims import (
+from kcm.actors.controllers.workloads.statefulset.claims import (
     Member,
     claims_of,
     has_its_owners,
@@ -16,15 +16,15 @@ from actors.controllers.workloads.statefulset.claims import (
     is_stale,
     with_its_owners,
 )
-from actors.controllers.workloads.statefulset.fields import StatefulSet
-from actors.controllers.workloads.statefulset.identity import (
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.controllers.workloads.statefulset.identity import (
     NAME_LABEL,
     has_its_volumes,
     pod_name,
     pod_of,
     with_its_identity,
 )
-from actors.reconciliation import (
+from kcm.actors.reconciliation import (
     RetryQuietly,
     Step,
     create,
@@ -36,14 +36,14 @@ from actors.reconciliation import (
     together,
     update,
 )
-from protocols.errors import aggregate
-from protocols.messages.commands import Command
-from protocols.messages.events import Record
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, Failure, NotFound, Refused
-from protocols.objects import Object, decode_object, is_deleting, key_of, make_key, name_of, split_key, uid_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
-from runtime.tables.overlay import Lister
-from runtime.tables.table import Entry
+from kcm.protocols.errors import aggregate
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.events import Record
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, Failure, NotFound, Refused
+from kcm.protocols.objects import Object, decode_object, is_deleting, key_of, make_key, name_of, split_key, uid_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.table import Entry
 
 TRIES = 4  # of an update that meets a newer version
 

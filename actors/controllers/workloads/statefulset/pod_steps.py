@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
-from actors.controllers.workloads.statefulset.fields import StatefulSet
-from actors.controllers.workloads.statefulset.identity import REVISION_LABEL, ordinal_of_key
-from protocols.pods import PodFacts, is_available, is_terminal
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.controllers.workloads.statefulset.identity import REVISION_LABEL, ordinal_of_key
+from kcm.protocols.pods import PodFacts, is_available, is_terminal
+from kcm.runtime.tables.table import Entry
 
 
 class Members(NamedTuple):

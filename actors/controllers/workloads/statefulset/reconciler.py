@@ -17,16 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from actors.controllers.shared.ownership import claim
-from actors.controllers.shared.replica_status import seconds_to_next_availability
-from actors.controllers.shared.revision_history import claim_revisions
-from actors.controllers.shared.status import write_status
-from actors.controllers.workloads.statefulset.concurrent_steps import FAILURES, abreast, slow_start_abreast
-from actors.controllers.workloads.statefulset.fields import StatefulSet, stateful_set
-from actors.controllers.workloads.statefulset.identity import ordinal_of_key
-from actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
-from actors.controllers.workloads.statefulset.pod_control import PodControl
-from actors.controllers.workloads.statefulset.pod_steps import (
+from kcm.actors.controllers.shared.ownership import claim
+from kcm.actors.controllers.shared.replica_status import seconds_to_next_availability
+from kcm.actors.controllers.shared.revision_history import claim_revisions
+from kcm.actors.controllers.shared.status import write_status
+from kcm.actors.controllers.workloads.statefulset.concurrent_steps import FAILURES, abreast, slow_start_abreast
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet, stateful_set
+from kcm.actors.controllers.workloads.statefulset.identity import ordinal_of_key
+from kcm.actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
+from kcm.actors.controllers.workloads.statefulset.pod_control import PodControl
+from kcm.actors.controllers.workloads.statefulset.pod_steps import (
     Members,
     PodStep,
     first_unavailable,
@@ -38,22 +38,22 @@ from actors.controllers.workloads.statefulset.pod_steps import (
     step_for_replica,
     unavailable_replicas,
 )
-from actors.controllers.workloads.statefulset.replacement_backoff import Patience
-from actors.controllers.workloads.statefulset.revisions import (
+from kcm.actors.controllers.workloads.statefulset.replacement_backoff import Patience
+from kcm.actors.controllers.workloads.statefulset.revisions import (
     Revisions,
     revision_for,
     settle_revisions,
     template_of,
     truncate_history,
 )
-from actors.controllers.workloads.statefulset.status import differs, status_of
-from actors.reconciliation import Reconciliation, RequeueAfter, Step
-from protocols.messages.outcomes import CommandFailed
-from protocols.objects import Key, is_deleting, key_of, name_of
-from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
-from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.statefulset.status import differs, status_of
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step
+from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.objects import Key, is_deleting, key_of, name_of
+from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Entry
 
 BURST = 500  # pods that policy Parallel creates in one sync
 UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at again

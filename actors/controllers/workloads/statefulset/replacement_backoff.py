@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.controllers.shared.replacements import BACKOFF, QUICK
-from protocols.objects import Key
+from kcm.actors.controllers.shared.replacements import BACKOFF, QUICK
+from kcm.protocols.objects import Key
 
 
 class _Wait(NamedTuple):

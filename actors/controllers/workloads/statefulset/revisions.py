@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from actors.controllers.shared.controller_revisions import (
+from kcm.actors.controllers.shared.controller_revisions import (
     equal_revisions,
     in_order,
     new_revision,
@@ -19,12 +19,12 @@ from actors.controllers.shared.controller_revisions import (
     template_data,
     with_template_of,
 )
-from actors.controllers.shared.revision_history import create_unique, renumber
-from actors.controllers.workloads.statefulset.fields import StatefulSet
-from actors.reconciliation import Step, delete, must_all
-from protocols.messages.outcomes import NotFound
-from protocols.objects import Object, annotations_of, labels_of, metadata, name_of
-from protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
+from kcm.actors.controllers.shared.revision_history import create_unique, renumber
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.reconciliation import Step, delete, must_all
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.objects import Object, annotations_of, labels_of, metadata, name_of
+from kcm.protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
 
 
 class Revisions(NamedTuple):

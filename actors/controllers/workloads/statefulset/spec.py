@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.shared.option_checks import at_least_one
-from actors.controllers.workloads.statefulset.identity import parent_and_ordinal
-from actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
-from actors.controllers.workloads.statefulset.options import StatefulSetOptions
-from actors.controllers.workloads.statefulset.reconciler import StatefulSetReconciler
-from actors.options import Options
-from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.messages.watches import EventType
-from protocols.objects import Key, make_key, split_key
-from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.shared.option_checks import at_least_one
+from kcm.actors.controllers.workloads.statefulset.identity import parent_and_ordinal
+from kcm.actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
+from kcm.actors.controllers.workloads.statefulset.options import StatefulSetOptions
+from kcm.actors.controllers.workloads.statefulset.reconciler import StatefulSetReconciler
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, make_key, split_key
+from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from kcm.runtime.tables.overlay import Tables
 
 
 def set_of_its_name(change: Change, tables: Tables) -> Iterable[Key]:

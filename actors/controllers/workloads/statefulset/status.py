@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.shared.status import without_zeros
-from actors.controllers.workloads.statefulset.fields import StatefulSet
-from actors.controllers.workloads.statefulset.pod_steps import is_running_and_ready, revision_of
-from protocols.objects import Object, metadata
-from protocols.pods import is_available
-from runtime.tables.table import Entry
+from kcm.actors.controllers.shared.status import without_zeros
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.controllers.workloads.statefulset.pod_steps import is_running_and_ready, revision_of
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.pods import is_available
+from kcm.runtime.tables.table import Entry
 
 _LEFT_OUT_AS_ZERO = ("observedGeneration", "readyReplicas", "currentReplicas", "updatedReplicas")
 

@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.garbage import OnlyOrphansAreCollected, owner_of, references_of
-from actors.simulation.trials.actions import delete
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, finalizers_of, is_deleting, key_of, make_key, name_of, uid_of
-from protocols.resources import CONFIGMAPS, PODS, REPLICASETS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.garbage import OnlyOrphansAreCollected, owner_of, references_of
+from kcm.actors.simulation.trials.actions import delete
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, finalizers_of, is_deleting, key_of, make_key, name_of, uid_of
+from kcm.protocols.resources import CONFIGMAPS, PODS, REPLICASETS
 
 FAMILY = "family-"  # begins the names of what this trial makes
 POLICIES = ("Background", "Background", "Foreground", "Foreground", "Orphan")

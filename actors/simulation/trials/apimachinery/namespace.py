@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.namespaces import EmptiedInOrder, held_by
-from actors.simulation.trials.actions import create, delete
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Key, Object, finalizers_of, is_deleting, make_key, name_of
-from protocols.resources import NAMESPACES, PODS, Resource
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.namespaces import EmptiedInOrder, held_by
+from kcm.actors.simulation.trials.actions import create, delete
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Key, Object, finalizers_of, is_deleting, make_key, name_of
+from kcm.protocols.resources import NAMESPACES, PODS, Resource
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 TEAM = "team-"  # begins the names of what this trial makes

@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 
-from actors.controllers.apimachinery.resourcequota.evaluators import limits, status_of
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.quotas import CountsWhatWasThere, QuotasHold, really_used
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, is_deleting, key_of, name_of, namespace_of
-from protocols.quota.amounts import equal, in_words, read_amounts
-from protocols.quota.calculation import NotCountedError
-from protocols.quota.pods import counts
-from protocols.resources import (
+from kcm.actors.controllers.apimachinery.resourcequota.evaluators import limits, status_of
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.quotas import CountsWhatWasThere, QuotasHold, really_used
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, is_deleting, key_of, name_of, namespace_of
+from kcm.protocols.quota.amounts import equal, in_words, read_amounts
+from kcm.protocols.quota.calculation import NotCountedError
+from kcm.protocols.quota.pods import counts
+from kcm.protocols.resources import (
     CONFIGMAPS,
     NAMESPACES,
     PODS,

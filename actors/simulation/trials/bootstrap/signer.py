@@ -6,16 +6,16 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.controllers.bootstrap.signer import CLUSTER_INFO, CONTENT, NAME, PUBLIC, SIGNATURE
-from actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, SIGNS, TOKEN_ID, TOKEN_SECRET, TYPE
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.tokens import OnlySignaturesChange, is_signed_by, key_to_sign_with
-from actors.simulation.trials.bootstrap.tokens import EXPIRING, changed, deleted, made
-from actors.simulation.trials.identity.actions import if_there
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object
-from protocols.resources import CONFIGMAPS, SECRETS
+from kcm.actors.controllers.bootstrap.signer import CLUSTER_INFO, CONTENT, NAME, PUBLIC, SIGNATURE
+from kcm.actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, SIGNS, TOKEN_ID, TOKEN_SECRET, TYPE
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.tokens import OnlySignaturesChange, is_signed_by, key_to_sign_with
+from kcm.actors.simulation.trials.bootstrap.tokens import EXPIRING, changed, deleted, made
+from kcm.actors.simulation.trials.identity.actions import if_there
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import CONFIGMAPS, SECRETS
 
 TOKENS = ("sign00", "sign01", "sign02")
 CHANGES: tuple[tuple[Mapping[str, str | None], str], ...] = (

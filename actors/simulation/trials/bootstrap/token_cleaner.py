@@ -6,17 +6,17 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, TYPE, expiry_of
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.lifetimes import LivesItsTime
-from actors.simulation.invariants.tokens import CLEANER, expiry
-from actors.simulation.trials.actions import unless_gone
-from actors.simulation.trials.bootstrap.tokens import EXPIRING, PREFIX, changed, deleted, encoded, key_of, made
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import annotations_of, labels_of, name_of
-from protocols.resources import SECRETS
-from protocols.times import format_time
+from kcm.actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, TYPE, expiry_of
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.lifetimes import LivesItsTime
+from kcm.actors.simulation.invariants.tokens import CLEANER, expiry
+from kcm.actors.simulation.trials.actions import unless_gone
+from kcm.actors.simulation.trials.bootstrap.tokens import EXPIRING, PREFIX, changed, deleted, encoded, key_of, made
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import annotations_of, labels_of, name_of
+from kcm.protocols.resources import SECRETS
+from kcm.protocols.times import format_time
 
 SHORT, EXTENDED, LONG = (0.0, 1.0, 8.0), 20.0, 100_000.0  # seconds to live: of a run is outlived by the last alone
 SOON = 1000.0  # seconds: who lives longer outlives the run

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-from actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, SIGNS, TOKEN_ID, TOKEN_SECRET, TYPE
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.scenario import Action
-from protocols.objects import Key, Object, make_key
-from protocols.resources import SECRETS
-from protocols.times import format_time
+from kcm.actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, SIGNS, TOKEN_ID, TOKEN_SECRET, TYPE
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.scenario import Action
+from kcm.protocols.objects import Key, Object, make_key
+from kcm.protocols.resources import SECRETS
+from kcm.protocols.times import format_time
 
 PREFIX = "bootstrap-token-"
 EXPIRING = "exp"  # what the ids of tokens begin with that may expire within a run

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.certificates import ApprovedByWhoMay
-from actors.simulation.trials.actions import delete
-from actors.simulation.trials.certificates.requesters import FIRST, FORGED, GREEDY, OWN, asks, kind_of
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import name_of
+from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.certificates import ApprovedByWhoMay
+from kcm.actors.simulation.trials.actions import delete
+from kcm.actors.simulation.trials.certificates.requesters import FIRST, FORGED, GREEDY, OWN, asks, kind_of
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import name_of
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from runtime.simulation.keys import AuthorityFiles, KeyPair, authority_pair
+from kcm.runtime.simulation.keys import AuthorityFiles, KeyPair, authority_pair
 
 BEGIN, END = 0.0, 4e9  # Unix seconds: whatever the virtual clock shows lies between
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 
-from actors.controllers.certificates.pod_request_cleaner import LIFE, POD_CERTIFICATE_REQUESTS
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.certificates import NoPodRequestGoesEarly
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, name_of
-from runtime.simulation.keys import request_der
+from kcm.actors.controllers.certificates.pod_request_cleaner import LIFE, POD_CERTIFICATE_REQUESTS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.certificates import NoPodRequestGoesEarly
+from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, name_of
+from kcm.runtime.simulation.keys import request_der
 
 
 def request(name: str) -> Object:

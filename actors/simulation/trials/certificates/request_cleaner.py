@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.certificates import CleanedByTheRules, is_overdue
-from actors.simulation.trials.certificates.requesters import FOREIGN, asks, decides
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import name_of
+from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.certificates import CleanedByTheRules, is_overdue
+from kcm.actors.simulation.trials.certificates.requesters import FOREIGN, asks, decides
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import name_of
 
 HOUR = 3600.0
 AGES = (HOUR / 2, 5 * HOUR, 30 * HOUR)  # seconds since the decision: clocks may be off by an hour

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from actors.controllers.certificates.shared.requests import (
+from kcm.actors.controllers.certificates.shared.requests import (
     CERTIFICATE_SIGNING_REQUESTS,
     CLIENT_AUTH,
     DIGITAL_SIGNATURE,
@@ -17,14 +17,14 @@ from actors.controllers.certificates.shared.requests import (
     NODES_GROUP,
     SERVER_AUTH,
 )
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.scenario import Action
-from protocols.objects import encode_object
-from protocols.resources import resource_path
-from protocols.times import format_time
-from runtime.apiserver.registry.users import Access, Decision, User
-from runtime.client.api import Request
-from runtime.simulation.keys import request_pem
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.scenario import Action
+from kcm.protocols.objects import encode_object
+from kcm.protocols.resources import resource_path
+from kcm.protocols.times import format_time
+from kcm.runtime.apiserver.registry.users import Access, Decision, User
+from kcm.runtime.client.api import Request
+from kcm.runtime.simulation.keys import request_pem
 
 BOOTSTRAPPER, STRANGER, PERSON = "system:bootstrap:abcdef", "mallory", "jane"
 CLIENT_USAGES, SERVING_USAGES = (DIGITAL_SIGNATURE, CLIENT_AUTH), (DIGITAL_SIGNATURE, SERVER_AUTH)

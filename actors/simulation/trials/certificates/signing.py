@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
-from actors.controllers.certificates.signing.reconciler import SigningError
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.certificates import SignedAsApproved
-from actors.simulation.trials.certificates.keys import authority_files, first_pair, second_pair
-from actors.simulation.trials.certificates.requesters import (
+from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from kcm.actors.controllers.certificates.signing.reconciler import SigningError
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.certificates import SignedAsApproved
+from kcm.actors.simulation.trials.certificates.keys import authority_files, first_pair, second_pair
+from kcm.actors.simulation.trials.certificates.requesters import (
     CLIENT,
     FOREIGN,
     NAMELESS,
@@ -19,9 +19,9 @@ from actors.simulation.trials.certificates.requesters import (
     decides,
     kind_of,
 )
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import name_of
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import name_of
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

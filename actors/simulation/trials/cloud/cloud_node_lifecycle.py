@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.nodes import NodesOfTheCloudStay
-from actors.simulation.trials.nodes.actions import draw_spell
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.settings import fake_cloud
-from actors.simulation.trials.silence import silenced
-from actors.simulation.trials.trial import Trial
-from protocols.nodes import node_facts
-from protocols.objects import name_of
-from protocols.resources import NODES
+from kcm.actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.nodes import NodesOfTheCloudStay
+from kcm.actors.simulation.trials.nodes.actions import draw_spell
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.settings import fake_cloud
+from kcm.actors.simulation.trials.silence import silenced
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.nodes import RoutesOfNodesStay, pod_ranges
-from actors.simulation.trials.nodes.actions import draw_spell, remove
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.settings import fake_cloud, options_of
-from actors.simulation.trials.trial import Trial
-from protocols.conditions import find_condition
-from protocols.objects import name_of
-from protocols.resources import NODES
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.nodes import RoutesOfNodesStay, pod_ranges
+from kcm.actors.simulation.trials.nodes.actions import draw_spell, remove
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.settings import fake_cloud, options_of
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

@@ -6,18 +6,18 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.controllers.cloud.service_lb.reconciler import ingress_of
-from actors.controllers.cloud.service_lb.wishes import FINALIZER, has_finalizer, is_target, wants_balancer
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.balancers import BalancersAreGuarded
-from actors.simulation.trials.actions import create, delete, merge, unless_gone
-from actors.simulation.trials.nodes.actions import draw_spell
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.settings import fake_cloud, options_of
-from actors.simulation.trials.trial import Trial
-from protocols.nodes import EXCLUDE_BALANCERS, node_facts
-from protocols.objects import Object, is_deleting, make_key, name_of, uid_of
-from protocols.resources import NODES, SERVICES
+from kcm.actors.controllers.cloud.service_lb.reconciler import ingress_of
+from kcm.actors.controllers.cloud.service_lb.wishes import FINALIZER, has_finalizer, is_target, wants_balancer
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.balancers import BalancersAreGuarded
+from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
+from kcm.actors.simulation.trials.nodes.actions import draw_spell
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.settings import fake_cloud, options_of
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.nodes import EXCLUDE_BALANCERS, node_facts
+from kcm.protocols.objects import Object, is_deleting, make_key, name_of, uid_of
+from kcm.protocols.resources import NODES, SERVICES
 
 NAME = "balanced"
 TYPES = ("LoadBalancer", "LoadBalancer", "ClusterIP", "NodePort")

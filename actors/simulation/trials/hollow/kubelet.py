@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.scenario import NAMESPACE
-from actors.simulation.trials.silence import is_silent
-from actors.simulation.trials.trial import Trial
-from protocols.objects import name_of
-from protocols.pods import is_terminal, pod_facts
-from protocols.resources import NODES, PODS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.scenario import NAMESPACE
+from kcm.actors.simulation.trials.silence import is_silent
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import name_of
+from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.resources import NODES, PODS
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

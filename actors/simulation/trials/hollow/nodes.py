@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.silence import is_silent
-from actors.simulation.trials.trial import Trial
-from protocols.nodes import LEASE_NAMESPACE
-from protocols.objects import make_key, name_of
-from protocols.resources import LEASES, NODES
-from protocols.times import parse_time
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.silence import is_silent
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.nodes import LEASE_NAMESPACE
+from kcm.protocols.objects import make_key, name_of
+from kcm.protocols.resources import LEASES, NODES
+from kcm.protocols.times import parse_time
 
 FRESH = 30.0  # seconds: three times the time between two renewals
 

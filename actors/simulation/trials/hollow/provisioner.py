@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.hollow.provisioner import classes
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.trial import Trial
-from protocols.objects import name_of
-from protocols.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kcm.actors.hollow.provisioner import classes
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

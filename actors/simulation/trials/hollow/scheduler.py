@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.workloads.daemonset.placement import STAY, placement_of
-from actors.hollow.provisioner import WAITING_CLASS
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.scenario import NAMESPACE
-from actors.simulation.trials.trial import Trial
-from protocols.nodes import node_facts
-from protocols.objects import Object, controller_of, is_deleting, name_of
-from protocols.pods import is_terminal, pod_facts
-from protocols.resources import DAEMONSETS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
-from protocols.volumes import claim_keys, class_of, is_bound, phase_of
+from kcm.actors.controllers.workloads.daemonset.placement import STAY, placement_of
+from kcm.actors.hollow.provisioner import WAITING_CLASS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.scenario import NAMESPACE
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import Object, controller_of, is_deleting, name_of
+from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.resources import DAEMONSETS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from kcm.protocols.volumes import claim_keys, class_of, is_bound, phase_of
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

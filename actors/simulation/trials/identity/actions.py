@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.actions import create, delete
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from protocols.objects import Key, Object, is_deleting, make_key, name_of
-from protocols.resources import NAMESPACES, Resource
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.actions import create, delete
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.protocols.objects import Key, Object, is_deleting, make_key, name_of
+from kcm.protocols.resources import NAMESPACES, Resource
 
 TEAMS = ("team-a", "team-b")
 

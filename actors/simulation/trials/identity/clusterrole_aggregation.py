@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.roles import NothingButRulesOfAggregated, aggregated
-from actors.simulation.trials.identity.actions import if_there
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, labels_of, name_of
-from protocols.resources import CLUSTER_ROLES
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.roles import NothingButRulesOfAggregated, aggregated
+from kcm.actors.simulation.trials.identity.actions import if_there
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, labels_of, name_of
+from kcm.protocols.resources import CLUSTER_ROLES
 
 PARTS = ("chisel", "hammer", "saw")
 WHOLES = ("toolbox", "workshop")

@@ -6,7 +6,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from runtime.signing.tokens import SigningKey, read_signing_key
+from kcm.runtime.signing.tokens import SigningKey, read_signing_key
 
 NUMBER = 0x6B636D  # which key of the curve it is: no secret
 

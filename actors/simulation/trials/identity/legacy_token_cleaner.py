@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from actors.app.system import ControllerSystem
-from actors.controllers.identity.legacy_token_cleaner import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.identity.legacy_token_cleaner import (
     INVALID_SINCE,
     LAST_USED,
     SINCE,
@@ -15,19 +15,19 @@ from actors.controllers.identity.legacy_token_cleaner import (
     date_of,
     read_date,
 )
-from actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE
-from actors.options import Options
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
-from actors.simulation.trials.identity.actions import in_default, managers_restart
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.settings import options_of
-from actors.simulation.trials.trial import Trial
-from protocols.messages.commands import Delete
-from protocols.objects import Object, decode_object, labels_of, metadata, split_key
-from protocols.resources import CONFIGMAPS, PODS, SECRETS, SERVICE_ACCOUNTS
-from runtime.tables.entry import Entry
+from kcm.actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
+from kcm.actors.simulation.trials.identity.actions import in_default, managers_restart
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.settings import options_of
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.messages.commands import Delete
+from kcm.protocols.objects import Object, decode_object, labels_of, metadata, split_key
+from kcm.protocols.resources import CONFIGMAPS, PODS, SECRETS, SERVICE_ACCOUNTS
+from kcm.runtime.tables.entry import Entry
 
 NAME = "legacy-serviceaccount-token-cleaner-controller"
 ACCOUNT = "legacy"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.identity.root_ca_publisher import ANNOTATION, DATA_KEY, NAME
-from actors.simulation import SimulatedCluster
-from actors.simulation.processes import AUTHORITY
-from actors.simulation.trials.identity.actions import active, if_there, namespaces_come_and_go
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import annotations_of, make_key
-from protocols.resources import CONFIGMAPS
+from kcm.actors.controllers.identity.root_ca_publisher import ANNOTATION, DATA_KEY, NAME
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.processes import AUTHORITY
+from kcm.actors.simulation.trials.identity.actions import active, if_there, namespaces_come_and_go
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import annotations_of, make_key
+from kcm.protocols.resources import CONFIGMAPS
 
 CHANGES = (
     ({"data": {DATA_KEY: "other"}}, "falsified"),

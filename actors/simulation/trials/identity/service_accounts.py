@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.identity.service_accounts import NAME
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.identity.actions import active, if_there, namespaces_come_and_go
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import make_key
-from protocols.resources import SERVICE_ACCOUNTS
+from kcm.actors.controllers.identity.service_accounts import NAME
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.identity.actions import active, if_there, namespaces_come_and_go
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import make_key
+from kcm.protocols.resources import SERVICE_ACCOUNTS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

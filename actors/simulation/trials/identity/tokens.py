@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE, account_name, account_uid
-from actors.controllers.identity.tokens.reconciler import CA, NAMESPACE, TOKEN, claims
-from actors.controllers.shared.secret_data import data_of
-from actors.options import Options
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
-from actors.simulation.processes import AUTHORITY
-from actors.simulation.trials.identity.actions import if_there, in_default
-from actors.simulation.trials.identity.key import signing_key
-from actors.simulation.trials.scenario import NAMESPACE as WHERE
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.messages.commands import Delete
-from protocols.objects import Key, Object, decode_object, make_key, name_of, split_key, uid_of
-from protocols.resources import SECRETS, SERVICE_ACCOUNTS, Resource
+from kcm.actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE, account_name, account_uid
+from kcm.actors.controllers.identity.tokens.reconciler import CA, NAMESPACE, TOKEN, claims
+from kcm.actors.controllers.shared.secret_data import data_of
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
+from kcm.actors.simulation.processes import AUTHORITY
+from kcm.actors.simulation.trials.identity.actions import if_there, in_default
+from kcm.actors.simulation.trials.identity.key import signing_key
+from kcm.actors.simulation.trials.scenario import NAMESPACE as WHERE
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.messages.commands import Delete
+from kcm.protocols.objects import Key, Object, decode_object, make_key, name_of, split_key, uid_of
+from kcm.protocols.resources import SECRETS, SERVICE_ACCOUNTS, Resource
 
 NAME = "serviceaccount-token-controller"
 ACCOUNTS = ("builder", "runner")

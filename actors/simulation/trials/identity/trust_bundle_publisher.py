@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.identity.trust_bundle_publisher import GROUP, PLURAL, SIGNER, bundle_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.processes import AUTHORITY
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.identity.actions import if_there
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, name_of
-from protocols.resources import Resource
+from kcm.actors.controllers.identity.trust_bundle_publisher import GROUP, PLURAL, SIGNER, bundle_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.processes import AUTHORITY
+from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.identity.actions import if_there
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.resources import Resource
 
 BUNDLES = Resource(group=GROUP, version="v1beta1", plural=PLURAL, kind="ClusterTrustBundle", namespaced=False)
 OURS = bundle_name(AUTHORITY)

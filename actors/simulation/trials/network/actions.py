@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from actors.simulation.trials.actions import create, delete, merge
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.workloads.actions import NAMES
-from protocols.objects import Object, make_key
-from protocols.resources import SERVICES
+from kcm.actors.simulation.trials.actions import create, delete, merge
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.workloads.actions import NAMES
+from kcm.protocols.objects import Object, make_key
+from kcm.protocols.resources import SERVICES
 
 NAME = "front"
 TOPOLOGY_MODE = "service.kubernetes.io/topology-mode"

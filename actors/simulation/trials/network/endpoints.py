@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.controllers.network.endpoints.reconciler import MANAGED_BY, MANAGER
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.network.endpointslice import selecting, wanted_endpoints
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, key_of, labels_of, make_key, name_of
-from protocols.resources import ENDPOINTS, SERVICES
-from protocols.services import HEADLESS
+from kcm.actors.controllers.network.endpoints.reconciler import MANAGED_BY, MANAGER
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.network.endpointslice import selecting, wanted_endpoints
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, key_of, labels_of, make_key, name_of
+from kcm.protocols.resources import ENDPOINTS, SERVICES
+from kcm.protocols.services import HEADLESS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

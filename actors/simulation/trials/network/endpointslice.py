@@ -6,19 +6,19 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.network.endpointslice import EndpointSliceOptions
-from actors.controllers.network.endpointslice.reconciler import MANAGER, MissingNodeError
-from actors.controllers.network.shared.slices import identity_of
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Committed, Fail, Observation
-from actors.simulation.invariants.ownership import Owns, storage_of
-from actors.simulation.trials.network.actions import TOPOLOGY_MODE, services
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.settings import options_of
-from actors.simulation.trials.silence import nodes_are_well
-from actors.simulation.trials.trial import Trial
-from protocols.objects import (
+from kcm.actors.controllers.network.endpointslice import EndpointSliceOptions
+from kcm.actors.controllers.network.endpointslice.reconciler import MANAGER, MissingNodeError
+from kcm.actors.controllers.network.shared.slices import identity_of
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation
+from kcm.actors.simulation.invariants.ownership import Owns, storage_of
+from kcm.actors.simulation.trials.network.actions import TOPOLOGY_MODE, services
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.settings import options_of
+from kcm.actors.simulation.trials.silence import nodes_are_well
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import (
     Object,
     annotations_of,
     controller_of,
@@ -29,10 +29,10 @@ from protocols.objects import (
     owner_reference,
     uid_of,
 )
-from protocols.pods import is_terminal
-from protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
-from protocols.services import MANAGED_BY, SERVICE_NAME
-from runtime.apiserver.storage.store import DELETED
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
+from kcm.protocols.services import MANAGED_BY, SERVICE_NAME
+from kcm.runtime.apiserver.storage.store import DELETED
 
 ZONE = "topology.kubernetes.io/zone"
 

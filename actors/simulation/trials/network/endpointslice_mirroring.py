@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from actors.controllers.network.endpointslice_mirroring.mirrors import MANAGER, is_mirrored
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.ownership import Owns
-from actors.simulation.trials.actions import create, merge
-from actors.simulation.trials.network.endpointslice import managed_slices
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, key_of, labels_of, make_key, name_of, owner_reference
-from protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from protocols.services import SERVICE_NAME, SKIP_MIRROR
+from kcm.actors.controllers.network.endpointslice_mirroring.mirrors import MANAGER, is_mirrored
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.ownership import Owns
+from kcm.actors.simulation.trials.actions import create, merge
+from kcm.actors.simulation.trials.network.endpointslice import managed_slices
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, key_of, labels_of, make_key, name_of, owner_reference
+from kcm.protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from kcm.protocols.services import SERVICE_NAME, SKIP_MIRROR
 
 NAME = "outside"
 KEY = make_key(NAMESPACE, NAME)

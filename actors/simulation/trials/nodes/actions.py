@@ -7,15 +7,15 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from actors.hollow.fleet import HollowNode
-from actors.hollow.node_objects import new_node
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.actions import create, delete, merge
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.silence import silenced
-from protocols.nodes import NO_EXECUTE
-from protocols.objects import Object
-from protocols.resources import NODES, PODS
+from kcm.actors.hollow.fleet import HollowNode
+from kcm.actors.hollow.node_objects import new_node
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.actions import create, delete, merge
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.silence import silenced
+from kcm.protocols.nodes import NO_EXECUTE
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import NODES, PODS
 
 WHILES = (10.0, 25.0, 40.0, 60.0)  # seconds that something lasts
 FIRST = 5.0  # seconds: before that all nodes are well

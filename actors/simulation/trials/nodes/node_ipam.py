@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.nodes import RangesAreUnique, pod_ranges
-from actors.simulation.trials.nodes.actions import draw_spell, register_anew
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import name_of
-from protocols.resources import NODES
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.nodes import RangesAreUnique, pod_ranges
+from kcm.actors.simulation.trials.nodes.actions import draw_spell, register_anew
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.evictions import TaintsWithinTheRate
-from actors.simulation.trials.nodes.actions import all_fall_silent, cordon, draw_spell, draw_spells, fall_silent
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.settings import rates_of
-from actors.simulation.trials.silence import is_silent
-from actors.simulation.trials.trial import Trial
-from protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, UNREACHABLE, node_facts
-from protocols.objects import name_of
-from protocols.resources import NODES, PODS
+from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.evictions import TaintsWithinTheRate
+from kcm.actors.simulation.trials.nodes.actions import all_fall_silent, cordon, draw_spell, draw_spells, fall_silent
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.settings import rates_of
+from kcm.actors.simulation.trials.silence import is_silent
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, UNREACHABLE, node_facts
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

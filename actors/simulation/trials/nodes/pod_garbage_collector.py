@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.nodes.pod_garbage_collector import (
+from kcm.actors.controllers.nodes.pod_garbage_collector import (
     OUT_OF_SERVICE_TAINT,
     PodGarbageCollectorOptions,
     is_out_of_service,
 )
-from actors.hollow.behaviour import RUN_SECONDS
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.nodes import OnlyGarbageIsRemoved
-from actors.simulation.trials.actions import merge
-from actors.simulation.trials.nodes.actions import FIRST, bare_pod, draw_spell, set_taint
-from actors.simulation.trials.nodes.taints import tolerations
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.settings import options_of
-from actors.simulation.trials.silence import is_silent, silenced
-from actors.simulation.trials.trial import Trial
-from protocols.objects import annotations_of, name_of
-from protocols.pods import is_terminal
-from protocols.resources import NODES, PODS
+from kcm.actors.hollow.behaviour import RUN_SECONDS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.nodes import OnlyGarbageIsRemoved
+from kcm.actors.simulation.trials.actions import merge
+from kcm.actors.simulation.trials.nodes.actions import FIRST, bare_pod, draw_spell, set_taint
+from kcm.actors.simulation.trials.nodes.taints import tolerations
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.settings import options_of
+from kcm.actors.simulation.trials.silence import is_silent, silenced
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import annotations_of, name_of
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

@@ -9,20 +9,20 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
-from actors.controllers.nodes.taint_eviction import REASON, no_execute_taints
-from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.evictions import EvictionsHaveACause
-from actors.simulation.trials.nodes.actions import bare_pod, cordon, draw_spell, set_taint
-from actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.conditions import find_condition
-from protocols.nodes import NO_EXECUTE
-from protocols.objects import Object, is_deleting, name_of
-from protocols.resources import NODES, PODS
-from protocols.tolerations import find_toleration
+from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from kcm.actors.controllers.nodes.taint_eviction import REASON, no_execute_taints
+from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.evictions import EvictionsHaveACause
+from kcm.actors.simulation.trials.nodes.actions import bare_pod, cordon, draw_spell, set_taint
+from kcm.actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.nodes import NO_EXECUTE
+from kcm.protocols.objects import Object, is_deleting, name_of
+from kcm.protocols.resources import NODES, PODS
+from kcm.protocols.tolerations import find_toleration
 
 PATIENT = "patient"  # begins the names of pods that tolerate everything for ever, on nodes that are not deleted
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocols.nodes import NO_EXECUTE, NOT_READY, UNREACHABLE
-from protocols.objects import Object
+from kcm.protocols.nodes import NO_EXECUTE, NOT_READY, UNREACHABLE
+from kcm.protocols.objects import Object
 
 MAINTENANCE = "example.org/maintenance"  # a taint that users set
 SOON = (0, 5, 15, 30)  # seconds that a pod tolerates something

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.nodes.ttl import ANNOTATION
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.actions import merge
-from actors.simulation.trials.nodes.actions import FIRST
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import annotations_of, name_of
-from protocols.resources import NODES
+from kcm.actors.controllers.nodes.ttl import ANNOTATION
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.actions import merge
+from kcm.actors.simulation.trials.nodes.actions import FIRST
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import annotations_of, name_of
+from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

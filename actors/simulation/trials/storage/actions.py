@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from actors.simulation.trials.actions import create, delete, merge, unless_gone
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from protocols.objects import Object, make_key
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.protocols.objects import Object, make_key
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 
 STATIC = "static"  # a class that is nowhere: users make its volumes
 SIZES = ("1Gi", "2Gi", "5Gi")

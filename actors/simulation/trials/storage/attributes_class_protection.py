@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.storage.attributes_class_protection import classes_of
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.actions import create, delete, unless_gone
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.storage.actions import life_of_disk
-from actors.simulation.trials.trial import Trial
-from protocols.objects import finalizers_of, is_deleting, name_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
-from protocols.volumes import ATTRIBUTES_CLASS_PROTECTION
+from kcm.actors.controllers.storage.attributes_class_protection import classes_of
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.actions import create, delete, unless_gone
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.storage.actions import life_of_disk
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import finalizers_of, is_deleting, name_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
+from kcm.protocols.volumes import ATTRIBUTES_CLASS_PROTECTION
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

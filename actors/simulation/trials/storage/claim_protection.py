@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.storage.claim_protection import uses
-from actors.hollow.provisioner import CLASS
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.storage.actions import life_of_claim
-from actors.simulation.trials.trial import Trial
-from protocols.objects import finalizers_of, is_deleting, name_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from protocols.volumes import CLAIM_PROTECTION
+from kcm.actors.controllers.storage.claim_protection import uses
+from kcm.actors.hollow.provisioner import CLASS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.storage.actions import life_of_claim
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import finalizers_of, is_deleting, name_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from kcm.protocols.volumes import CLAIM_PROTECTION
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.controllers.storage.persistentvolume_binder.claims import MisboundError
-from actors.controllers.storage.persistentvolume_binder.matching import misfit
-from actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.volumes import BoundOnce, HeldWhileUsed
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.silence import nodes_are_well
-from actors.simulation.trials.storage.actions import STATIC, life_of_claim, life_of_disk
-from actors.simulation.trials.trial import Trial
-from protocols.objects import (
+from kcm.actors.controllers.storage.persistentvolume_binder.claims import MisboundError
+from kcm.actors.controllers.storage.persistentvolume_binder.matching import misfit
+from kcm.actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.volumes import BoundOnce, HeldWhileUsed
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.silence import nodes_are_well
+from kcm.actors.simulation.trials.storage.actions import STATIC, life_of_claim, life_of_disk
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import (
     Object,
     annotations_of,
     controller_of,
@@ -29,8 +29,8 @@ from protocols.objects import (
     name_of,
     uid_of,
 )
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from protocols.volumes import (
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kcm.protocols.volumes import (
     PROVISIONED_BY,
     claim_keys,
     class_of,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.scenario import Action, Scenario
-from actors.simulation.trials.storage.actions import life_of_disk
-from actors.simulation.trials.trial import Trial
-from protocols.objects import finalizers_of, is_deleting, name_of
-from protocols.resources import PERSISTENT_VOLUMES
-from protocols.volumes import VOLUME_PROTECTION, phase_of
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.storage.actions import life_of_disk
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import finalizers_of, is_deleting, name_of
+from kcm.protocols.resources import PERSISTENT_VOLUMES
+from kcm.protocols.volumes import VOLUME_PROTECTION, phase_of
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:

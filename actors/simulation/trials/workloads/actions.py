@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.actions import create, delete, merge, replace
-from actors.simulation.trials.scenario import NAMESPACE, NOTHING, Action, Scenario
-from protocols.objects import Object, labels_of, make_key, metadata, name_of
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS, Resource
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.actions import create, delete, merge, replace
+from kcm.actors.simulation.trials.scenario import NAMESPACE, NOTHING, Action, Scenario
+from kcm.protocols.objects import Object, labels_of, make_key, metadata, name_of
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS, Resource
 
 KINDS = (DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS)
 NAMES = {DEPLOYMENTS: "web", REPLICASETS: "set", REPLICATION_CONTROLLERS: "old", STATEFULSETS: "db"}

@@ -8,20 +8,29 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.controllers.workloads.cronjob.jobs import end_of, slot_of
-from actors.controllers.workloads.cronjob.slots import latest_due
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.ownership import Owns
-from actors.simulation.invariants.slots import StartedOnce
-from actors.simulation.trials.actions import create, delete, unless_gone
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, annotations_of, controller_of, is_deleting, key_of, make_key, metadata, name_of
-from protocols.resources import CRONJOBS, JOBS
-from protocols.times import format_time, parse_time
-from runtime.faults.vocabulary import FaultKind
-from runtime.scheduling.cron_schedules import parse_schedule
-from runtime.scheduling.time_zones import load_zone
+from kcm.actors.controllers.workloads.cronjob.jobs import end_of, slot_of
+from kcm.actors.controllers.workloads.cronjob.slots import latest_due
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.ownership import Owns
+from kcm.actors.simulation.invariants.slots import StartedOnce
+from kcm.actors.simulation.trials.actions import create, delete, unless_gone
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import (
+    Object,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    make_key,
+    metadata,
+    name_of,
+)
+from kcm.protocols.resources import CRONJOBS, JOBS
+from kcm.protocols.times import format_time, parse_time
+from kcm.runtime.faults.vocabulary import FaultKind
+from kcm.runtime.scheduling.cron_schedules import parse_schedule
+from kcm.runtime.scheduling.time_zones import load_zone
 
 CONTROLLER = "cronjob-controller"
 NAME = "ticking"

@@ -8,22 +8,22 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, GENERATION_LABEL, HASH_LABEL
-from actors.controllers.workloads.daemonset.placement import Verdict, placement_of
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.daemons import OneDaemonPodOnANode
-from actors.simulation.invariants.ownership import Owns
-from actors.simulation.trials.actions import create, delete, merge, replace
-from actors.simulation.trials.nodes.actions import set_taint
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.silence import nodes_are_well
-from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads.actions import orphan, pods_of
-from actors.simulation.trials.workloads.outcome import image_of, is_available, uncounted
-from protocols.nodes import node_facts
-from protocols.objects import Object, annotations_of, controller_of, labels_of, make_key, metadata, name_of, uid_of
-from protocols.pods import is_terminal, pod_facts
-from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
+from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, GENERATION_LABEL, HASH_LABEL
+from kcm.actors.controllers.workloads.daemonset.placement import Verdict, placement_of
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.daemons import OneDaemonPodOnANode
+from kcm.actors.simulation.invariants.ownership import Owns
+from kcm.actors.simulation.trials.actions import create, delete, merge, replace
+from kcm.actors.simulation.trials.nodes.actions import set_taint
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.silence import nodes_are_well
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.actors.simulation.trials.workloads.actions import orphan, pods_of
+from kcm.actors.simulation.trials.workloads.outcome import image_of, is_available, uncounted
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import Object, annotations_of, controller_of, labels_of, make_key, metadata, name_of, uid_of
+from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
 
 NAME = "agent"
 LABEL = "example.com/agents"  # of nodes that some DaemonSets select

@@ -6,17 +6,17 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.availability import NeverFewerThanAllowed
-from actors.simulation.invariants.deployments import NeverLargerThanAllowed, SizesWithinBounds
-from actors.simulation.invariants.objects import OnlyEmptyReplicaSetsGo
-from actors.simulation.invariants.ownership import Owns, replicas_of
-from actors.simulation.invariants.rollouts import bounds_of
-from actors.simulation.trials.actions import merge, unless_gone
-from actors.simulation.trials.scenario import NAMESPACE, Action
-from actors.simulation.trials.silence import is_silent
-from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads.actions import (
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.availability import NeverFewerThanAllowed
+from kcm.actors.simulation.invariants.deployments import NeverLargerThanAllowed, SizesWithinBounds
+from kcm.actors.simulation.invariants.objects import OnlyEmptyReplicaSetsGo
+from kcm.actors.simulation.invariants.ownership import Owns, replicas_of
+from kcm.actors.simulation.invariants.rollouts import bounds_of
+from kcm.actors.simulation.trials.actions import merge, unless_gone
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action
+from kcm.actors.simulation.trials.silence import is_silent
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.actors.simulation.trials.workloads.actions import (
     Subject,
     given_an_image,
     made_anew,
@@ -25,9 +25,9 @@ from actors.simulation.trials.workloads.actions import (
     scaled,
     workloads,
 )
-from actors.simulation.trials.workloads.outcome import image_of, said_of, uncounted
-from protocols.objects import Key, Object, controller_of, name_of, uid_of
-from protocols.resources import DEPLOYMENTS, NODES, REPLICASETS
+from kcm.actors.simulation.trials.workloads.outcome import image_of, said_of, uncounted
+from kcm.protocols.objects import Key, Object, controller_of, name_of, uid_of
+from kcm.protocols.resources import DEPLOYMENTS, NODES, REPLICASETS
 
 STRATEGIES = ("Recreate", "RollingUpdate", "RollingUpdate", None)
 HISTORIES = (0, 1, None)  # how many old ReplicaSets it keeps; None is the default

@@ -6,19 +6,19 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.controllers.workloads.disruption.pod_counts import CannotCountError
-from actors.controllers.workloads.disruption.stale_targets import marked_since
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.disruptions import CountsNoEvictedPod
-from actors.simulation.trials.actions import create, delete, merge, unless_gone
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario, forms_of
-from actors.simulation.trials.silence import nodes_are_well
-from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads.actions import NAMES, pods_of
-from protocols.conditions import find_condition
-from protocols.objects import Object, controller_of, is_deleting, labels_of, make_key, metadata, name_of, uid_of
-from protocols.pods import pod_facts
-from protocols.resources import (
+from kcm.actors.controllers.workloads.disruption.pod_counts import CannotCountError
+from kcm.actors.controllers.workloads.disruption.stale_targets import marked_since
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.disruptions import CountsNoEvictedPod
+from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario, forms_of
+from kcm.actors.simulation.trials.silence import nodes_are_well
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.actors.simulation.trials.workloads.actions import NAMES, pods_of
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, controller_of, is_deleting, labels_of, make_key, metadata, name_of, uid_of
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -27,7 +27,7 @@ from protocols.resources import (
     STATEFULSETS,
     resource_path,
 )
-from protocols.selectors import label_selector_of
+from kcm.protocols.selectors import label_selector_of
 
 OF_PODS = (REPLICATION_CONTROLLERS, REPLICASETS, STATEFULSETS)  # owners of pods that say how many they want
 BASES = tuple(NAMES.values())

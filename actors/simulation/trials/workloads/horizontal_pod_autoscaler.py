@@ -12,21 +12,21 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.options import HorizontalPodAutoscalerOptions
-from actors.engine.vitals import ManagerVitals
-from actors.reconciliation.actor_names import MANAGER, controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.autoscaling import KeepsToItsBounds
-from actors.simulation.metrics_server import GROUPS, WINDOW, metrics_server
-from actors.simulation.trials.actions import create, merge, replace
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.settings import options_of
-from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads.actions import scale, workload
-from protocols.objects import Object, is_deleting, labels_of, make_key, name_of
-from protocols.pods import pod_facts
-from protocols.quantities import format_quantity
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, REPLICASETS
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.options import HorizontalPodAutoscalerOptions
+from kcm.actors.engine.vitals import ManagerVitals
+from kcm.actors.reconciliation.actor_names import MANAGER, controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.autoscaling import KeepsToItsBounds
+from kcm.actors.simulation.metrics_server import GROUPS, WINDOW, metrics_server
+from kcm.actors.simulation.trials.actions import create, merge, replace
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.settings import options_of
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.actors.simulation.trials.workloads.actions import scale, workload
+from kcm.protocols.objects import Object, is_deleting, labels_of, make_key, name_of
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.quantities import format_quantity
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, REPLICASETS
 
 BASE = "elastic"
 CONTAINER = "c"

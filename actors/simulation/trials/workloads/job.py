@@ -9,19 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from actors.controllers.workloads.job.fields import FINALIZER, is_finished
-from actors.hollow.behaviour import EXIT_CODE
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.jobs import EachPodCountsOnce, NoEndIsLost, NoMoreThanMayRun
-from actors.simulation.invariants.ownership import Owns
-from actors.simulation.trials.actions import create, delete, merge, replace, unless_gone
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.silence import is_silent, nodes_are_well
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, finalizers_of, is_deleting, labels_of, make_key, name_of
-from protocols.pods import pod_facts
-from protocols.resources import JOBS, NODES, PODS
+from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished
+from kcm.actors.hollow.behaviour import EXIT_CODE
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.jobs import EachPodCountsOnce, NoEndIsLost, NoMoreThanMayRun
+from kcm.actors.simulation.invariants.ownership import Owns
+from kcm.actors.simulation.trials.actions import create, delete, merge, replace, unless_gone
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.silence import is_silent, nodes_are_well
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, finalizers_of, is_deleting, labels_of, make_key, name_of
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import JOBS, NODES, PODS
 
 NAME = "job-controller"
 RUNS = "batch"

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.controllers.nodes.pod_garbage_collector import CONDITION_REASON
-from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.ownership import replicas_of
-from actors.simulation.trials.scenario import NAMESPACE
-from actors.simulation.trials.silence import nodes_are_well
-from protocols.conditions import find_condition
-from protocols.objects import Object, controller_of, labels_of, metadata, name_of, uid_of
-from protocols.pods import PodFacts, is_active, is_terminal, pod_facts
-from protocols.resources import NODES, PODS, Resource
-from protocols.times import parse_time
+from kcm.actors.controllers.nodes.pod_garbage_collector import CONDITION_REASON
+from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.ownership import replicas_of
+from kcm.actors.simulation.trials.scenario import NAMESPACE
+from kcm.actors.simulation.trials.silence import nodes_are_well
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, controller_of, labels_of, metadata, name_of, uid_of
+from kcm.protocols.pods import PodFacts, is_active, is_terminal, pod_facts
+from kcm.protocols.resources import NODES, PODS, Resource
+from kcm.protocols.times import parse_time
 
 
 def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterable[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.simulation.invariants.ownership import Owns, replicas_of
-from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads.actions import (
+from kcm.actors.simulation.invariants.ownership import Owns, replicas_of
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.actors.simulation.trials.workloads.actions import (
     given_a_stray,
     given_an_image,
     made_anew,
@@ -14,8 +14,8 @@ from actors.simulation.trials.workloads.actions import (
     scaled,
     workloads,
 )
-from actors.simulation.trials.workloads.outcome import replicas_end_state, unsettled_replicas
-from protocols.resources import PODS, REPLICATION_CONTROLLERS
+from kcm.actors.simulation.trials.workloads.outcome import replicas_end_state, unsettled_replicas
+from kcm.protocols.resources import PODS, REPLICATION_CONTROLLERS
 
 CHANGES = (scaled, scaled, scaled, robbed_of_a_pod, robbed_of_pods, made_anew, given_a_stray, given_an_image, patient)
 

@@ -6,19 +6,26 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.identities import EachIdentityOnce, OrderIsKept
-from actors.simulation.invariants.ownership import Owns, replicas_of
-from actors.simulation.trials.actions import merge
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.silence import is_silent, nodes_are_well
-from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads.actions import Subject, given_an_image, made_anew, patient, scaled, workloads
-from actors.simulation.trials.workloads.outcome import is_available, uncounted
-from protocols.objects import Object, controller_of, is_deleting, labels_of, make_key, metadata, name_of, uid_of
-from protocols.pods import is_terminal, pod_facts
-from protocols.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.identities import EachIdentityOnce, OrderIsKept
+from kcm.actors.simulation.invariants.ownership import Owns, replicas_of
+from kcm.actors.simulation.trials.actions import merge
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.silence import is_silent, nodes_are_well
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.actors.simulation.trials.workloads.actions import (
+    Subject,
+    given_an_image,
+    made_anew,
+    patient,
+    scaled,
+    workloads,
+)
+from kcm.actors.simulation.trials.workloads.outcome import is_available, uncounted
+from kcm.protocols.objects import Object, controller_of, is_deleting, labels_of, make_key, metadata, name_of, uid_of
+from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 
 NAME = "statefulset-controller"
 REVISION = "controller-revision-hash"

@@ -6,14 +6,14 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.lifetimes import LivesItsTime
-from actors.simulation.trials.actions import create, merge, unless_gone
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from actors.simulation.trials.trial import Trial
-from protocols.objects import Object, annotations_of, controller_of, make_key, name_of
-from protocols.resources import JOBS
-from protocols.times import format_time, parse_time
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.lifetimes import LivesItsTime
+from kcm.actors.simulation.trials.actions import create, merge, unless_gone
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, annotations_of, controller_of, make_key, name_of
+from kcm.protocols.resources import JOBS
+from kcm.protocols.times import format_time, parse_time
 
 CONTROLLER = "ttl-after-finished-controller"
 NAME = "finishing"

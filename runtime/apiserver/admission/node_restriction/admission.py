@@ -9,14 +9,14 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.access.node import LEASE_NAMESPACE, node_of
-from runtime.apiserver.admission.attributes import CREATE, DELETE, UPDATE
-from runtime.apiserver.admission.node_restriction import nodes, pods, tokens
-from runtime.apiserver.admission.node_restriction.asked import Asked
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.registry.users import NODE
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.access.node import LEASE_NAMESPACE, node_of
+from kcm.runtime.apiserver.admission.attributes import CREATE, DELETE, UPDATE
+from kcm.runtime.apiserver.admission.node_restriction import nodes, pods, tokens
+from kcm.runtime.apiserver.admission.node_restriction.asked import Asked
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.registry.users import NODE
 
 _OF_KUBELETS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")  # signers
 _OF_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")  # of a claim, for nodes
@@ -96,7 +96,7 @@ def _without_status(claim: Object) -> dict[str, Any]:
 def _admit_signing_request(asked: Asked) -> None:
     if asked.operation != CREATE or asked.new is None or asked.new["spec"].get("signerName") not in _OF_KUBELETS:
         return
-    from runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
+    from kcm.runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
 
     try:
         facts = facts_of(parse_request(base64.b64decode(asked.new["spec"].get("request") or "")))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.objects import Object, labels_of
-from runtime.apiserver.admission.attributes import CREATE, UPDATE
-from runtime.apiserver.admission.node_restriction.asked import Asked
-from runtime.apiserver.errors.field_errors import quoted
+from kcm.protocols.objects import Object, labels_of
+from kcm.runtime.apiserver.admission.attributes import CREATE, UPDATE
+from kcm.runtime.apiserver.admission.node_restriction.asked import Asked
+from kcm.runtime.apiserver.errors.field_errors import quoted
 
 _RESTRICTED = ("node-restriction.kubernetes.io",)
 _OF_KUBERNETES = ("kubernetes.io", "k8s.io")

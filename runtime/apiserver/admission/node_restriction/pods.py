@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.mounted_secrets import secret_names
-from protocols.objects import Object, annotations_of, labels_of, make_key, uid_of
-from runtime.apiserver.access.node_graph import config_map_names
-from runtime.apiserver.admission.attributes import CREATE, DELETE
-from runtime.apiserver.admission.node_restriction.asked import Asked
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError
+from kcm.protocols.mounted_secrets import secret_names
+from kcm.protocols.objects import Object, annotations_of, labels_of, make_key, uid_of
+from kcm.runtime.apiserver.access.node_graph import config_map_names
+from kcm.runtime.apiserver.admission.attributes import CREATE, DELETE
+from kcm.runtime.apiserver.admission.node_restriction.asked import Asked
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
 
 MIRROR = "kubernetes.io/config.mirror"  # annotation
 # Sources of volumes that need nothing of the API.

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.errors import aggregate
-from protocols.objects import Object, make_key, name_of, uid_of
-from runtime.apiserver.admission.attributes import CREATE
-from runtime.apiserver.admission.node_restriction.asked import Asked
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.users import Access
+from kcm.protocols.errors import aggregate
+from kcm.protocols.objects import Object, make_key, name_of, uid_of
+from kcm.runtime.apiserver.admission.attributes import CREATE
+from kcm.runtime.apiserver.admission.node_restriction.asked import Asked
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.users import Access
 
 # The drivers that sources from before CSI have become, of volumes in pods and in PersistentVolumes.
 _DRIVERS = {

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cache
 
-from protocols.admission_plugins import POD_SECURITY
-from protocols.errors import aggregate
-from protocols.objects import Object, decode_object, labels_of, name_of
-from runtime.apiserver.admission.pod_security.evaluator import described, findings
-from runtime.apiserver.admission.pod_security.levels import (
+from kcm.protocols.admission_plugins import POD_SECURITY
+from kcm.protocols.errors import aggregate
+from kcm.protocols.objects import Object, decode_object, labels_of, name_of
+from kcm.runtime.apiserver.admission.pod_security.evaluator import described, findings
+from kcm.runtime.apiserver.admission.pod_security.levels import (
     LEVELS,
     NO_POLICY,
     PREFIX,
@@ -24,10 +24,10 @@ from runtime.apiserver.admission.pod_security.levels import (
     Policy,
     policy_of,
 )
-from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.registry.admission_settings import BY_DEFAULT, PodSecuritySettings
+from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, PodSecuritySettings
 
 NAMESPACES, PODS = "namespaces", "pods"
 _NO_SETTINGS = BY_DEFAULT.pod_security

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import orjson
 
-from runtime.apiserver.admission.pod_security.check_support import (
+from kcm.runtime.apiserver.admission.pod_security.check_support import (
     Check,
     Finding,
     Part,

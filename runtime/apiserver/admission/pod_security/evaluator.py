@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.objects import annotations_of
-from runtime.apiserver.admission.pod_security.baseline import CHECKS
-from runtime.apiserver.admission.pod_security.check_support import Finding, Pod
-from runtime.apiserver.admission.pod_security.levels import BASELINE, PRIVILEGED, Level
-from runtime.apiserver.admission.pod_security.restricted import RESTRICTIONS
+from kcm.protocols.objects import annotations_of
+from kcm.runtime.apiserver.admission.pod_security.baseline import CHECKS
+from kcm.runtime.apiserver.admission.pod_security.check_support import Finding, Pod
+from kcm.runtime.apiserver.admission.pod_security.levels import BASELINE, PRIVILEGED, Level
+from kcm.runtime.apiserver.admission.pod_security.restricted import RESTRICTIONS
 
 NEWEST = 36  # the minor version whose rules "latest" means
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
 
 PREFIX = "pod-security.kubernetes.io/"
 PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")  # ever stricter

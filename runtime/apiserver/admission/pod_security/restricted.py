@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from runtime.apiserver.admission.pod_security.baseline import forbidden_profile, has_wrong_profile, proc_mount
-from runtime.apiserver.admission.pod_security.check_support import (
+from kcm.runtime.apiserver.admission.pod_security.baseline import forbidden_profile, has_wrong_profile, proc_mount
+from kcm.runtime.apiserver.admission.pod_security.check_support import (
     Check,
     Finding,
     Pod,

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object, decode_object, name_of
-from runtime.apiserver.core.cluster import Cluster
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, decode_object, name_of
+from kcm.runtime.apiserver.core.cluster import Cluster
 
 if TYPE_CHECKING:
-    from runtime.cel.admission import Expression
-    from runtime.cel.types import Type
+    from kcm.runtime.cel.admission import Expression
+    from kcm.runtime.cel.types import Type
 
 _GROUP = "admissionregistration.k8s.io"
 VALIDATING = (f"validatingadmissionpolicies.{_GROUP}", f"validatingadmissionpolicybindings.{_GROUP}")
@@ -117,7 +117,7 @@ def _policy(raw: bytes) -> Policy:
 
 def _compiled(raw: bytes) -> Policy:
     """With expressions that may not compile any more: they fail when they are evaluated."""
-    from runtime.cel.admission import (
+    from kcm.runtime.cel.admission import (
         ANY,
         BOOLEAN,
         CONFIGURATION,

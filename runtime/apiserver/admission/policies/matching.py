@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from protocols.objects import Object
-from runtime.apiserver.admission.attributes import Attributes
-from runtime.apiserver.admission.webhooks.matching import is_exempt, rule_matches, selects_namespace, selects_object
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.subresources import GroupVersionKind
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission.attributes import Attributes
+from kcm.runtime.apiserver.admission.webhooks.matching import is_exempt, rule_matches, selects_namespace, selects_object
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.subresources import GroupVersionKind
 
 # What is never judged: to refuse these could lock everybody out.
 _REVIEWS = frozenset(

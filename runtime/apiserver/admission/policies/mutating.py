@@ -9,26 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from protocols.objects import Object, metadata
-from runtime.apiserver.admission.attributes import Attributes
-from runtime.apiserver.admission.expressions import shown
-from runtime.apiserver.admission.policies.configured import MUTATING, Binding, Mutation, Policy, configured
-from runtime.apiserver.admission.policies.matching import Matched, is_judged, shown_back
-from runtime.apiserver.admission.policies.policy_matcher import Invocation, Misconfigured, applies, invocations, run_of
-from runtime.apiserver.core.body_decoder import UnfitError, settle_types
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.merge_types import merge_type_of
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.schema.merge_types import MergeType
-from runtime.apiserver.schema.patches import apply_json_patch
-from runtime.apiserver.schema.typed_errors import typed_errors
-from runtime.apiserver.schema.typed_merge import merge
-from runtime.apiserver.storage.sizes import check_draft
+from kcm.protocols.objects import Object, metadata
+from kcm.runtime.apiserver.admission.attributes import Attributes
+from kcm.runtime.apiserver.admission.expressions import shown
+from kcm.runtime.apiserver.admission.policies.configured import MUTATING, Binding, Mutation, Policy, configured
+from kcm.runtime.apiserver.admission.policies.matching import Matched, is_judged, shown_back
+from kcm.runtime.apiserver.admission.policies.policy_matcher import (
+    Invocation,
+    Misconfigured,
+    applies,
+    invocations,
+    run_of,
+)
+from kcm.runtime.apiserver.core.body_decoder import UnfitError, settle_types
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.merge_types import merge_type_of
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.schema.merge_types import MergeType
+from kcm.runtime.apiserver.schema.patches import apply_json_patch
+from kcm.runtime.apiserver.schema.typed_errors import typed_errors
+from kcm.runtime.apiserver.schema.typed_merge import merge
+from kcm.runtime.apiserver.storage.sizes import check_draft
 
 if TYPE_CHECKING:
-    from runtime.cel.admission import Run
+    from kcm.runtime.cel.admission import Run
 
 
 class _MutationError(Exception):
@@ -82,7 +88,7 @@ def _round(cluster: Cluster, asked: Attributes, only: set[str] | None) -> tuple[
 
 def _mutated(cluster: Cluster, asked: Attributes, invocation: Invocation, failures: list[str]) -> Object:
     """failures: takes up mutations that cannot be carried out; the others are. Raises StatusError."""
-    from runtime.cel.admission import BUDGET, FailedError, SpentError
+    from kcm.runtime.cel.admission import BUDGET, FailedError, SpentError
 
     policy, obj = invocation.policy, asked.obj
     assert obj is not None

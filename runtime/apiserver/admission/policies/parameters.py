@@ -5,11 +5,11 @@ Source: apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go, Coll
 
 from __future__ import annotations
 
-from protocols.objects import Object, decode_object
-from protocols.selectors import label_selector_of
-from runtime.apiserver.admission.policies.configured import Binding, Policy
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.objects import Object, decode_object
+from kcm.protocols.selectors import label_selector_of
+from kcm.runtime.apiserver.admission.policies.configured import Binding, Policy
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 
 class ConfigurationError(Exception):

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocols.objects import Object
-from runtime.apiserver.admission.attributes import Attributes
-from runtime.apiserver.admission.expressions import seen
-from runtime.apiserver.admission.policies.configured import Binding, Policy, configured
-from runtime.apiserver.admission.policies.matching import Matched, matched
-from runtime.apiserver.admission.policies.parameters import ConfigurationError, param_definition, parameters
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors.status_errors import StatusError
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission.attributes import Attributes
+from kcm.runtime.apiserver.admission.expressions import seen
+from kcm.runtime.apiserver.admission.policies.configured import Binding, Policy, configured
+from kcm.runtime.apiserver.admission.policies.matching import Matched, matched
+from kcm.runtime.apiserver.admission.policies.parameters import ConfigurationError, param_definition, parameters
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors.status_errors import StatusError
 
 if TYPE_CHECKING:
-    from runtime.cel.admission import Run
+    from kcm.runtime.cel.admission import Run
 
 
 class Invocation(NamedTuple):
@@ -61,7 +61,7 @@ def invocations(cluster: Cluster, kinds: tuple[str, str], asked: Attributes) -> 
 
 def applies(cluster: Cluster, asked: Attributes, invocation: Invocation) -> bool:
     """Whether the policy's match conditions hold. Raises FailedError, and StatusError (404) without the namespace."""
-    from runtime.cel.admission import CONDITIONS_BUDGET, conditions_hold
+    from kcm.runtime.cel.admission import CONDITIONS_BUDGET, conditions_hold
 
     policy = invocation.policy
     if not policy.conditions:
@@ -72,7 +72,7 @@ def applies(cluster: Cluster, asked: Attributes, invocation: Invocation) -> bool
 
 def run_of(cluster: Cluster, asked: Attributes, invocation: Invocation, budget: int) -> Run:
     """Raises StatusError (404) without the namespace."""
-    from runtime.cel.admission import Run
+    from kcm.runtime.cel.admission import Run
 
     found = invocation.found
     names = seen(cluster, asked, found.definition, found.kind, params=invocation.params)

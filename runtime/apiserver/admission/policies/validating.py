@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from runtime.apiserver.admission.attributes import Attributes
-from runtime.apiserver.admission.policies.configured import VALIDATING, Binding, Policy, Validation
-from runtime.apiserver.admission.policies.matching import is_judged
-from runtime.apiserver.admission.policies.policy_matcher import Invocation, Misconfigured, applies, invocations, run_of
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.admission.attributes import Attributes
+from kcm.runtime.apiserver.admission.policies.configured import VALIDATING, Binding, Policy, Validation
+from kcm.runtime.apiserver.admission.policies.matching import is_judged
+from kcm.runtime.apiserver.admission.policies.policy_matcher import (
+    Invocation,
+    Misconfigured,
+    applies,
+    invocations,
+    run_of,
+)
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
 
 if TYPE_CHECKING:
-    from runtime.cel.admission import Run
+    from kcm.runtime.cel.admission import Run
 
 LONGEST_MESSAGE, LONGEST_ANNOTATION = 5 * 1024, 10 * 1024
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
@@ -96,7 +102,7 @@ def _denials(
     cluster: Cluster, asked: Attributes, invocation: Invocation, annotations: _Annotations
 ) -> Iterator[_Denial]:
     """What the policy has against the request. Takes down annotations."""
-    from runtime.cel.admission import BUDGET, FailedError, SpentError
+    from kcm.runtime.cel.admission import BUDGET, FailedError, SpentError
 
     policy = invocation.policy
     try:
@@ -117,7 +123,7 @@ def _denials(
 
 
 def _annotated(policy: Policy, run: Run, annotations: _Annotations) -> Iterator[_Denial]:
-    from runtime.cel.admission import FailedError, SpentError
+    from kcm.runtime.cel.admission import FailedError, SpentError
 
     for key, expression in policy.annotations:
         try:
@@ -133,7 +139,7 @@ def _annotated(policy: Policy, run: Run, annotations: _Annotations) -> Iterator[
 
 def _denial(policy: Policy, validation: Validation, position: int, run: Run) -> list[_Denial]:
     """Raises SpentError."""
-    from runtime.cel.admission import FailedError
+    from kcm.runtime.cel.admission import FailedError
 
     try:
         if run.value(validation.expression) is True:
@@ -144,7 +150,7 @@ def _denial(policy: Policy, validation: Validation, position: int, run: Run) -> 
 
 
 def _message(validation: Validation, run: Run) -> str:
-    from runtime.cel.admission import FailedError
+    from kcm.runtime.cel.admission import FailedError
 
     text = ""
     if validation.said is not None:

@@ -8,24 +8,24 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from protocols.bounded_cache import bounded_cache, total_size
-from protocols.objects import Object
-from runtime.apiserver.admission.attributes import Attributes
-from runtime.apiserver.admission.expressions import asking, request_of
-from runtime.apiserver.admission.webhooks.matching import Invocation
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.long_work import carried_out, key_of
-from runtime.apiserver.errors import status_errors
+from kcm.protocols.bounded_cache import bounded_cache, total_size
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission.attributes import Attributes
+from kcm.runtime.apiserver.admission.expressions import asking, request_of
+from kcm.runtime.apiserver.admission.webhooks.matching import Invocation
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.long_work import carried_out, key_of
+from kcm.runtime.apiserver.errors import status_errors
 
 if TYPE_CHECKING:
-    from runtime.cel.admission import Expression
+    from kcm.runtime.cel.admission import Expression
 
 
 def conditions_match(
     cluster: Cluster, called: Invocation, asked: Attributes, obj: Object | None, old: Object | None
 ) -> bool:
     """obj, old: in the version that the webhook is called with. Raises StatusError (403) where it cannot be told."""
-    from runtime.cel.admission import CONDITIONS_BUDGET, FailedError, Run, conditions_hold, names
+    from kcm.runtime.cel.admission import CONDITIONS_BUDGET, FailedError, Run, conditions_hold, names
 
     webhook = called.webhook
     request = request_of(asked, called.definition, called.kind)
@@ -45,7 +45,7 @@ def conditions_match(
 
 @bounded_cache(256, longest=64 * 1024, size=total_size)
 def _compiled(texts: tuple[str, ...]) -> tuple[Expression, ...]:
-    from runtime.cel.admission import BOOLEAN, Expression, admission_environment
+    from kcm.runtime.cel.admission import BOOLEAN, Expression, admission_environment
 
     environment = admission_environment(params=False, authorizer=True)
     return tuple(Expression.compiled(text, environment, BOOLEAN) for text in texts)

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from protocols.admission_plugins import MUTATING_WEBHOOK, VALIDATING_WEBHOOK
-from protocols.late_methods import dataclass
-from protocols.objects import Object, decode_object, name_of
-from runtime.apiserver.core.cluster import Cluster
+from kcm.protocols.admission_plugins import MUTATING_WEBHOOK, VALIDATING_WEBHOOK
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, decode_object, name_of
+from kcm.runtime.apiserver.core.cluster import Cluster
 
 MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"

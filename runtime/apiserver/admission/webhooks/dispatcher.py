@@ -12,21 +12,21 @@ from typing import Any
 
 import orjson
 
-from protocols.objects import Object, metadata
-from runtime.apiserver.admission.attributes import Attributes
-from runtime.apiserver.admission.webhooks.conditions import conditions_match
-from runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, Webhook, webhooks
-from runtime.apiserver.admission.webhooks.matching import Invocation, invocation, is_exempt
-from runtime.apiserver.admission.webhooks.reviews import VERSION, CallingError, Verdict, review, verdict
-from runtime.apiserver.core.body_decoder import UnfitError, settle_types
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.core.questions import Answer, Post
-from runtime.apiserver.core.webhook_addresses import NoAddressError, address
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.patches import apply_json_patch
-from runtime.apiserver.storage.sizes import check_draft
+from kcm.protocols.objects import Object, metadata
+from kcm.runtime.apiserver.admission.attributes import Attributes
+from kcm.runtime.apiserver.admission.webhooks.conditions import conditions_match
+from kcm.runtime.apiserver.admission.webhooks.configured import MUTATING, VALIDATING, Webhook, webhooks
+from kcm.runtime.apiserver.admission.webhooks.matching import Invocation, invocation, is_exempt
+from kcm.runtime.apiserver.admission.webhooks.reviews import VERSION, CallingError, Verdict, review, verdict
+from kcm.runtime.apiserver.core.body_decoder import UnfitError, settle_types
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.core.questions import Answer, Post
+from kcm.runtime.apiserver.core.webhook_addresses import NoAddressError, address
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.patches import apply_json_patch
+from kcm.runtime.apiserver.storage.sizes import check_draft
 
 _WITHOUT_EFFECT = ("None", "NoneOnDryRun")
 _MUTATION, _VALIDATION = "mutation.webhook.admission.k8s.io/", "validating.webhook.admission.k8s.io/"

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from protocols.objects import Object, decode_object, labels_of
-from protocols.selectors import label_selector_of
-from runtime.apiserver.admission.attributes import DELETE, NAMESPACES, Attributes
-from runtime.apiserver.admission.webhooks.configured import Webhook
-from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.subresources import GroupVersionKind
+from kcm.protocols.objects import Object, decode_object, labels_of
+from kcm.protocols.selectors import label_selector_of
+from kcm.runtime.apiserver.admission.attributes import DELETE, NAMESPACES, Attributes
+from kcm.runtime.apiserver.admission.webhooks.configured import Webhook
+from kcm.runtime.apiserver.core.cluster import Cluster
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.subresources import GroupVersionKind
 
 # Whoever could refuse changes of these could not be taken away any more.
 _EXEMPT = {

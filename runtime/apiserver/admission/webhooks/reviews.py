@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from protocols.objects import Object
-from runtime.apiserver.admission.attributes import Attributes
-from runtime.apiserver.admission.expressions import request_of
-from runtime.apiserver.admission.webhooks.matching import Invocation
-from runtime.apiserver.core.go_structs import STATUS, boolean, list_of, octets, struct_of, text, texts_by_name
-from runtime.apiserver.core.questions import Answer
-from runtime.apiserver.core.webhook_answers import UnansweredError, review_in
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.schema.scalars import json_type
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission.attributes import Attributes
+from kcm.runtime.apiserver.admission.expressions import request_of
+from kcm.runtime.apiserver.admission.webhooks.matching import Invocation
+from kcm.runtime.apiserver.core.go_structs import STATUS, boolean, list_of, octets, struct_of, text, texts_by_name
+from kcm.runtime.apiserver.core.questions import Answer
+from kcm.runtime.apiserver.core.webhook_answers import UnansweredError, review_in
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.schema.scalars import json_type
 
 VERSION = "v1"
 MOST_OPERATIONS = 50_000  # of a webhook's patch; upstream has no limit

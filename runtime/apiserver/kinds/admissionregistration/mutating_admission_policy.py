@@ -10,28 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
-from runtime.apiserver.kinds.admissionregistration.shared.cells import policy_cells
-from runtime.apiserver.kinds.admissionregistration.shared.expressions import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.cells import policy_cells
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.expressions import (
     expression_errors,
     match_conditions_errors,
     variables_errors,
 )
-from runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_kind
-from runtime.apiserver.kinds.admissionregistration.shared.rules import (
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_kind
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.rules import (
     constraints_errors,
     has_other_conditions,
     mutating_operations_errors,
     set_policy_defaults,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 if TYPE_CHECKING:
-    from runtime.cel.types import Type
+    from kcm.runtime.cel.types import Type
 
 REINVOCATION = ("IfNeeded", "Never")
 PARTS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}  # of a mutation, by its patchType
@@ -70,7 +70,7 @@ def _errors(policy: Object, *, check_conditions: bool) -> Iterator[FieldError]:
 def _mutation_errors(
     mutation: Mapping[str, Any], at: str, *, params: bool, variables: dict[str, Type]
 ) -> Iterator[FieldError]:
-    from runtime.cel.admission import CONFIGURATION, PATCHES, admission_environment
+    from kcm.runtime.cel.admission import CONFIGURATION, PATCHES, admission_environment
 
     kind = mutation.get("patchType") or ""
     if not kind:

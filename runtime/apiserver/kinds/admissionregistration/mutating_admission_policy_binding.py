@@ -7,18 +7,18 @@ pkg/printers/internalversion/printers.go (printMutatingAdmissionPolicyBinding) (
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.admissionregistration.shared.cells import POLICY_BINDING
-from runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_reference
-from runtime.apiserver.kinds.admissionregistration.shared.rules import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.cells import POLICY_BINDING
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_reference
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.rules import (
     binding_errors,
     mutating_operations_errors,
     set_binding_defaults,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 
 def validate(binding: Object) -> list[FieldError]:

@@ -10,28 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
-from runtime.apiserver.kinds.admissionregistration.shared.cells import policy_cells
-from runtime.apiserver.kinds.admissionregistration.shared.expressions import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.cells import policy_cells
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.expressions import (
     expression_errors,
     match_conditions_errors,
     variables_errors,
 )
-from runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_kind
-from runtime.apiserver.kinds.admissionregistration.shared.rules import (
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_kind
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.rules import (
     constraints_errors,
     has_other_conditions,
     set_policy_defaults,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.conditions import validate_conditions
-from runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.conditions import validate_conditions
+from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
 
 if TYPE_CHECKING:
-    from runtime.cel.types import Type
+    from kcm.runtime.cel.types import Type
 
 REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 MOST_ANNOTATIONS, LONGEST_ANNOTATION = 20, 5 * 1024
@@ -79,7 +79,7 @@ def _errors(policy: Object, *, check_conditions: bool) -> Iterator[FieldError]:
 def _validation_errors(
     validation: Mapping[str, Any], at: str, *, params: bool, variables: dict[str, Type] | None
 ) -> Iterator[FieldError]:
-    from runtime.cel.admission import BOOLEAN, TEXT, admission_environment
+    from kcm.runtime.cel.admission import BOOLEAN, TEXT, admission_environment
 
     text, message = validation.get("expression") or "", validation.get("message") or ""
     said = validation.get("messageExpression") or ""
@@ -105,7 +105,7 @@ def _validation_errors(
 def _annotation_errors(
     annotation: Mapping[str, Any], at: str, name: str, *, params: bool, variables: dict[str, Type] | None
 ) -> Iterator[FieldError]:
-    from runtime.cel.admission import TEXT_OR_NULL, admission_environment
+    from kcm.runtime.cel.admission import TEXT_OR_NULL, admission_environment
 
     key, written = annotation.get("key") or "", annotation.get("valueExpression") or ""
     if name:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
-from runtime.apiserver.kinds.admissionregistration.shared.cells import POLICY_BINDING
-from runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_reference
-from runtime.apiserver.kinds.admissionregistration.shared.rules import binding_errors, set_binding_defaults
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.cells import POLICY_BINDING
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.param_access import permit_reference
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.rules import binding_errors, set_binding_defaults
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 ACTIONS = ("Audit", "Deny", "Warn")
 DENIED_AND_WARNED = (

@@ -6,11 +6,11 @@ pkg/printers/internalversion/printers.go (printValidatingWebhook) (v1.36).
 
 from __future__ import annotations
 
-from runtime.apiserver.kinds.admissionregistration.shared import webhook_configurations
-from runtime.apiserver.kinds.admissionregistration.shared.cells import WEBHOOKS
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.kinds.admissionregistration.shared import webhook_configurations
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.cells import WEBHOOKS
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 RESOURCE = ResourceDefinition(
     group="admissionregistration.k8s.io",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
-from protocols.objects import Object
-from runtime.apiserver.apiextensions.openapi_rules import Leniency, leniency
-from runtime.apiserver.apiextensions.versions import schema_of, validate_alike, validate_versions
-from runtime.apiserver.errors.field_errors import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.apiextensions.openapi_rules import Leniency, leniency
+from kcm.runtime.apiserver.apiextensions.versions import schema_of, validate_alike, validate_versions
+from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
     forbidden,
     invalid,
@@ -20,11 +20,11 @@ from runtime.apiserver.errors.field_errors import (
     quoted,
     required,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Allocating, Strategy
-from runtime.apiserver.rules.names import dns1035_label, dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.webhook_clients import wrong_client, wrong_review_versions
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Allocating, Strategy
+from kcm.runtime.apiserver.rules.names import dns1035_label, dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.webhook_clients import wrong_client, wrong_review_versions
 
 _APPROVED = "api-approved.kubernetes.io"  # an annotation
 _APPROVAL_RULE = "https://github.com/kubernetes/enhancements/pull/1111"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object, name_of
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, quoted, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, condition, items, name_cell, part
-from runtime.apiserver.rules.names import dns1035_label, dns_subdomain, path_segment
-from runtime.apiserver.rules.numbers import port_problems
+from kcm.protocols.objects import Object, name_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, quoted, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, condition, items, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns1035_label, dns_subdomain, path_segment
+from kcm.runtime.apiserver.rules.numbers import port_problems
 
 _STATUSES = ("False", "True", "Unknown")
 _HIGHEST = {"groupPriorityMinimum": 20_000, "versionPriority": 1000}

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object, controller_of
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, age_cell, name_cell
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import not_negative
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.protocols.objects import Object, controller_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, age_cell, name_cell
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import not_negative
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 
 def set_defaults(revision: Object) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
-from runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
-from runtime.apiserver.kinds.pod_spec.workloads import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
+from kcm.runtime.apiserver.kinds.pod_spec.workloads import (
     HISTORY_LIMIT,
     ROLLING_UPDATE,
     TEMPLATE,
@@ -24,13 +24,13 @@ from runtime.apiserver.kinds.pod_spec.workloads import (
     validate_selected_template,
     validate_selector_update,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
-from runtime.apiserver.registry.strategy import Allocating, Strategy
-from runtime.apiserver.rules.cells import age_cell, label_cell, name_cell, part, selector_cell
-from runtime.apiserver.rules.conditions import fill_times
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative, number_of
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
+from kcm.runtime.apiserver.registry.strategy import Allocating, Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, label_cell, name_cell, part, selector_cell
+from kcm.runtime.apiserver.rules.conditions import fill_times
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative, number_of
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 """An annotation: how many templates there were, as old clients count them. Clients cannot change it."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from protocols.selectors import label_selector_of
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
-from runtime.apiserver.kinds.pod_spec.workloads import (
+from kcm.protocols.objects import Object
+from kcm.protocols.selectors import label_selector_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
+from kcm.runtime.apiserver.kinds.pod_spec.workloads import (
     HISTORY_LIMIT,
     ROLLING_UPDATE,
     TEMPLATE_COLUMNS,
@@ -24,13 +24,13 @@ from runtime.apiserver.kinds.pod_spec.workloads import (
     validate_within_replicas,
     warn_of_template,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell, part
-from runtime.apiserver.rules.conditions import fill_times
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative, number_of
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
+from kcm.runtime.apiserver.rules.conditions import fill_times
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative, number_of
 
 
 def set_defaults(deployment: Object) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.pod_spec.workloads import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.kinds.pod_spec.workloads import (
     REPLICA_COLUMNS,
     TEMPLATE_COLUMNS,
     replica_cells,
@@ -20,14 +20,14 @@ from runtime.apiserver.kinds.pod_spec.workloads import (
     validate_selector_update,
     warn_of_template,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import part, selector_cell
-from runtime.apiserver.rules.conditions import fill_times
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import not_negative
-from runtime.apiserver.rules.selectable_fields import count_at
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import part, selector_cell
+from kcm.runtime.apiserver.rules.conditions import fill_times
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import not_negative
+from kcm.runtime.apiserver.rules.selectable_fields import count_at
 
 
 def set_defaults(replicaset: Object) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
-from runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
-from runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
-from runtime.apiserver.kinds.pod_spec.workloads import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
+from kcm.runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
+from kcm.runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
+from kcm.runtime.apiserver.kinds.pod_spec.workloads import (
     CONTAINER_COLUMNS,
     HISTORY_LIMIT,
     ROLLING_UPDATE,
@@ -25,14 +25,14 @@ from runtime.apiserver.kinds.pod_spec.workloads import (
     validate_selected_template,
     validate_within_replicas,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Allocating, Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell
-from runtime.apiserver.rules.conditions import fill_times
-from runtime.apiserver.rules.names import dns_label
-from runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative, number_of
-from runtime.apiserver.rules.warnings import of_claim_spec
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Allocating, Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell
+from kcm.runtime.apiserver.rules.conditions import fill_times
+from kcm.runtime.apiserver.rules.names import dns_label
+from kcm.runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative, number_of
+from kcm.runtime.apiserver.rules.warnings import of_claim_spec
 
 _MUTABLE = (
     *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit"),

@@ -5,10 +5,10 @@ Source: kubernetes pkg/apis/authentication/{v1/defaults.go,validation/validation
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
 
 HOUR, SHORTEST, LONGEST = 3600, 600, 1 << 32  # seconds
 

@@ -5,13 +5,13 @@ Source: kubernetes pkg/registry/authentication/tokenreview/storage.go (v1.36).
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.authentication.shared.user_info import user_info
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.registry.users import AccessControl, Authenticated, Unauthenticated, User
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.kinds.authentication.shared.user_info import user_info
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.registry.users import AccessControl, Authenticated, Unauthenticated, User
 
 UNKNOWN = "invalid bearer token"
 

@@ -5,9 +5,9 @@ Source: kubernetes pkg/registry/authorization/localsubjectaccessreview/rest.go (
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.kinds.authorization.shared.access_reviews import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.kinds.authorization.shared.access_reviews import (
     FOR_NO_RESOURCE,
     FOR_RESOURCE,
     answer,
@@ -16,9 +16,9 @@ from runtime.apiserver.kinds.authorization.shared.access_reviews import (
     validate_no_metadata,
     validate_subject,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.registry.users import AccessControl, User
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.registry.users import AccessControl, User
 
 
 def review(review: Object, _user: User, access: AccessControl) -> list[FieldError]:

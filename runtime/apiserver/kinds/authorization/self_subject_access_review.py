@@ -5,16 +5,16 @@ Source: kubernetes pkg/registry/authorization/selfsubjectaccessreview/rest.go (v
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.authorization.shared.access_reviews import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.kinds.authorization.shared.access_reviews import (
     answer,
     validate_attributes,
     validate_no_metadata,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.registry.users import AccessControl, User
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.registry.users import AccessControl, User
 
 
 def review(review: Object, user: User, access: AccessControl) -> list[FieldError]:

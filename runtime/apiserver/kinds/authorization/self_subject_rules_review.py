@@ -5,13 +5,13 @@ Source: kubernetes pkg/registry/authorization/selfsubjectrulesreview/rest.go (v1
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.policy_rules import Rule
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.registry.users import AccessControl, User
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.policy_rules import Rule
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.registry.users import AccessControl, User
 
 
 def review(review: Object, user: User, access: AccessControl) -> list[FieldError]:

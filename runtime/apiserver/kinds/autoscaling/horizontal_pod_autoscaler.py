@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.autoscaling.shared.metrics import SOURCES, validate_metric, validate_reference
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, UNKNOWN, UNSET, age_cell, items, name_cell, part, shortened
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import NOT_NEGATIVE, not_negative
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.autoscaling.shared.metrics import SOURCES, validate_metric, validate_reference
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, UNKNOWN, UNSET, age_cell, items, name_cell, part, shortened
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import NOT_NEGATIVE, not_negative
 
 DEFAULT_UTILIZATION = 80  # percent
 _ROUND_TRIP = tuple(

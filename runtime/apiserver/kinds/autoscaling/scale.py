@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, Column, Printer, number
-from runtime.apiserver.rules.cells import age_cell, name_cell, part
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, Column, Printer, number
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
 
 
 def cells(scale: Object, now: float) -> list[Any]:

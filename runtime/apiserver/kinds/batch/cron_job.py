@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object, name_of
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
-from runtime.apiserver.kinds.batch.job.validation import validate_job_spec
-from runtime.apiserver.kinds.batch.job.warnings import warnings_of_job
-from runtime.apiserver.kinds.batch.shared.cron_schedules import schedule_problem, time_zone_problems
-from runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
-from runtime.apiserver.kinds.pod_spec.workloads import TEMPLATE_COLUMNS
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean, number
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import (
+from kcm.protocols.objects import Object, name_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.batch.job.validation import validate_job_spec
+from kcm.runtime.apiserver.kinds.batch.job.warnings import warnings_of_job
+from kcm.runtime.apiserver.kinds.batch.shared.cron_schedules import schedule_problem, time_zone_problems
+from kcm.runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
+from kcm.runtime.apiserver.kinds.pod_spec.workloads import TEMPLATE_COLUMNS
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean, number
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import (
     NONE,
     UNSET,
     age_cell,
@@ -30,9 +30,9 @@ from runtime.apiserver.rules.cells import (
     selector_cell,
     since,
 )
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import not_negative
-from runtime.apiserver.rules.warnings import of_hostname
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import not_negative
+from kcm.runtime.apiserver.rules.warnings import of_hostname
 
 _LONGEST_NAME = 52
 

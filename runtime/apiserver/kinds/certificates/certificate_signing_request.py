@@ -14,17 +14,17 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from protocols.times import human_duration
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.certificates.shared.signer_names import validate_signer_name
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
-from runtime.apiserver.registry.users import User
-from runtime.apiserver.rules.cells import NONE, age_cell, items, name_cell, part
-from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
-from runtime.x509.usages import ALL_USAGES
+from kcm.protocols.objects import Object
+from kcm.protocols.times import human_duration
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.certificates.shared.signer_names import validate_signer_name
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.rules.cells import NONE, age_cell, items, name_cell, part
+from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
+from kcm.runtime.x509.usages import ALL_USAGES
 
 LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
 SHORTEST = 600  # seconds
@@ -77,7 +77,7 @@ def validate(request: Object) -> list[FieldError]:
 
 
 def _of_request(request: str) -> Iterator[FieldError]:
-    from runtime.x509.requests import RequestError, check_signature, parse_request  # heavy: cryptography
+    from kcm.runtime.x509.requests import RequestError, check_signature, parse_request  # heavy: cryptography
 
     try:
         check_signature(parse_request(base64.b64decode(request)))
@@ -113,8 +113,8 @@ def _of_certificate(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _certificate_problem(pem: bytes) -> str:
-    from runtime.x509.pem import blocks
-    from runtime.x509.requests import certificate_problem  # heavy: cryptography
+    from kcm.runtime.x509.pem import blocks
+    from kcm.runtime.x509.requests import certificate_problem  # heavy: cryptography
 
     found = list(blocks(pem))
     for block in found:

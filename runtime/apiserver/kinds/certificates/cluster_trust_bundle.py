@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, too_long
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, name_cell, part
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.selectable_fields import fields_at
-from runtime.x509.pem import Block, blocks
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, too_long
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.selectable_fields import fields_at
+from kcm.runtime.x509.pem import Block, blocks
 
 LARGEST = 1024 * 1024  # bytes
 BUNDLE = "spec.trustBundle"

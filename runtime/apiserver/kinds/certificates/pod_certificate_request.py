@@ -15,16 +15,16 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, too_long
-from runtime.apiserver.kinds.certificates.shared.signer_names import is_kubernetes_signer, validate_signer_name
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import items, label_cell, name_cell, part
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, too_long
+from kcm.runtime.apiserver.kinds.certificates.shared.signer_names import is_kubernetes_signer, validate_signer_name
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import items, label_cell, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 
 DAY = 86400
 SHORTEST, LONGEST, LONGEST_OF_KUBERNETES = 3600, 91 * DAY, DAY  # seconds
@@ -57,7 +57,7 @@ def validate(request: Object) -> list[FieldError]:
 
 
 def _of_key(spec: Object) -> Iterator[FieldError]:
-    from runtime.x509.possession import proof_problem, stub_problem  # heavy: cryptography
+    from kcm.runtime.x509.possession import proof_problem, stub_problem  # heavy: cryptography
 
     stub, key, proof = (base64.b64decode(spec.get(name) or "") for name in KEY_PARTS)
     for name, content in zip(KEY_PARTS, (stub, key, proof), strict=True):

@@ -5,6 +5,6 @@ Source: kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST (v1.36)
 
 from __future__ import annotations
 
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 RESOURCE = ResourceDefinition(version="v1", plural="bindings", kind="Binding", verbs=("create",))

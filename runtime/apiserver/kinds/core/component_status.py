@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.derived import COMPONENTS
-from runtime.apiserver.registry.printers import NAME, Column, Printer
-from runtime.apiserver.rules.cells import condition, name_cell
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.derived import COMPONENTS
+from kcm.runtime.apiserver.registry.printers import NAME, Column, Printer
+from kcm.runtime.apiserver.rules.cells import condition, name_cell
 
 
 def cells(component: Object, now: float) -> list[Any]:  # noqa: ARG001

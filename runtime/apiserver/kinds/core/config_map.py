@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, too_long
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell
-from runtime.apiserver.rules.data import DATA_LIMIT, size_of, validate_immutable_data, validate_keys
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, too_long
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell
+from kcm.runtime.apiserver.rules.data import DATA_LIMIT, size_of, validate_immutable_data, validate_keys
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 
 def validate(config_map: Object) -> list[FieldError]:

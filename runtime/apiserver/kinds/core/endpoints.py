@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.addresses import host_port
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, age_cell, items, name_cell, shortened
-from runtime.apiserver.rules.ip_addresses import family_of, wrong_endpoint_address
-from runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
-from runtime.apiserver.rules.numbers import port_problems
-from runtime.apiserver.rules.warnings import of_address
+from kcm.protocols.addresses import host_port
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, age_cell, items, name_cell, shortened
+from kcm.runtime.apiserver.rules.ip_addresses import family_of, wrong_endpoint_address
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.numbers import port_problems
+from kcm.runtime.apiserver.rules.warnings import of_address
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 

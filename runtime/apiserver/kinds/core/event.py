@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import Column, Printer, wide
-from runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
-from runtime.apiserver.rules.cells import name_cell, since
-from runtime.apiserver.rules.names import dns_subdomain, label_key
-from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import Column, Printer, wide
+from kcm.runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
+from kcm.runtime.apiserver.rules.cells import name_cell, since
+from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 
 EVENT_TTL = 3600.0  # seconds
 _LONGEST, _LONGEST_NOTE = 128, 1024  # bytes

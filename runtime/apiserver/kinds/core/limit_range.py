@@ -10,15 +10,15 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import Quantity, milli_value, whole_value
-from protocols.quota.amounts import ONE, Amounts, read_amounts
-from protocols.quota.names import is_huge_pages, is_native
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.names import dns_subdomain, label_key
-from runtime.apiserver.rules.resource_amounts import wrong_container_name, wrong_name
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import Quantity, milli_value, whole_value
+from kcm.protocols.quota.amounts import ONE, Amounts, read_amounts
+from kcm.protocols.quota.names import is_huge_pages, is_native
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.resource_amounts import wrong_container_name, wrong_name
 
 POD, CONTAINER, CLAIM = "Pod", "Container", "PersistentVolumeClaim"
 PARTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object, is_deleting
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.registry.definitions import VERBS, ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell, part
-from runtime.apiserver.rules.names import dns_label, label_key
-from runtime.apiserver.rules.object_meta import wrong_finalizers
-from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
+from kcm.protocols.objects import Object, is_deleting
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.registry.definitions import VERBS, ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_label, label_key
+from kcm.runtime.apiserver.rules.object_meta import wrong_finalizers
+from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 
 KUBERNETES_FINALIZER = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object, labels_of
-from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.pod_spec.validation import TAINT_EFFECTS
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, UNKNOWN, age_cell, condition, first_of, items, name_cell, part
-from runtime.apiserver.rules.ip_addresses import validate_cidr
-from runtime.apiserver.rules.names import dns_subdomain, label_key, label_value
-from runtime.apiserver.rules.numbers import NOT_NEGATIVE
-from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at
-from runtime.apiserver.rules.warnings import of_range
-from runtime.apiserver.schema.inner_forms import inner_form
+from kcm.protocols.objects import Object, labels_of
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.pod_spec.validation import TAINT_EFFECTS
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, UNKNOWN, age_cell, condition, first_of, items, name_cell, part
+from kcm.runtime.apiserver.rules.ip_addresses import validate_cidr
+from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key, label_value
+from kcm.runtime.apiserver.rules.numbers import NOT_NEGATIVE
+from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at
+from kcm.runtime.apiserver.rules.warnings import of_range
+from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 _INFO = (
     *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"),

@@ -10,11 +10,11 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object, annotations_of
-from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.pod_spec.persistent_volume_sources import source_of, wrong_volume_source
-from runtime.apiserver.kinds.pod_spec.persistent_volumes import (
+from kcm.protocols.objects import Object, annotations_of
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import source_of, wrong_volume_source
+from kcm.runtime.apiserver.kinds.pod_spec.persistent_volumes import (
     CLASS_ANNOTATION,
     VOLUME_MODES,
     access_modes,
@@ -23,15 +23,15 @@ from runtime.apiserver.kinds.pod_spec.persistent_volumes import (
     set_pending,
     wrong_access_modes,
 )
-from runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
-from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
-from runtime.apiserver.rules.cells import age_cell, items, name_cell, or_unset, part
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.warnings import of_node_term
-from runtime.apiserver.schema.inner_forms import difference
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
+from kcm.runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
+from kcm.runtime.apiserver.rules.cells import age_cell, items, name_cell, or_unset, part
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.warnings import of_node_term
+from kcm.runtime.apiserver.schema.inner_forms import difference
 
 _ANNOTATIONS = {
     CLASS_ANNOTATION: 'deprecated since v1.8; use "storageClassName" attribute instead',

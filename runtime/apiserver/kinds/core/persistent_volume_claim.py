@@ -10,27 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object, annotations_of
-from protocols.quantities import parse_quantity
-from protocols.quota.names import is_native
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
-from runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
-from runtime.apiserver.kinds.pod_spec.persistent_volumes import (
+from kcm.protocols.objects import Object, annotations_of
+from kcm.protocols.quantities import parse_quantity
+from kcm.protocols.quota.names import is_native
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
+from kcm.runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
+from kcm.runtime.apiserver.kinds.pod_spec.persistent_volumes import (
     CLASS_ANNOTATION,
     access_modes,
     class_of,
     phase_of,
     set_pending,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
-from runtime.apiserver.registry.strategy import Allocating, Strategy
-from runtime.apiserver.rules.cells import age_cell, items, name_cell, or_unset, part
-from runtime.apiserver.rules.conditions import fill_times
-from runtime.apiserver.rules.names import dns_subdomain, label_key
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.warnings import of_claim_spec
-from runtime.apiserver.schema.inner_forms import difference
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
+from kcm.runtime.apiserver.registry.strategy import Allocating, Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, items, name_cell, or_unset, part
+from kcm.runtime.apiserver.rules.conditions import fill_times
+from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.warnings import of_claim_spec
+from kcm.runtime.apiserver.schema.inner_forms import difference
 
 _RESIZE_STATUSES = (
     *("ControllerResizeInProgress", "ControllerResizeInfeasible"),

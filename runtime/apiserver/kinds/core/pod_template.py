@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
-from runtime.apiserver.kinds.pod_spec.validation import validate_pod_template
-from runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import container_cells, label_cell, name_cell, part
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
+from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_pod_template
+from kcm.runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import container_cells, label_cell, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 
 def set_defaults(template: Object) -> None:

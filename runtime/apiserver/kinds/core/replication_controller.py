@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from protocols.selectors import LabelSelector, map_selector
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
-from runtime.apiserver.kinds.pod_spec.workloads import (
+from kcm.protocols.objects import Object
+from kcm.protocols.selectors import LabelSelector, map_selector
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
+from kcm.runtime.apiserver.kinds.pod_spec.workloads import (
     REPLICA_COLUMNS,
     SELECTOR,
     TEMPLATE,
@@ -23,14 +23,14 @@ from runtime.apiserver.kinds.pod_spec.workloads import (
     validate_template,
     warn_of_template,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import Printer
-from runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
-from runtime.apiserver.rules.cells import label_cell, part
-from runtime.apiserver.rules.conditions import fill_times
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import not_negative
-from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, count_at
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import Printer
+from kcm.runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
+from kcm.runtime.apiserver.rules.cells import label_cell, part
+from kcm.runtime.apiserver.rules.conditions import fill_times
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import not_negative
+from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, count_at
 
 
 def set_defaults(controller: Object) -> None:

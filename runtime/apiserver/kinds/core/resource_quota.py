@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import parse_quantity
-from protocols.quota import scopes
-from protocols.quota.names import LIMITS
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell, part
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.resource_amounts import is_of_quotas, wrong_limits
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import parse_quantity
+from kcm.protocols.quota import scopes
+from kcm.protocols.quota.names import LIMITS
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.resource_amounts import is_of_quotas, wrong_limits
 
 _REQUESTED = ("cpu", "memory", "storage", "ephemeral-storage")
 

@@ -6,10 +6,10 @@ Source: kubernetes pkg/registry/core/serviceaccount/strategy.go, pkg/printers/in
 
 from __future__ import annotations
 
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NAME_AND_AGE
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NAME_AND_AGE
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 RESOURCE = ResourceDefinition(
     version="v1",

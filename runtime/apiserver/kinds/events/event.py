@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.core import event as core_event
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import FieldGetter
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.kinds.core import event as core_event
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import FieldGetter
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 # events.k8s.io/v1 field → core/v1 field; all other fields are the same.
 _RENAMED = {

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, age_cell, condition, items, name_cell, part
-from runtime.apiserver.rules.conditions import validate_condition_types
-from runtime.apiserver.rules.names import dns_label, dns_subdomain
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, age_cell, condition, items, name_cell, part
+from kcm.runtime.apiserver.rules.conditions import validate_condition_types
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 
 _PRECEDENCE, _HIGHEST = 1000, 10_000
 _EXEMPT = "exempt"

@@ -10,14 +10,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, age_cell, name_cell, part
-from runtime.apiserver.rules.conditions import validate_condition_types
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, age_cell, name_cell, part
+from kcm.runtime.apiserver.rules.conditions import validate_condition_types
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 _EXEMPT, _CATCH_ALL = "exempt", "catch-all"
 _SHARES, _MOST_QUEUES, _MOST_BITS = 30, 10_000_000, 60

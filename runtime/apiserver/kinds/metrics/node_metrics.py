@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
-from protocols.objects import Object, name_of
-from protocols.times import parse_time
-from runtime.apiserver.kinds.metrics.shared.objects import (
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.kinds.metrics.shared.objects import (
     COLUMNS,
     GROUP,
     USAGE,
@@ -22,7 +22,7 @@ from runtime.apiserver.kinds.metrics.shared.objects import (
     schema_of,
     written,
 )
-from runtime.apiserver.kinds.pod_spec.usage import (
+from kcm.runtime.apiserver.kinds.pod_spec.usage import (
     ANNOTATIONS,
     CPU,
     MEMORY,
@@ -32,9 +32,9 @@ from runtime.apiserver.kinds.pod_spec.usage import (
     last_sample,
     sample_of,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.derived import Derived, Reading
-from runtime.apiserver.registry.printers import Printer
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.derived import Derived, Reading
+from kcm.runtime.apiserver.registry.printers import Printer
 
 OF_ITS_OWN = {CPU: Decimal("0.1"), MEMORY: Decimal(256 * 1024 * 1024)}  # of the kubelet and all else that is no pod
 

@@ -11,9 +11,9 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from protocols.objects import Key, Object, annotations_of, name_of, namespace_of
-from protocols.quantities import parse_quantity
-from runtime.apiserver.kinds.metrics.shared.objects import (
+from kcm.protocols.objects import Key, Object, annotations_of, name_of, namespace_of
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.kinds.metrics.shared.objects import (
     COLUMNS,
     GROUP,
     USAGE,
@@ -22,10 +22,10 @@ from runtime.apiserver.kinds.metrics.shared.objects import (
     schema_of,
     written,
 )
-from runtime.apiserver.kinds.pod_spec.usage import ANNOTATIONS, is_measured, sample_of, usage_problems
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.derived import Derived, Reading
-from runtime.apiserver.registry.printers import Printer
+from kcm.runtime.apiserver.kinds.pod_spec.usage import ANNOTATIONS, is_measured, sample_of, usage_problems
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.derived import Derived, Reading
+from kcm.runtime.apiserver.registry.printers import Printer
 
 
 def measured(pods: Iterable[Object], reading: Reading) -> Iterator[Object]:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object, annotations_of
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
-from runtime.apiserver.kinds.pod_spec.handlers import port_name_problems
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, age_cell, items, load_balancer_addresses, name_cell, part
-from runtime.apiserver.rules.ip_addresses import family_of, validate_ip
-from runtime.apiserver.rules.names import dns_label, dns_subdomain, path_segment, wildcard_subdomain
-from runtime.apiserver.rules.numbers import port_problems
+from kcm.protocols.objects import Object, annotations_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.pod_spec.handlers import port_name_problems
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, age_cell, items, load_balancer_addresses, name_cell, part
+from kcm.runtime.apiserver.rules.ip_addresses import family_of, validate_ip
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, path_segment, wildcard_subdomain
+from kcm.runtime.apiserver.rules.numbers import port_problems
 
 _SHOWN = 3  # hosts of an ingress
 

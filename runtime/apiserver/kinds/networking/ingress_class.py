@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object, annotations_of
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, age_cell, name_cell, part
-from runtime.apiserver.rules.domain_paths import domain_prefixed_path
-from runtime.apiserver.rules.names import dns_label, dns_subdomain, path_segment
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.protocols.objects import Object, annotations_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, age_cell, name_cell, part
+from kcm.runtime.apiserver.rules.domain_paths import domain_prefixed_path
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, path_segment
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 _LONGEST = 250
 

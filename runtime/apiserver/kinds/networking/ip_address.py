@@ -9,15 +9,15 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, quoted, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NONE, name_cell, part
-from runtime.apiserver.rules.ip_addresses import validate_ip
-from runtime.apiserver.rules.names import dns_subdomain, path_segment
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, quoted, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, name_cell, part
+from kcm.runtime.apiserver.rules.ip_addresses import validate_ip
+from kcm.runtime.apiserver.rules.names import dns_subdomain, path_segment
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 
 def validate(address: Object) -> list[FieldError]:

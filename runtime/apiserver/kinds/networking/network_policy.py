@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.pod_spec.handlers import port_name_problems
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, items, name_cell, part, selector_cell
-from runtime.apiserver.rules.ip_addresses import validate_cidr
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import port_problems
-from runtime.apiserver.rules.selectors import validate_selector
-from runtime.apiserver.rules.warnings import of_range
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.pod_spec.handlers import port_name_problems
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, items, name_cell, part, selector_cell
+from kcm.runtime.apiserver.rules.ip_addresses import validate_cidr
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import port_problems
+from kcm.runtime.apiserver.rules.selectors import validate_selector
+from kcm.runtime.apiserver.rules.warnings import of_range
 
 _TYPES, _PROTOCOLS = ("Ingress", "Egress"), ("TCP", "UDP", "SCTP")
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from ipaddress import ip_network
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, items, name_cell, part
-from runtime.apiserver.rules.ip_addresses import validate_cidr
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, items, name_cell, part
+from kcm.runtime.apiserver.rules.ip_addresses import validate_cidr
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 
 def validate(cidr: Object) -> list[FieldError]:

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
-from runtime.apiserver.kinds.pod_spec.validation import validate_toleration
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell, part
-from runtime.apiserver.rules.names import dns_label, dns_subdomain
-from runtime.apiserver.rules.numbers import NOT_NEGATIVE
-from runtime.apiserver.rules.object_meta import IMMUTABLE, validate_labels
-from runtime.apiserver.rules.resource_amounts import wrong_container_name
-from runtime.apiserver.rules.warnings import NODE_LABELS
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
+from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_toleration
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import NOT_NEGATIVE
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE, validate_labels
+from kcm.runtime.apiserver.rules.resource_amounts import wrong_container_name
+from kcm.runtime.apiserver.rules.warnings import NODE_LABELS
 
 
 def validate(runtime_class: Object) -> list[FieldError]:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, quoted
-from runtime.apiserver.kinds.pod_spec.preparation import APPARMOR
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, quoted
+from kcm.runtime.apiserver.kinds.pod_spec.preparation import APPARMOR
 
 MIRROR = "kubernetes.io/config.mirror"  # the annotation of a static pod
 _COST = "controller.kubernetes.io/pod-deletion-cost"

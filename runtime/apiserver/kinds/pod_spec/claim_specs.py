@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
-from runtime.apiserver.kinds.pod_spec.persistent_volumes import VOLUME_MODES, wrong_access_modes
-from runtime.apiserver.rules.names import dns_label, dns_subdomain
-from runtime.apiserver.rules.selectors import validate_selector
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.pod_spec.persistent_volumes import VOLUME_MODES, wrong_access_modes
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
+from kcm.runtime.apiserver.rules.selectors import validate_selector
 
 Part = Mapping[str, Any]
 

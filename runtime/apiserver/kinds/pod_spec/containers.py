@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_found, not_supported, required, too_many
-from runtime.apiserver.kinds.pod_spec.volumes import upwards
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_found, not_supported, required, too_many
+from kcm.runtime.apiserver.kinds.pod_spec.volumes import upwards
 
 _POLICIES = ("Always", "Never", "OnFailure")
 _ACTIONS, _OPERATORS = ("Restart", "RestartAllContainers"), ("In", "NotIn")

@@ -9,11 +9,11 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_found, not_supported, required
-from runtime.apiserver.rules.data import key_problems
-from runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_found, not_supported, required
+from kcm.runtime.apiserver.rules.data import key_problems
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
 
 _ENV_FIELDS = (
     *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.rules.names import too_many_characters
-from runtime.apiserver.rules.numbers import NOT_NEGATIVE, port_problems
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.rules.names import too_many_characters
+from kcm.runtime.apiserver.rules.numbers import NOT_NEGATIVE, port_problems
 
 _KINDS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")

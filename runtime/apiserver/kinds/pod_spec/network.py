@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required, too_long
-from runtime.apiserver.rules.ip_addresses import validate_ip
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required, too_long
+from kcm.runtime.apiserver.rules.ip_addresses import validate_ip
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 _LONGEST_HOSTNAME = 64
 _MOST_SERVERS, _MOST_SEARCHES, _MOST_CHARACTERS = 3, 32, 2048

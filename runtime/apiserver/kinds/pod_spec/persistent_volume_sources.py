@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required, too_long
-from runtime.apiserver.kinds.pod_spec.volumes import upwards, wrong_fibre_channel, wrong_host_path, wrong_nfs
-from runtime.apiserver.rules.names import dns_label, dns_subdomain
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required, too_long
+from kcm.runtime.apiserver.kinds.pod_spec.volumes import upwards, wrong_fibre_channel, wrong_host_path, wrong_nfs
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 
 # In the order in which upstream looks at them.
 SOURCES = (

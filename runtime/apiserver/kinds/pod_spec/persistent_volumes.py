@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from protocols.objects import Object, annotations_of, is_deleting
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported
-from runtime.apiserver.rules.cells import part
+from kcm.protocols.objects import Object, annotations_of, is_deleting
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported
+from kcm.runtime.apiserver.rules.cells import part
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _ONE_POD = "ReadWriteOncePod"

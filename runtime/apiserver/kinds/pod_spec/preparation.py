@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 """What the annotations begin with that had a container's profile; its name follows."""

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object
-from protocols.pod_resources import is_of_pods, pod_limits, pod_requests
-from protocols.quantities import milli_value, parse_quantity
-from protocols.quota.amounts import Amounts
-from protocols.quota.names import HUGE_PAGES, is_extended, is_huge_pages
-from runtime.apiserver.errors.field_errors import (
+from kcm.protocols.objects import Object
+from kcm.protocols.pod_resources import is_of_pods, pod_limits, pod_requests
+from kcm.protocols.quantities import milli_value, parse_quantity
+from kcm.protocols.quota.amounts import Amounts
+from kcm.protocols.quota.names import HUGE_PAGES, is_extended, is_huge_pages
+from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
     forbidden,
@@ -23,10 +23,10 @@ from runtime.apiserver.errors.field_errors import (
     not_supported,
     required,
 )
-from runtime.apiserver.rules.names import dns_label, dns_subdomain
-from runtime.apiserver.rules.numbers import NOT_NEGATIVE
-from runtime.apiserver.rules.resource_amounts import wrong_container_name, wrong_name
-from runtime.apiserver.schema.inner_forms import inner_form
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import NOT_NEGATIVE
+from kcm.runtime.apiserver.rules.resource_amounts import wrong_container_name, wrong_name
+from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 _PLAIN = ("cpu", "memory")  # most of what is asked for, by containers and by pods
 _OF_PODS = ("cpu", "hugepages-", "memory")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from runtime.apiserver.errors.field_errors import (
+from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
     forbidden,
@@ -18,8 +18,8 @@ from runtime.apiserver.errors.field_errors import (
     not_supported,
     required,
 )
-from runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
-from runtime.apiserver.rules.selectors import validate_selector
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.selectors import validate_selector
 
 REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")

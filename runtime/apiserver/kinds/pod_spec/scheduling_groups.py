@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from protocols.objects import Object
-from runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 FIELD, POD_GROUPS = "schedulingGroup", "podgroups.scheduling.k8s.io"
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
-from runtime.apiserver.kinds.pod_spec.volumes import wrong_path
-from runtime.apiserver.kinds.pod_spec.windows import wrong_windows_options
-from runtime.apiserver.schema.inner_forms import inner_form
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
+from kcm.runtime.apiserver.kinds.pod_spec.volumes import wrong_path
+from kcm.runtime.apiserver.kinds.pod_spec.windows import wrong_windows_options
+from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 _MOST = 2**31 - 1
 _ID = f"must be between 0 and {_MOST}, inclusive"

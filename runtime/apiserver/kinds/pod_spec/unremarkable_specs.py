@@ -11,7 +11,7 @@ import re
 
 import orjson
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 
 MOST_KEPT, LONGEST_KEPT = 512, 8192  # specs; bytes of each
 _DRAWN = re.compile(rb'"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}"')

@@ -20,12 +20,12 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from protocols.conditions import find_condition
-from protocols.objects import Object, annotations_of
-from protocols.quantities import parse_quantity, whole_value
-from protocols.times import parse_time
-from runtime.apiserver.kinds.pod_spec.usage_notation import read_usage
-from runtime.apiserver.rules.cells import items, part
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, annotations_of
+from kcm.protocols.quantities import parse_quantity, whole_value
+from kcm.protocols.times import parse_time
+from kcm.runtime.apiserver.kinds.pod_spec.usage_notation import read_usage
+from kcm.runtime.apiserver.rules.cells import items, part
 
 CPU, MEMORY = "cpu", "memory"
 ANNOTATIONS = {CPU: "hollow.kcm.dev/cpu-usage", MEMORY: "hollow.kcm.dev/memory-usage"}

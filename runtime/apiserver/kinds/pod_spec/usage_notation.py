@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
-from protocols.bounded_cache import bounded_cache
-from protocols.quantities import parse_quantity
-from runtime.scheduling.go_durations import nanoseconds_of
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.scheduling.go_durations import nanoseconds_of
 
 Usage = Callable[[float], Decimal | None]  # takes the seconds since the start
 

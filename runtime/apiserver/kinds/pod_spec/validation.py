@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
     forbidden,
@@ -19,34 +19,34 @@ from runtime.apiserver.errors.field_errors import (
     not_supported,
     required,
 )
-from runtime.apiserver.kinds.pod_spec.annotations import wrong_annotations
-from runtime.apiserver.kinds.pod_spec.containers import overlap, wrong_devices, wrong_restarts
-from runtime.apiserver.kinds.pod_spec.environment import wrong_sources, wrong_variables
-from runtime.apiserver.kinds.pod_spec.handlers import port_name_problems, wrong_hooks, wrong_probes
-from runtime.apiserver.kinds.pod_spec.network import wrong_aliases, wrong_hostname, wrong_resolver
-from runtime.apiserver.kinds.pod_spec.resources import (
+from kcm.runtime.apiserver.kinds.pod_spec.annotations import wrong_annotations
+from kcm.runtime.apiserver.kinds.pod_spec.containers import overlap, wrong_devices, wrong_restarts
+from kcm.runtime.apiserver.kinds.pod_spec.environment import wrong_sources, wrong_variables
+from kcm.runtime.apiserver.kinds.pod_spec.handlers import port_name_problems, wrong_hooks, wrong_probes
+from kcm.runtime.apiserver.kinds.pod_spec.network import wrong_aliases, wrong_hostname, wrong_resolver
+from kcm.runtime.apiserver.kinds.pod_spec.resources import (
     wrong_overhead,
     wrong_pod_resources,
     wrong_resource_claims,
     wrong_resources,
 )
-from runtime.apiserver.kinds.pod_spec.scheduling import wrong_affinity, wrong_gates, wrong_spread
-from runtime.apiserver.kinds.pod_spec.security import (
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling import wrong_affinity, wrong_gates, wrong_spread
+from kcm.runtime.apiserver.kinds.pod_spec.security import (
     wrong_container_context,
     wrong_host_users,
     wrong_pod_context,
 )
-from runtime.apiserver.kinds.pod_spec.unremarkable_specs import UnremarkableSpecs, key_of
-from runtime.apiserver.kinds.pod_spec.volumes import wrong_path, wrong_source
-from runtime.apiserver.kinds.pod_spec.windows import wrong_host_processes, wrong_on_linux, wrong_on_windows
-from runtime.apiserver.rules.names import (
+from kcm.runtime.apiserver.kinds.pod_spec.unremarkable_specs import UnremarkableSpecs, key_of
+from kcm.runtime.apiserver.kinds.pod_spec.volumes import wrong_path, wrong_source
+from kcm.runtime.apiserver.kinds.pod_spec.windows import wrong_host_processes, wrong_on_linux, wrong_on_windows
+from kcm.runtime.apiserver.rules.names import (
     dns_label,
     dns_subdomain,
     label_key,
     label_value,
 )
-from runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
-from runtime.cel.effort import pass_time
+from kcm.runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
+from kcm.runtime.cel.effort import pass_time
 
 OF_CONTAINER = 20  # units of cost, about microseconds, of the validation of a container
 MOST = 2**31 - 1

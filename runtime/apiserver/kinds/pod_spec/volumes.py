@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
-from runtime.apiserver.kinds.pod_spec.environment import field_reference, resource_reference
-from runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
+from kcm.runtime.apiserver.kinds.pod_spec.environment import field_reference, resource_reference
+from kcm.runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
 
 # In the order in which upstream looks at them.
 SOURCES = (

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.kinds.pod_spec.preparation import APPARMOR
-from runtime.apiserver.kinds.pod_spec.scheduling import PREFERRED, REQUIRED
-from runtime.apiserver.kinds.pod_spec.unremarkable_specs import UnremarkableSpecs, key_of
-from runtime.apiserver.kinds.pod_spec.usage import usage_problems
-from runtime.apiserver.rules.warnings import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.kinds.pod_spec.preparation import APPARMOR
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling import PREFERRED, REQUIRED
+from kcm.runtime.apiserver.kinds.pod_spec.unremarkable_specs import UnremarkableSpecs, key_of
+from kcm.runtime.apiserver.kinds.pod_spec.usage import usage_problems
+from kcm.runtime.apiserver.rules.warnings import (
     FRACTIONS,
     NODE_LABELS,
     of_address,

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 _LONGEST_SPEC_KIB = 64
 _LONGEST_DOMAIN, _LONGEST_USER = 256, 104

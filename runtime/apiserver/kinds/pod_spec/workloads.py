@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
-from runtime.apiserver.kinds.pod_spec.validation import validate_pod_template
-from runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
-from runtime.apiserver.registry.printers import AGE, NAME, number, wide
-from runtime.apiserver.rules.cells import age_cell, container_cells, name_cell, part
-from runtime.apiserver.rules.numbers import not_negative
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.selectors import selects, shown_selector, validate_selector
-from runtime.apiserver.rules.warnings import of_hostname
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
+from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_pod_template
+from kcm.runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, number, wide
+from kcm.runtime.apiserver.rules.cells import age_cell, container_cells, name_cell, part
+from kcm.runtime.apiserver.rules.numbers import not_negative
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.selectors import selects, shown_selector, validate_selector
+from kcm.runtime.apiserver.rules.warnings import of_hostname
 
 ROLLING_UPDATE = "RollingUpdate"
 HISTORY_LIMIT = 10

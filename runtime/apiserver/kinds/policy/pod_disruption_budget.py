@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell, part
-from runtime.apiserver.rules.conditions import validate_conditions
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative
-from runtime.apiserver.rules.selectors import validate_selector
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
+from kcm.runtime.apiserver.rules.conditions import validate_conditions
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import at_most_all, int_or_percent, not_negative
+from kcm.runtime.apiserver.rules.selectors import validate_selector
 
 _BOUNDS = ("minAvailable", "maxUnavailable")
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")

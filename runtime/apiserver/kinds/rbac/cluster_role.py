@@ -5,14 +5,14 @@ Source: kubernetes pkg/registry/rbac/clusterrole/strategy.go, pkg/apis/rbac/vali
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.rbac.shared.escalation import confirm_role
-from runtime.apiserver.kinds.rbac.shared.policy_rules import validate_rules
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import items
-from runtime.apiserver.rules.selectors import selects, validate_selector
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.kinds.rbac.shared.escalation import confirm_role
+from kcm.runtime.apiserver.kinds.rbac.shared.policy_rules import validate_rules
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import items
+from kcm.runtime.apiserver.rules.selectors import selects, validate_selector
 
 SELECTORS = "aggregationRule.clusterRoleSelectors"
 

@@ -5,12 +5,12 @@ Source: kubernetes pkg/registry/rbac/role/strategy.go, pkg/apis/rbac/validation/
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.rbac.shared.escalation import confirm_role
-from runtime.apiserver.kinds.rbac.shared.policy_rules import validate_rules
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.kinds.rbac.shared.escalation import confirm_role
+from kcm.runtime.apiserver.kinds.rbac.shared.policy_rules import validate_rules
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
 
 
 def set_defaults(role: Object) -> None:

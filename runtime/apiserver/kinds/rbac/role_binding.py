@@ -6,19 +6,19 @@ Source: kubernetes pkg/registry/rbac/rolebinding/strategy.go, pkg/printers/inter
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.kinds.rbac.shared.escalation import confirm_binding
-from runtime.apiserver.kinds.rbac.shared.role_bindings import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError
+from kcm.runtime.apiserver.kinds.rbac.shared.escalation import confirm_binding
+from kcm.runtime.apiserver.kinds.rbac.shared.role_bindings import (
     BINDING_COLUMNS,
     binding_cells,
     set_defaults,
     validate_binding,
     validate_binding_update,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import Printer
-from runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
 
 
 def validate(binding: Object) -> list[FieldError]:

@@ -6,14 +6,14 @@ Source: kubernetes pkg/registry/resource/deviceclass/strategy.go, pkg/printers/i
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from protocols.quota.names import is_extended
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.kinds.resource.shared.device_claims import wrong_configurations, wrong_selectors
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import NAME_AND_AGE
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.protocols.objects import Object
+from kcm.protocols.quota.names import is_extended
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.kinds.resource.shared.device_claims import wrong_configurations, wrong_selectors
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import NAME_AND_AGE
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 
 def validate(class_: Object) -> list[FieldError]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object, is_deleting, namespace_of
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
-from runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
-from runtime.apiserver.kinds.resource.shared.device_access import permit_requests, permit_status
-from runtime.apiserver.kinds.resource.shared.device_claims import (
+from kcm.protocols.objects import Object, is_deleting, namespace_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
+from kcm.runtime.apiserver.kinds.resource.shared.device_access import permit_requests, permit_status
+from kcm.runtime.apiserver.kinds.resource.shared.device_claims import (
     Requests,
     requests_of,
     set_claim_defaults,
@@ -24,14 +24,14 @@ from runtime.apiserver.kinds.resource.shared.device_claims import (
     wrong_reference,
     wrong_references,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Granting, Strategy
-from runtime.apiserver.registry.users import User
-from runtime.apiserver.rules.cells import age_cell, items, name_cell, part
-from runtime.apiserver.rules.names import dns_label, dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.schema.inner_forms import inner_form
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Granting, Strategy
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.rules.cells import age_cell, items, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 _MOST_CONSUMERS = 256
 

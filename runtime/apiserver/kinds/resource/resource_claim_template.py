@@ -6,17 +6,17 @@ Source: kubernetes pkg/registry/resource/resourceclaimtemplate/strategy.go, pkg/
 
 from __future__ import annotations
 
-from protocols.objects import Object, namespace_of
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.kinds.resource.shared.device_access import permit_requests
-from runtime.apiserver.kinds.resource.shared.device_claims import set_claim_defaults, wrong_claim
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.strategy import Granting, Strategy
-from runtime.apiserver.registry.users import User
-from runtime.apiserver.rules.cells import NAME_AND_AGE
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE, validate_annotations, validate_labels
-from runtime.apiserver.schema.inner_forms import inner_form
+from kcm.protocols.objects import Object, namespace_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.kinds.resource.shared.device_access import permit_requests
+from kcm.runtime.apiserver.kinds.resource.shared.device_claims import set_claim_defaults, wrong_claim
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.strategy import Granting, Strategy
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.rules.cells import NAME_AND_AGE
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE, validate_annotations, validate_labels
+from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 
 def set_defaults(template: Object) -> None:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
     invalid,
@@ -21,15 +21,15 @@ from runtime.apiserver.errors.field_errors import (
     too_long,
     too_many,
 )
-from runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
-from runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
-from runtime.apiserver.kinds.resource.shared.device_claims import wrong_domain, wrong_identifier, wrong_pool
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell, part
-from runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key, label_value
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
+from kcm.runtime.apiserver.kinds.resource.shared.device_claims import wrong_domain, wrong_identifier, wrong_pool
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key, label_value
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 Part = Mapping[str, Any]
 

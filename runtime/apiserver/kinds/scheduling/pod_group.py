@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.conditions import find_condition
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.scheduling.shared.pod_group_templates import (
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.kinds.scheduling.shared.pod_group_templates import (
     GROUP,
     VERSION,
     drop_gated_fields,
     name_problems,
     validate_scheduling_policy,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, items, name_cell, part
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, items, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 
 def set_defaults(group: Object) -> None:

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required, too_many
-from runtime.apiserver.kinds.scheduling.shared.pod_group_templates import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required, too_many
+from kcm.runtime.apiserver.kinds.scheduling.shared.pod_group_templates import (
     GROUP,
     VERSION,
     drop_gated_fields,
     name_problems,
     validate_scheduling_policy,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell
-from runtime.apiserver.rules.names import dns_subdomain, path_segment
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell
+from kcm.runtime.apiserver.rules.names import dns_subdomain, path_segment
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 MOST_TEMPLATES = 8
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, too_long
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean
-from runtime.apiserver.registry.strategy import Allocating, Strategy
-from runtime.apiserver.rules.cells import NONE, UNSET, age_cell, items, name_cell, part
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, too_long
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean
+from kcm.runtime.apiserver.registry.strategy import Allocating, Strategy
+from kcm.runtime.apiserver.rules.cells import NONE, UNSET, age_cell, items, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 _DEFAULTS = {
     "attachRequired": True,

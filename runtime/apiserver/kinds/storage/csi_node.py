@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Printer, number
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, items, name_cell, part
-from runtime.apiserver.rules.names import dns_subdomain, label_key
-from runtime.apiserver.rules.numbers import not_negative
-from runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Printer, number
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, items, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.numbers import not_negative
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 _LONGEST_ID = 256
 

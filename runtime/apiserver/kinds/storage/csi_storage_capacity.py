@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import name_cell, or_unset
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.numbers import NOT_NEGATIVE
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.selectors import validate_selector
-from runtime.apiserver.rules.warnings import NODE_LABELS, of_node_term
+from kcm.protocols.objects import Object
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import name_cell, or_unset
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.numbers import NOT_NEGATIVE
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.selectors import validate_selector
+from kcm.runtime.apiserver.rules.warnings import NODE_LABELS, of_node_term
 
 
 def validate(capacity: Object) -> list[FieldError]:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from protocols.objects import Object, annotations_of
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
-from runtime.apiserver.kinds.storage.shared.parameters import wrong_parameters
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell
-from runtime.apiserver.rules.names import dns_subdomain, label_key
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.warnings import NODE_LABELS
+from kcm.protocols.objects import Object, annotations_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.storage.shared.parameters import wrong_parameters
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell
+from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.warnings import NODE_LABELS
 
 _DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
-from runtime.apiserver.kinds.storage.shared.parameters import wrong_parameters
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import age_cell, name_cell
-from runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
+from kcm.runtime.apiserver.kinds.storage.shared.parameters import wrong_parameters
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, name_cell
+from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
 
 
 def validate(attributes_class: Object) -> list[FieldError]:

@@ -1,1 +1,1 @@
-"""Makes api_types.json, the facts about the API's types: `python -m runtime.apiserver.schema.generate --help`."""
+"""Makes api_types.json, the facts about the API's types: `python -m kcm.runtime.apiserver.schema.generate --help`."""

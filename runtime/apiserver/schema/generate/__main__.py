@@ -16,8 +16,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from runtime.apiserver.schema.api_types import ApiTypes
-from runtime.apiserver.schema.generate.documents import (
+from kcm.runtime.apiserver.schema.api_types import ApiTypes
+from kcm.runtime.apiserver.schema.generate.documents import (
     Facts,
     Json,
     NoTypes,
@@ -26,16 +26,16 @@ from runtime.apiserver.schema.generate.documents import (
     read_directory,
     read_server,
 )
-from runtime.apiserver.schema.generate.layout import written
-from runtime.apiserver.schema.generate.semantic import Ambiguous, semantic_facts
-from runtime.apiserver.schema.generate.sources import Mismatch, Sources
+from kcm.runtime.apiserver.schema.generate.layout import written
+from kcm.runtime.apiserver.schema.generate.semantic import Ambiguous, semantic_facts
+from kcm.runtime.apiserver.schema.generate.sources import Mismatch, Sources
 
 _OF_THE_WIRE = ("pointer", "number")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m runtime.apiserver.schema.generate",
+        prog="python -m kcm.runtime.apiserver.schema.generate",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

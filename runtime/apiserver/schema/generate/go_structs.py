@@ -1,6 +1,6 @@
 """Make protocols/go_structs.py: Go's structs of pod templates, whose fields and their order a hash depends on.
 
-    python -m runtime.apiserver.schema.generate.go_structs --source kubernetes/staging/src/k8s.io --out FILE
+    python -m kcm.runtime.apiserver.schema.generate.go_structs --source kubernetes/staging/src/k8s.io --out FILE
 
 --source: a release's staging/src/k8s.io.
 """
@@ -24,7 +24,7 @@ _FIELD = re.compile(r"^\t(?:(\w+)\s+)?([\w.\[\]*]+)\s+`([^`]*)`", re.MULTILINE)
 _JSON = re.compile(r'json:"([^",]*)')
 _OF_THE_PACKAGE = re.compile(r"(?<![\w.])([A-Z]\w*)")
 _NAME = re.compile(r"\w+\.\w+")
-_HEAD = '''"""Go's structs of pod templates; `python -m runtime.apiserver.schema.generate.go_structs` makes this file.
+_HEAD = '''"""Go's pod template structs, made by `python -m kcm.runtime.apiserver.schema.generate.go_structs`.
 
     v1.ContainerPort Name:string HostPort:int32 …    a struct, then its fields in Go's order: name and type
     VolumeDevice=volumeDevices    a field whose name in JSON does not follow from its own; nothing after "=": its fields

@@ -1,6 +1,6 @@
 """Make inner_types.json: the fields of the types that kube-apiserver works with inside, in Go's order.
 
-    python -m runtime.apiserver.schema.generate.inner_types --source kubernetes/pkg/apis --out FILE
+    python -m kcm.runtime.apiserver.schema.generate.inner_types --source kubernetes/pkg/apis --out FILE
 
 --source: a release's pkg/apis. Errors show values in this form, since the inner types have no JSON names of their own.
 """

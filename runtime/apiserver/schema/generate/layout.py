@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runtime.apiserver.schema.generate.documents import Facts
+from kcm.runtime.apiserver.schema.generate.documents import Facts
 
 _ORDER = (
     *("type", "list", "map", "required", "pointer", "default", "number"),

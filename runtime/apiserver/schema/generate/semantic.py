@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runtime.apiserver.schema.api_types import ApiTypes, Field, Type
+from kcm.runtime.apiserver.schema.api_types import ApiTypes, Field, Type
 
 # What controllers compare: pod templates, claims' templates, and the workloads that hold them.
 ROOTS = (
@@ -20,7 +20,7 @@ ROOTS = (
     "io.k8s.api.core.v1.ReplicationController",
 )
 _FORMS = {"one": "", "list": "[]", "map": "{}"}
-_HEAD = '''"""What semantic equality knows of API types; `python -m runtime.apiserver.schema.generate` makes this file.
+_HEAD = '''"""Facts for semantic equality of API types, made by `python -m kcm.runtime.apiserver.schema.generate`.
 
     core.v1.Volume emptyDir:*core.v1.EmptyDirVolumeSource    a type, then its fields
     *     is held by pointer: its zero is a value             []   is a list, {} a map with keys of the user's choice

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from actors.app.system import ControllerSystem
-from actors.command.journal.replay import replay
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from protocols.codec import decode
-from protocols.messages.discovery import ResourcesDiscovered, TablesChanged
-from protocols.messages.journal import MessageSent
-from protocols.resources import PODS, Resource
-from runtime.system.journal import JournalWriter, Run, read_journal
-from runtime.system.journal_table import described
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.command.journal.replay import replay
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.codec import decode
+from kcm.protocols.messages.discovery import ResourcesDiscovered, TablesChanged
+from kcm.protocols.messages.journal import MessageSent
+from kcm.protocols.resources import PODS, Resource
+from kcm.runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.runtime.system.journal_table import described
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 from tests.support.census import CONFIGMAPS, census
 

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from actors.app.system import ControllerSystem
-from actors.command.journal import command as journal_command
-from actors.command.journal.replay import Replay, replay
-from actors.controllers.built_in import BUILT_IN
-from actors.options import Options
-from actors.reconciliation.specs import ControllerContext, ControllerSpec
-from actors.simulation import SimulatedCluster
-from protocols.codec import encode
-from protocols.messages.commands import Create, Delete, Submit
-from protocols.objects import decode_object, encode_object
-from protocols.resources import DEPLOYMENTS, PODS
-from runtime.logs.standard_log import quiet_log
-from runtime.simulation.clock import VirtualClock
-from runtime.system.journal import JournalError, JournalWriter, Run, read_journal
-from runtime.system.journal_table import described, keys_in
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.command.journal import command as journal_command
+from kcm.actors.command.journal.replay import Replay, replay
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.codec import encode
+from kcm.protocols.messages.commands import Create, Delete, Submit
+from kcm.protocols.objects import decode_object, encode_object
+from kcm.protocols.resources import DEPLOYMENTS, PODS
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.system.journal import JournalError, JournalWriter, Run, read_journal
+from kcm.runtime.system.journal_table import described, keys_in
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from actors.app.system import ControllerSystem
-from actors.command.journal.replay import replay
-from actors.options import Options
-from actors.reconciliation.specs import ControllerSpec
-from actors.simulation import SimulatedCluster
-from protocols.resources import NAMESPACES as NAMESPACE_RESOURCE
-from runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.command.journal.replay import replay
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.resources import NAMESPACES as NAMESPACE_RESOURCE
+from kcm.runtime.system.journal import JournalWriter, Run, read_journal
 from tests.support.mirror import CONFIGMAPS, MIRROR, NAMESPACES, SECRETS, SHOP, WHOLE, mirror
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from actors.controllers.bootstrap.token_secrets import TYPE
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.actors.controllers.bootstrap.token_secrets import TYPE
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 
 ID = "abc123"
 KEY = "kube-system/bootstrap-token-abc123"

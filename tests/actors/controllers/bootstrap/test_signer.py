@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.bootstrap.signer import CLUSTER_INFO, SPEC, BootstrapSigner
-from actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
-from actors.reconciliation import RequeueAfter
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import NOW, Answer, Bench, Driven, drive
-from protocols.messages.commands import Command, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
-from protocols.objects import Object, decode_object
-from protocols.resources import CONFIGMAPS, SECRETS
-from protocols.times import format_time
-from runtime.logs.standard_log import quiet_log
-from runtime.tables.lister import UnreadableError
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.bootstrap.signer import CLUSTER_INFO, SPEC, BootstrapSigner
+from kcm.actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
+from kcm.actors.reconciliation import RequeueAfter
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, drive
+from kcm.protocols.messages.commands import Command, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.objects import Object, decode_object
+from kcm.protocols.resources import CONFIGMAPS, SECRETS
+from kcm.protocols.times import format_time
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.tables.lister import UnreadableError
 from tests.actors.controllers.bootstrap.objects import ID, KEY, expiring, token
 
 SIGNATURE = "eyJhbGciOiJIUzI1NiIsImtpZCI6ImFiYzEyMyJ9..QSxpUG7Q542CirTI2ECPSZjvBOJURUW5a7XqFpNI958"  # of "payload"

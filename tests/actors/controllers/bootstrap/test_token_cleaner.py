@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.bootstrap.token_cleaner import SPEC, TokenCleaner
-from actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
-from actors.reconciliation import RequeueAfter
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import NOW, Bench, drive
-from protocols.messages.commands import Command, Delete
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
-from protocols.objects import Object
-from protocols.resources import SECRETS
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.bootstrap.token_cleaner import SPEC, TokenCleaner
+from kcm.actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
+from kcm.actors.reconciliation import RequeueAfter
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import NOW, Bench, drive
+from kcm.protocols.messages.commands import Command, Delete
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import SECRETS
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.actors.controllers.bootstrap.objects import KEY, expiring, token
 
 

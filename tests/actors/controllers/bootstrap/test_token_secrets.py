@@ -10,9 +10,9 @@ import base64
 
 import pytest
 
-from actors.controllers.bootstrap.detached_signatures import detached_signature
-from actors.controllers.bootstrap.token_secrets import Token, UnusableError, expiry_of, signing_token, token_id_of
-from protocols.times import format_time
+from kcm.actors.controllers.bootstrap.detached_signatures import detached_signature
+from kcm.actors.controllers.bootstrap.token_secrets import Token, UnusableError, expiry_of, signing_token, token_id_of
+from kcm.protocols.times import format_time
 from tests.actors.controllers.bootstrap.objects import ID, token
 
 NOW = 1_800_000_000.0

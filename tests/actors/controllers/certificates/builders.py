@@ -6,10 +6,10 @@ import base64
 from collections.abc import Iterable
 from typing import Any
 
-from actors.simulation.driver import NOW
-from protocols.objects import Object
-from protocols.times import format_time
-from runtime.simulation.keys import request_pem
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
+from kcm.runtime.simulation.keys import request_pem
 
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
 NODE, NODES = "system:node:n1", "system:nodes"

@@ -11,28 +11,28 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.controllers.certificates.approving import (
+from kcm.actors.controllers.certificates.approving import (
     SPEC,
     SUBJECT_ACCESS_REVIEWS,
     Approver,
     is_node_client,
     is_own_node_client,
 )
-from actors.controllers.certificates.shared.requests import (
+from kcm.actors.controllers.certificates.shared.requests import (
     CERTIFICATE_SIGNING_REQUESTS,
     Asked,
     UnreadableRequestError,
     read_request,
 )
-from actors.reconciliation import RetryQuietly
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench, Driven, drive
-from protocols.messages.commands import Command, Create, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Outcome
-from protocols.objects import Object, decode_object, encode_object
-from runtime.apiserver.registry.users import Access, Decision
-from runtime.logs.standard_log import quiet_log
-from runtime.simulation.keys import request_pem
+from kcm.actors.reconciliation import RetryQuietly
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench, Driven, drive
+from kcm.protocols.messages.commands import Command, Create, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Outcome
+from kcm.protocols.objects import Object, decode_object, encode_object
+from kcm.runtime.apiserver.registry.users import Access, Decision
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.simulation.keys import request_pem
 from tests.actors.controllers.certificates.builders import CLIENT_USAGES, NODE, NODES, condition, csr
 
 SELF = "Auto approving self kubelet client certificate after SubjectAccessReview."

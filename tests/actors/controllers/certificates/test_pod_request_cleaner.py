@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.certificates.pod_request_cleaner import POD_CERTIFICATE_REQUESTS, SPEC, PodRequestCleaner
-from actors.options import Options
-from actors.simulation.driver import NOW, Bench, Driven, drive_steps
-from actors.simulation.trials.certificates.pod_request_cleaner import request
-from protocols.messages.commands import Command, Delete
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure
-from protocols.objects import Object
-from protocols.times import format_time
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.controllers.certificates.pod_request_cleaner import POD_CERTIFICATE_REQUESTS, SPEC, PodRequestCleaner
+from kcm.actors.options import Options
+from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
+from kcm.actors.simulation.trials.certificates.pod_request_cleaner import request
+from kcm.protocols.messages.commands import Command, Delete
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
+from kcm.runtime.logs.standard_log import quiet_log
 
 LIFE = 900.0
 DENIED = {"status": {"conditions": [{"type": "Denied", "status": "True", "reason": "Foo", "message": "abc"}]}}

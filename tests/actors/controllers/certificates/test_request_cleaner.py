@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.certificates.request_cleaner import SPEC, RequestCleaner, reason_to_clean
-from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import NOW, Bench, Driven, drive_steps
-from protocols.messages.commands import Command, Delete
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure
-from protocols.objects import Object
-from runtime.logs.standard_log import quiet_log
-from runtime.simulation.keys import authority_pair
+from kcm.actors.controllers.certificates.request_cleaner import SPEC, RequestCleaner, reason_to_clean
+from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
+from kcm.protocols.messages.commands import Command, Delete
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure
+from kcm.protocols.objects import Object
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.simulation.keys import authority_pair
 from tests.actors.controllers.certificates.builders import condition, csr
 
 MINUTE, HOUR = 60.0, 3600.0

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from actors.app.arguments import read_options
-from actors.controllers.certificates import approving
-from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
-from actors.controllers.certificates.signing import SPEC
-from actors.controllers.certificates.signing.options import Files, files_of_signers
-from actors.controllers.certificates.signing.reconciler import Signer, SigningError
-from actors.controllers.certificates.signing.rules import RULES, lifetime
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import NOW, Bench, Driven, drive
-from protocols.messages.commands import Update
-from protocols.messages.outcomes import CommandFailed, Conflict, Outcome
-from protocols.objects import Object, decode_object
-from runtime.simulation.keys import AuthorityFiles, KeyPair, authority_pair, request_pem
-from runtime.x509.key_files import KeyFiles
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.certificates import approving
+from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from kcm.actors.controllers.certificates.signing import SPEC
+from kcm.actors.controllers.certificates.signing.options import Files, files_of_signers
+from kcm.actors.controllers.certificates.signing.reconciler import Signer, SigningError
+from kcm.actors.controllers.certificates.signing.rules import RULES, lifetime
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import NOW, Bench, Driven, drive
+from kcm.protocols.messages.commands import Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Outcome
+from kcm.protocols.objects import Object, decode_object
+from kcm.runtime.simulation.keys import AuthorityFiles, KeyPair, authority_pair, request_pem
+from kcm.runtime.x509.key_files import KeyFiles
 from tests.actors.controllers.certificates.builders import (
     CLIENT_USAGES,
     KUBELET_CLIENT,

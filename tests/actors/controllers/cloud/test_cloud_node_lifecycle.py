@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.controllers.cloud import node_route
-from actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN, SPEC
-from actors.simulation import SimulatedCluster
-from protocols.messages.cloud import InstanceExists
-from protocols.objects import Object, name_of
-from protocols.resources import EVENTS, NODES
-from runtime.cloud.fake import INSTANCE, FakeCloud, FakeInstances
-from runtime.cloud.provider import InstanceMetadata, Instances, NotSupportedError
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.controllers.cloud import node_route
+from kcm.actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN, SPEC
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.cloud import InstanceExists
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.resources import EVENTS, NODES
+from kcm.runtime.cloud.fake import INSTANCE, FakeCloud, FakeInstances
+from kcm.runtime.cloud.provider import InstanceMetadata, Instances, NotSupportedError
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.fleet import options_of
 from tests.support.objects import node
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from actors.controllers.identity.token_secrets import ACCOUNT_NAME, ACCOUNT_UID, TYPE
-from protocols.objects import Object
+from kcm.actors.controllers.identity.token_secrets import ACCOUNT_NAME, ACCOUNT_UID, TYPE
+from kcm.protocols.objects import Object
 
 
 def namespace(name: str = "default", phase: str = "Active") -> Object:

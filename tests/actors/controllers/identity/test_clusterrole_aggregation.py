@@ -10,15 +10,15 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.controllers.identity.clusterrole_aggregation import SPEC, ClusterRoleAggregation
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench, Driven, drive
-from protocols.messages.commands import Patch, PatchType
-from protocols.messages.outcomes import CommandFailed, Conflict
-from protocols.objects import Object
-from protocols.resources import CLUSTER_ROLES
-from runtime.logs.standard_log import quiet_log
-from runtime.tables.lister import UnreadableError
+from kcm.actors.controllers.identity.clusterrole_aggregation import SPEC, ClusterRoleAggregation
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench, Driven, drive
+from kcm.protocols.messages.commands import Patch, PatchType
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import CLUSTER_ROLES
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.tables.lister import UnreadableError
 
 HAMMER: list[Object] = [
     {"verbs": ["hammer"], "resources": ["nails"]},

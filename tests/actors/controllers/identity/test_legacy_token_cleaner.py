@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.identity.legacy_token_cleaner import (
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.identity.legacy_token_cleaner import (
     DAY,
     INVALID_SINCE,
     LAST_USED,
@@ -22,13 +22,13 @@ from actors.controllers.identity.legacy_token_cleaner import (
     date_of,
     read_date,
 )
-from actors.simulation.driver import NOW, Bench, Driven, drive_steps
-from protocols.messages.commands import Command, Delete, Get, Patch
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome, ServerFailure
-from protocols.objects import Object, encode_object
-from protocols.resources import PODS, SECRETS, SERVICE_ACCOUNTS
-from protocols.times import format_time
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
+from kcm.protocols.messages.commands import Command, Delete, Get, Patch
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome, ServerFailure
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import PODS, SECRETS, SERVICE_ACCOUNTS
+from kcm.protocols.times import format_time
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.actors.controllers.identity.objects import account, token_secret
 
 BEFORE, AFTER = NOW - YEAR - DAY, NOW - YEAR + DAY  # a day from the time before which what is unused goes

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.identity import root_ca_publisher, tokens
-from actors.controllers.identity.root_ca import check_certificates, check_root_ca
-from actors.simulation.processes import AUTHORITY
-from actors.simulation.trials.identity.key import key_file
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.identity import root_ca_publisher, tokens
+from kcm.actors.controllers.identity.root_ca import check_certificates, check_root_ca
+from kcm.actors.simulation.processes import AUTHORITY
+from kcm.actors.simulation.trials.identity.key import key_file
 
 KEY = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
 

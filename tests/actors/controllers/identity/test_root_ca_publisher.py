@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.identity.root_ca_publisher import (
+from kcm.actors.controllers.identity.root_ca_publisher import (
     ANNOTATION,
     DESCRIPTION,
     DURATION,
@@ -18,12 +18,12 @@ from actors.controllers.identity.root_ca_publisher import (
     RootCaPublisher,
     new_or_active,
 )
-from actors.controllers.identity.sync_metrics import SyncMetrics, code_of
-from actors.reconciliation import Change
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench, bodies, drive
-from protocols.messages.commands import Command, Create, Update
-from protocols.messages.outcomes import (
+from kcm.actors.controllers.identity.sync_metrics import SyncMetrics, code_of
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench, bodies, drive
+from kcm.protocols.messages.commands import Command, Create, Update
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
     Conflict,
@@ -36,11 +36,11 @@ from protocols.messages.outcomes import (
     Throttled,
     Unknown,
 )
-from protocols.messages.watches import EventType
-from protocols.objects import Object, encode_object
-from protocols.resources import CONFIGMAPS, NAMESPACES
-from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Metrics
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import CONFIGMAPS, NAMESPACES
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.metrics.registry import Metrics
 from tests.actors.controllers.identity.objects import namespace
 
 KEY = "default/kube-root-ca.crt"

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.identity.service_accounts import SPEC, ServiceAccounts
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Bench, created_keys, drive
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Forbidden, NotFound, Outcome, ServerFailure
-from protocols.objects import Object, encode_object
-from protocols.resources import NAMESPACES, SERVICE_ACCOUNTS
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.controllers.identity.service_accounts import SPEC, ServiceAccounts
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Bench, created_keys, drive
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Forbidden, NotFound, Outcome, ServerFailure
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import NAMESPACES, SERVICE_ACCOUNTS
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.actors.controllers.identity.objects import account, namespace
 
 TERMINATING = encode_object({"details": {"causes": [{"reason": "NamespaceTerminating"}]}})

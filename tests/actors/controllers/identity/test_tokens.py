@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.identity.options import ServiceAccountOptions
-from actors.controllers.identity.token_secrets import ACCOUNT_NAME, ACCOUNT_UID, BY_ACCOUNT
-from actors.controllers.identity.tokens.reconciler import (
+from kcm.actors.controllers.identity.options import ServiceAccountOptions
+from kcm.actors.controllers.identity.token_secrets import ACCOUNT_NAME, ACCOUNT_UID, BY_ACCOUNT
+from kcm.actors.controllers.identity.tokens.reconciler import (
     AccountKey,
     SecretKey,
     Tokens,
@@ -20,19 +20,19 @@ from actors.controllers.identity.tokens.reconciler import (
     gone_account,
     its_secret,
 )
-from actors.controllers.identity.tokens.spec import SPEC
-from actors.options import Options
-from actors.reconciliation import Change
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Answer, Bench, Driven, drive_steps, failing
-from actors.simulation.trials.identity.key import key_file
-from protocols.messages.commands import Command, Delete, Get, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome, ServerFailure
-from protocols.messages.watches import EventType
-from protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
-from protocols.resources import SECRETS, SERVICE_ACCOUNTS
-from runtime.faults.vocabulary import Fault, FaultKind
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.controllers.identity.tokens.spec import SPEC
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Answer, Bench, Driven, drive_steps, failing
+from kcm.actors.simulation.trials.identity.key import key_file
+from kcm.protocols.messages.commands import Command, Delete, Get, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
+from kcm.protocols.resources import SECRETS, SERVICE_ACCOUNTS
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.actors.controllers.identity.objects import account, token_secret
 
 COMPLETE = {"token": "ABC", "ca.crt": "CA Data", "namespace": "default"}

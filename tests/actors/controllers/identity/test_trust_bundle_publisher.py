@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.identity.trust_bundle_publisher import SIGNER, SPEC, TOTAL, bundle_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.processes import AUTHORITY
-from actors.simulation.trials.identity.trust_bundle_publisher import BUNDLES, OLD
-from protocols.objects import Object, name_of
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.identity.trust_bundle_publisher import SIGNER, SPEC, TOTAL, bundle_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.processes import AUTHORITY
+from kcm.actors.simulation.trials.identity.trust_bundle_publisher import BUNDLES, OLD
+from kcm.protocols.objects import Object, name_of
 from tests.actors.controllers.nodes.objects import writes
 
 NAME = bundle_name(AUTHORITY)

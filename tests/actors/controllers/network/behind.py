@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.simulation import objects
-from protocols.objects import Object
+from kcm.actors.simulation import objects
+from kcm.protocols.objects import Object
 
 READY = "2026-01-01T00:00:10Z"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.network.shared.selected_pods import SERVICE_FACTS, SERVICES_BY_SELECTOR, services_of_pod
-from actors.reconciliation import Change
-from actors.simulation.driver import Bench
-from protocols.objects import Object, encode_object
-from protocols.resources import PODS, SERVICES
+from kcm.actors.controllers.network.shared.selected_pods import SERVICE_FACTS, SERVICES_BY_SELECTOR, services_of_pod
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Bench
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import PODS, SERVICES
 from tests.actors.controllers.network.behind import pod, service
 
 BOTH = {"app": "web", "tier": "front"}

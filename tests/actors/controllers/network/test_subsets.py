@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.network.shared.subsets import repacked, unversioned
-from protocols.objects import Object
+from kcm.actors.controllers.network.shared.subsets import repacked, unversioned
+from kcm.protocols.objects import Object
 
 
 def host(ip: str, uid: str = "") -> Object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation import SimulatedCluster
+from kcm.actors.simulation import SimulatedCluster
 from tests.actors.controllers.nodes.fleet import Fleet
 
 

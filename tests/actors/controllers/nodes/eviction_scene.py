@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from actors.app.system import ControllerSystem
-from actors.controllers.nodes.taint_eviction import SPEC
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object
-from protocols.resources import NODES, PODS
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.nodes.taint_eviction import SPEC
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import NODES, PODS
 from tests.actors.controllers.nodes.objects import messages, set_taints, writes
 from tests.support.objects import node
 

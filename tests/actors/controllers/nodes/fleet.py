@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from actors.app.arguments import read_options
-from actors.app.system import ControllerSystem
-from actors.controllers.nodes import node_lifecycle
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from protocols.conditions import find_condition
-from protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE
-from protocols.objects import Object, make_key, name_of
-from protocols.resources import EVENTS, LEASES, NODES, PODS
-from protocols.times import format_micro_time, format_time, parse_time
-from runtime.simulation.clock import START
+from kcm.actors.app.arguments import read_options
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.nodes import node_lifecycle
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE
+from kcm.protocols.objects import Object, make_key, name_of
+from kcm.protocols.resources import EVENTS, LEASES, NODES, PODS
+from kcm.protocols.times import format_micro_time, format_time, parse_time
+from kcm.runtime.simulation.clock import START
 
 BEAT, FIRST_BEAT = 10.0, 2.5  # seconds between heartbeats; the monitor's passes are at 0, 5, 10, …
 LEADER, LEADER_BEAT = "some-leader", 2.0  # as in every real cluster, some Lease is renewed every few seconds

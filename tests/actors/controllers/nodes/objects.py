@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object, decode_object
-from protocols.resources import EVENTS, NODES, PODS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object, decode_object
+from kcm.protocols.resources import EVENTS, NODES, PODS
 
 
 def set_taints(cluster: SimulatedCluster, name: str, *taints: Object) -> None:

@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 from structlog.testing import LogCapture
 
-from actors.app.system import ControllerSystem
-from actors.controllers.nodes.pod_garbage_collector import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.nodes.pod_garbage_collector import (
     FORCE_DELETION_ERRORS,
     FORCE_DELETIONS,
     SPEC,
     PodGarbageCollectorOptions,
     is_out_of_service,
 )
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object, name_of
-from protocols.resources import NODES, PODS
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.objects import set_phase, set_taints, writes
 from tests.support.objects import node, pod, taint
 

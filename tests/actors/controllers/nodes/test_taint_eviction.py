@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import LogCapture
 
-from actors.app.arguments import read_options
-from actors.controllers.nodes.taint_eviction import no_execute_taints, stay
-from actors.controllers.workloads import replicaset
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object
-from protocols.resources import NODES, PODS, REPLICASETS
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.nodes.taint_eviction import no_execute_taints, stay
+from kcm.actors.controllers.workloads import replicaset
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import NODES, PODS, REPLICASETS
 from tests.actors.controllers.nodes.eviction_scene import CANCELLED, MARKED, SPEC, Scene
 from tests.actors.controllers.nodes.objects import set_taints, writes
 from tests.support.objects import node, pod, taint, toleration

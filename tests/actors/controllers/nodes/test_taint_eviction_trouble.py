@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import LogCapture
 
-from actors.controllers.nodes.taint_eviction import EVICTION_DURATION, EVICTIONS
-from actors.simulation import SimulatedCluster
-from protocols.resources import PODS
-from runtime.client.api import Request, Response
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.controllers.nodes.taint_eviction import EVICTION_DURATION, EVICTIONS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.resources import PODS
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.eviction_scene import CANCELLED, MARKED, NAME, Scene
 from tests.support.objects import node, pod, taint, toleration
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.nodes.ttl import ANNOTATION, SPEC, STEPS, step_for
-from actors.simulation import SimulatedCluster
-from protocols.objects import annotations_of, decode_object
-from protocols.resources import NODES
+from kcm.actors.controllers.nodes.ttl import ANNOTATION, SPEC, STEPS, step_for
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import annotations_of, decode_object
+from kcm.protocols.resources import NODES
 from tests.actors.controllers.nodes.objects import writes
 from tests.support.objects import node
 

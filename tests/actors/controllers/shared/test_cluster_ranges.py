@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.shared.cluster_ranges import pod_cidrs
-from protocols.objects import Object
+from kcm.actors.controllers.shared.cluster_ranges import pod_cidrs
+from kcm.protocols.objects import Object
 
 
 @pytest.mark.parametrize(

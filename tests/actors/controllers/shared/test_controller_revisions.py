@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.controllers.shared.controller_revisions import (
+from kcm.actors.controllers.shared.controller_revisions import (
     HASH_LABEL,
     create_revision,
     data_bytes,
@@ -24,9 +24,9 @@ from actors.controllers.shared.controller_revisions import (
     update_revision,
     with_template_of,
 )
-from protocols.fnv import fnv1_32
-from protocols.objects import Object, name_of
-from protocols.resources import STATEFULSETS
+from kcm.protocols.fnv import fnv1_32
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.resources import STATEFULSETS
 
 CONTAINER = {"name": "main", "image": "nginx", "resources": {}}
 TEMPLATE: Object = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [CONTAINER]}}

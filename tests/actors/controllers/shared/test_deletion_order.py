@@ -5,17 +5,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.controllers.shared.deletion_order import (
+from kcm.actors.controllers.shared.deletion_order import (
     deletion_age_ratios,
     deletion_order,
     ranked_deletion_order,
     related_on_nodes,
 )
-from actors.simulation.driver import NOW, Bench
-from protocols.objects import Object
-from protocols.pods import DELETION_COST_ANNOTATION
-from protocols.resources import PODS
-from runtime.tables.entry import Entry
+from kcm.actors.simulation.driver import NOW, Bench
+from kcm.protocols.objects import Object
+from kcm.protocols.pods import DELETION_COST_ANNOTATION
+from kcm.protocols.resources import PODS
+from kcm.runtime.tables.entry import Entry
 from tests.support.objects import running_pod
 
 HOUR = 3600.0

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.shared.generated_names import as_if_generated, generate_name, generated_names
-from protocols.messages.outcomes import Conflict, Failure, Forbidden, Invalid, Unknown
+from kcm.actors.controllers.shared.generated_names import as_if_generated, generate_name, generated_names
+from kcm.protocols.messages.outcomes import Conflict, Failure, Forbidden, Invalid, Unknown
 
 OWNER = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "7"}}
 

@@ -5,14 +5,23 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.shared.ownership import Seen, claim, look_into, plan_claim
-from actors.reconciliation import Reconciliation
-from actors.simulation.driver import Bench, bodies, drive
-from protocols.messages.commands import Command, Get, Patch
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Invalid, NotFound, Outcome, Unknown
-from protocols.objects import Object, decode_object, encode_object, owner_reference
-from protocols.resources import NODES, PODS, REPLICASETS
-from protocols.selectors import map_selector
+from kcm.actors.controllers.shared.ownership import Seen, claim, look_into, plan_claim
+from kcm.actors.reconciliation import Reconciliation
+from kcm.actors.simulation.driver import Bench, bodies, drive
+from kcm.protocols.messages.commands import Command, Get, Patch
+from kcm.protocols.messages.outcomes import (
+    CommandFailed,
+    Conflict,
+    Done,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Outcome,
+    Unknown,
+)
+from kcm.protocols.objects import Object, decode_object, encode_object, owner_reference
+from kcm.protocols.resources import NODES, PODS, REPLICASETS
+from kcm.protocols.selectors import map_selector
 from tests.support.failures import said
 from tests.support.objects import running_pod
 

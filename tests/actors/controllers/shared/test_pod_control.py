@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.shared.pod_control import (
+from kcm.actors.controllers.shared.pod_control import (
     Creations,
     Deletions,
     PodForm,
@@ -15,10 +15,10 @@ from actors.controllers.shared.pod_control import (
     delete_pods,
     is_namespace_terminating,
 )
-from actors.reconciliation import slow_start
-from actors.simulation.driver import Bench, Driven, created_names, drive, failing
-from protocols.messages.commands import Create
-from protocols.messages.outcomes import (
+from kcm.actors.reconciliation import slow_start
+from kcm.actors.simulation.driver import Bench, Driven, created_names, drive, failing
+from kcm.protocols.messages.commands import Create
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     Conflict,
     Done,
@@ -30,8 +30,8 @@ from protocols.messages.outcomes import (
     Throttled,
     Unknown,
 )
-from protocols.objects import Object, decode_object, encode_object
-from protocols.resources import PODS, REPLICASETS
+from kcm.protocols.objects import Object, decode_object, encode_object
+from kcm.protocols.resources import PODS, REPLICASETS
 from tests.support.failures import said
 from tests.support.objects import running_pod
 from tests.support.refusals import NAMESPACE_TERMINATING, QUOTA_EXCEEDED

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.shared.replacements import QUICK, Patience, Replacements, next_patience
-from runtime.scheduling.backoff import Backoff
+from kcm.actors.controllers.shared.replacements import QUICK, Patience, Replacements, next_patience
+from kcm.runtime.scheduling.backoff import Backoff
 
 SHORT = Backoff(first=1.0, most=10.0)
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.controllers.shared.replica_status import Counts, count_pods, next_status, seconds_to_next_availability
-from actors.simulation.driver import NOW
-from protocols.objects import Object
-from protocols.pods import PodFacts, is_available, pod_facts
-from protocols.times import format_time
-from runtime.tables.frozen import freeze
+from kcm.actors.controllers.shared.replica_status import Counts, count_pods, next_status, seconds_to_next_availability
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.objects import Object
+from kcm.protocols.pods import PodFacts, is_available, pod_facts
+from kcm.protocols.times import format_time
+from kcm.runtime.tables.frozen import freeze
 from tests.support.objects import running_pod
 
 WEB = {"app": "web"}

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.shared.controller_revisions import data_hash, new_revision, template_data
-from actors.controllers.shared.revision_history import Created, claim_revisions, create_unique, renumber
-from actors.simulation.driver import Bench, drive_steps
-from protocols.messages.commands import Command, Create, Get, Patch, Update
-from protocols.messages.outcomes import AlreadyExists, Outcome
-from protocols.objects import Object, make_key, name_of, owner_reference
-from protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
-from protocols.selectors import map_selector
-from runtime.tables.overlay import UnreadableError
+from kcm.actors.controllers.shared.controller_revisions import data_hash, new_revision, template_data
+from kcm.actors.controllers.shared.revision_history import Created, claim_revisions, create_unique, renumber
+from kcm.actors.simulation.driver import Bench, drive_steps
+from kcm.protocols.messages.commands import Command, Create, Get, Patch, Update
+from kcm.protocols.messages.outcomes import AlreadyExists, Outcome
+from kcm.protocols.objects import Object, make_key, name_of, owner_reference
+from kcm.protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
+from kcm.protocols.selectors import map_selector
+from kcm.runtime.tables.overlay import UnreadableError
 
 WEB = {"app": "web"}
 SET: Object = {

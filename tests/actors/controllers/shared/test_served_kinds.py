@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.shared.served_kinds import FIRST_LOOK, ServedKinds
-from actors.reconciliation import Retry
-from protocols.messages.discovery import ServedResource
+from kcm.actors.controllers.shared.served_kinds import FIRST_LOOK, ServedKinds
+from kcm.actors.reconciliation import Retry
+from kcm.protocols.messages.discovery import ServedResource
 
 
 def served(group: str, version: str, plural: str, kind: str, **more: object) -> ServedResource:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.shared.status import without_zeros, write_status
-from actors.simulation.driver import Bench, Driven, bodies, drive, failing
-from protocols.messages.commands import Get, Update
-from protocols.messages.outcomes import (
+from kcm.actors.controllers.shared.status import without_zeros, write_status
+from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, failing
+from kcm.protocols.messages.commands import Get, Update
+from kcm.protocols.messages.outcomes import (
     CommandFailed,
     Conflict,
     Forbidden,
@@ -18,9 +18,9 @@ from protocols.messages.outcomes import (
     ServerFailure,
     Unknown,
 )
-from protocols.objects import Object
-from protocols.resources import REPLICASETS
-from runtime.tables.frozen import freeze
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import REPLICASETS
+from kcm.runtime.tables.frozen import freeze
 from tests.support.failures import said
 
 OBJECT = freeze(

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
-from actors.controllers.storage.attributes_class_protection import (
+from kcm.actors.controllers.storage.attributes_class_protection import (
     SPEC,
     AttributesClassProtection,
     classes_left_by,
     classes_of,
 )
-from actors.reconciliation import Change
-from actors.simulation.driver import Bench, drive, failing
-from protocols.messages.commands import Update
-from protocols.messages.outcomes import CommandFailed, ServerFailure
-from protocols.messages.watches import EventType
-from protocols.objects import Object, encode_object, finalizers_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Bench, drive, failing
+from kcm.protocols.messages.commands import Update
+from kcm.protocols.messages.outcomes import CommandFailed, ServerFailure
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Object, encode_object, finalizers_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
 
 OURS = "kubernetes.io/vac-protection"
 

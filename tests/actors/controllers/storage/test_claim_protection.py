@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from structlog.testing import CapturingLogger
 
-from actors.app.arguments import read_options
-from actors.controllers.storage.claim_protection import SPEC, ClaimProtection, claims_of_pod, with_unused
-from actors.reconciliation import Change
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import Answer, Bench, Driven, drive
-from protocols.messages.commands import Command, List, Update
-from protocols.messages.outcomes import CommandFailed, Done, Outcome, ServerFailure
-from protocols.objects import Object, encode_object, finalizers_of, make_key
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.storage.claim_protection import SPEC, ClaimProtection, claims_of_pod, with_unused
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import Answer, Bench, Driven, drive
+from kcm.protocols.messages.commands import Command, List, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Done, Outcome, ServerFailure
+from kcm.protocols.objects import Object, encode_object, finalizers_of, make_key
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 
 OURS = "kubernetes.io/pvc-protection"
 LATER = "2026-01-01T00:00:00Z"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.storage.volume_protection import VolumeProtection
-from actors.simulation.driver import Bench, drive, failing
-from protocols.messages.commands import Update
-from protocols.messages.outcomes import CommandFailed, ServerFailure
-from protocols.objects import Object, finalizers_of
-from protocols.resources import PERSISTENT_VOLUMES
+from kcm.actors.controllers.storage.volume_protection import VolumeProtection
+from kcm.actors.simulation.driver import Bench, drive, failing
+from kcm.protocols.messages.commands import Update
+from kcm.protocols.messages.outcomes import CommandFailed, ServerFailure
+from kcm.protocols.objects import Object, finalizers_of
+from kcm.protocols.resources import PERSISTENT_VOLUMES
 
 OURS = "kubernetes.io/pv-protection"
 

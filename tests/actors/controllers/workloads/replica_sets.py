@@ -7,11 +7,11 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
-from actors.simulation.driver import Answer, Bench, Driven, drive
-from protocols.objects import Object, owner_reference
-from protocols.resources import PODS, REPLICASETS
-from runtime.tables.entry import Entry
+from kcm.actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
+from kcm.actors.simulation.driver import Answer, Bench, Driven, drive
+from kcm.protocols.objects import Object, owner_reference
+from kcm.protocols.resources import PODS, REPLICASETS
+from kcm.runtime.tables.entry import Entry
 from tests.support.objects import WEB, replica_set, running_pod
 
 KEY = "default/web"

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.controllers.workloads.replicaset.kind import replica_spec, watches
-from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
-from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
-from actors.reconciliation import Change
-from actors.simulation.driver import Bench, Driven, bodies, deleted_keys, drive
-from protocols.messages.commands import Create, Delete
-from protocols.objects import Object, encode_object, owner_reference
-from protocols.resources import PODS, REPLICATION_CONTROLLERS
+from kcm.actors.controllers.workloads.replicaset.kind import replica_spec, watches
+from kcm.actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
+from kcm.actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Bench, Driven, bodies, deleted_keys, drive
+from kcm.protocols.messages.commands import Create, Delete
+from kcm.protocols.objects import Object, encode_object, owner_reference
+from kcm.protocols.resources import PODS, REPLICATION_CONTROLLERS
 from tests.support.objects import running_pod
 
 WEB = {"app": "web"}

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.ttl_after_finished import SPEC, Times, TtlAfterFinished, times_of
-from actors.reconciliation import RequeueAfter, TerminalError
-from actors.simulation import SimulatedCluster
-from actors.simulation.driver import NOW, Answer, Bench, Driven, drive
-from protocols.messages.commands import Command, Delete, Get
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
-from protocols.objects import Object, encode_object
-from protocols.resources import JOBS
-from protocols.times import format_time
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.controllers.workloads.ttl_after_finished import SPEC, Times, TtlAfterFinished, times_of
+from kcm.actors.reconciliation import RequeueAfter, TerminalError
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, drive
+from kcm.protocols.messages.commands import Command, Delete, Get
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import JOBS
+from kcm.protocols.times import format_time
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.objects import pod_template
 
 KEY = "default/job"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads import deployment, replicaset
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.workloads.actions import workload
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource
-from runtime.client.api import Request
+from kcm.actors.controllers.workloads import deployment, replicaset
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.workloads.actions import workload
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource
+from kcm.runtime.client.api import Request
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 

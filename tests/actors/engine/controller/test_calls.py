@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from actors.app.system import ControllerSystem
-from actors.command.journal import command as journal_command
-from actors.command.journal.replay import replay
-from actors.engine.elector import Election
-from actors.options import Options
-from actors.reconciliation import Reconciliation, Watch, answer_of, call, itself, must, outside, patch
-from actors.reconciliation.specs import ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from protocols.messages.journal import MessageSent
-from protocols.messages.outcomes import CommandFailed, Done, Raised
-from protocols.objects import Key
-from protocols.resources import Resource
-from runtime.cloud.fake import FakeCloud
-from runtime.faults.vocabulary import parse_faults
-from runtime.simulation.blocking_calls import BlockingCallError
-from runtime.system.journal import JournalWriter, Run, read_journal
-from runtime.system.journal_table import described, message_of
-from runtime.tables.overlay import Tables
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.command.journal import command as journal_command
+from kcm.actors.command.journal.replay import replay
+from kcm.actors.engine.elector import Election
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Reconciliation, Watch, answer_of, call, itself, must, outside, patch
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.journal import MessageSent
+from kcm.protocols.messages.outcomes import CommandFailed, Done, Raised
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import Resource
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.simulation.blocking_calls import BlockingCallError
+from kcm.runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.runtime.system.journal_table import described, message_of
+from kcm.runtime.tables.overlay import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 MakeCluster = Callable[..., SimulatedCluster]

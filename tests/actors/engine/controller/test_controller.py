@@ -14,10 +14,10 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.controller import Controller, ControllerSettings, QueueSettings
-from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
-from protocols.messages.commands import Submit
-from protocols.messages.lifecycle import (
+from kcm.actors.engine.controller import Controller, ControllerSettings, QueueSettings
+from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
+from kcm.protocols.messages.commands import Submit
+from kcm.protocols.messages.lifecycle import (
     Attach,
     Attached,
     Describe,
@@ -29,15 +29,15 @@ from protocols.messages.lifecycle import (
     Restarted,
     Resume,
 )
-from protocols.messages.outcomes import Done, Outcome, Refused, Settled
-from protocols.messages.watches import EventType, Subscribe, Synced, WatchEvent, WatchEvents
-from protocols.objects import Key
-from protocols.resources import Resource
-from runtime.simulation.world import World
-from runtime.system.actor_system import ActorSpec
-from runtime.system.vitals import Vitals
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Table
+from kcm.protocols.messages.outcomes import Done, Outcome, Refused, Settled
+from kcm.protocols.messages.watches import EventType, Subscribe, Synced, WatchEvent, WatchEvents
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import Resource
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.vitals import Vitals
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Table
 from tests.support.scripted import Probe
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

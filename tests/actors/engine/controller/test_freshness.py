@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.engine.controller.readiness import StaleTableError, check_freshness
-from actors.reconciliation import delete
-from protocols.messages.commands import Delete, DeleteCollection
-from protocols.resources import NODES, PODS, REPLICASETS
-from runtime.tables.overlay import TableMissingError, Tables
-from runtime.tables.table import Table
+from kcm.actors.engine.controller.readiness import StaleTableError, check_freshness
+from kcm.actors.reconciliation import delete
+from kcm.protocols.messages.commands import Delete, DeleteCollection
+from kcm.protocols.resources import NODES, PODS, REPLICASETS
+from kcm.runtime.tables.overlay import TableMissingError, Tables
+from kcm.runtime.tables.table import Table
 
 NOW, STALE_AFTER = 1000.0, 300.0
 

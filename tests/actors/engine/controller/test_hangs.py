@@ -8,15 +8,15 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.system import ControllerSystem
-from actors.engine.controller.held_back import HOLD, LOOK_AGAIN, HeldBack
-from actors.engine.vitals import HeldKey, InWork
-from actors.reconciliation import Reconciliation, Watch, itself, must, patch
-from actors.reconciliation.specs import ControllerSpec, Pass, Queue
-from actors.simulation.cluster import SimulatedCluster
-from protocols.objects import Key
-from protocols.resources import PODS, REPLICASETS
-from runtime.faults.vocabulary import parse_faults
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.engine.controller.held_back import HOLD, LOOK_AGAIN, HeldBack
+from kcm.actors.engine.vitals import HeldKey, InWork
+from kcm.actors.reconciliation import Reconciliation, Watch, itself, must, patch
+from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from kcm.actors.simulation.cluster import SimulatedCluster
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import PODS, REPLICASETS
+from kcm.runtime.faults.vocabulary import parse_faults
 from tests.support.objects import replica_set
 
 STUCK = "default/stuck"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from actors.engine.controller.keys import Keys
-from actors.reconciliation import Change, Interest, Watch, its_controller
-from actors.reconciliation.watches import ItsController
-from protocols.messages.watches import ORPHANS
-from protocols.objects import Key, Object, encode_object
-from protocols.resources import PODS, REPLICASETS
-from runtime.logs.standard_log import quiet_log
-from runtime.scheduling.work_queue import WorkQueue
-from runtime.simulation.clock import VirtualClock
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Table
+from kcm.actors.engine.controller.keys import Keys
+from kcm.actors.reconciliation import Change, Interest, Watch, its_controller
+from kcm.actors.reconciliation.watches import ItsController
+from kcm.protocols.messages.watches import ORPHANS
+from kcm.protocols.objects import Key, Object, encode_object
+from kcm.protocols.resources import PODS, REPLICASETS
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Table
 
 
 class Facts(NamedTuple):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from actors.engine.controller.own_writes import remember
-from actors.reconciliation import delete, patch
-from actors.simulation.driver import Bench
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import Done
-from protocols.objects import Object, encode_object
-from protocols.resources import PODS
+from kcm.actors.engine.controller.own_writes import remember
+from kcm.actors.reconciliation import delete, patch
+from kcm.actors.simulation.driver import Bench
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import Done
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import PODS
 
 KEY = "default/p"
 POD: Object = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {}, "status": {}}

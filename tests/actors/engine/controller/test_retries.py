@@ -6,12 +6,21 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.controller.readiness import StaleTableError
-from actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces, pass_delay, retry
-from actors.reconciliation import Retry, TerminalError
-from protocols.messages.commands import Create, Delete, Get
-from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Invalid, NotFound, Outcome, Refused, Unknown
-from runtime.scheduling.work_queue import WorkQueue
+from kcm.actors.engine.controller.readiness import StaleTableError
+from kcm.actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces, pass_delay, retry
+from kcm.actors.reconciliation import Retry, TerminalError
+from kcm.protocols.messages.commands import Create, Delete, Get
+from kcm.protocols.messages.outcomes import (
+    CommandFailed,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Outcome,
+    Refused,
+    Unknown,
+)
+from kcm.runtime.scheduling.work_queue import WorkQueue
 
 KEY = "default/web"
 MANY = 15  # failures after which the backoff alone is longer than half a minute

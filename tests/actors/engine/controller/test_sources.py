@@ -10,19 +10,19 @@ import orjson
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.controller import Controller, ControllerSettings, PassSettings, QueueSettings
-from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, patch
-from protocols.messages.commands import Submit
-from protocols.messages.eviction import NodeDue
-from protocols.messages.lifecycle import Attached, Describe, Drain, Drained, Pause, Resume
-from protocols.messages.outcomes import Conflict, Done, Settled
-from protocols.resources import NODES
-from runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_DEPTH, WORKQUEUE_WORK_DURATION
-from runtime.metrics.meters import WorkQueueMeter
-from runtime.metrics.registry import Metrics
-from runtime.simulation.world import World
-from runtime.system.actor_system import ActorSpec
-from runtime.system.vitals import Vitals
+from kcm.actors.engine.controller import Controller, ControllerSettings, PassSettings, QueueSettings
+from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, patch
+from kcm.protocols.messages.commands import Submit
+from kcm.protocols.messages.eviction import NodeDue
+from kcm.protocols.messages.lifecycle import Attached, Describe, Drain, Drained, Pause, Resume
+from kcm.protocols.messages.outcomes import Conflict, Done, Settled
+from kcm.protocols.resources import NODES
+from kcm.runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_DEPTH, WORKQUEUE_WORK_DURATION
+from kcm.runtime.metrics.meters import WorkQueueMeter
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.vitals import Vitals
 from tests.support.scripted import Probe
 
 

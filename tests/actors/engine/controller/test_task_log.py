@@ -7,12 +7,12 @@ from typing import Any
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.controller import InHand, task_log
-from actors.reconciliation import Reconciliation, Watch, itself, list_live, must
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
-from actors.simulation import SimulatedCluster
-from protocols.objects import Key
-from protocols.resources import PODS
+from kcm.actors.engine.controller import InHand, task_log
+from kcm.actors.reconciliation import Reconciliation, Watch, itself, list_live, must
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import PODS
 from tests.support.objects import pod
 
 

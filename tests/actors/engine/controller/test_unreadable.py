@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from actors.engine.controller.readiness import check_readable
-from actors.reconciliation import create, delete, patch
-from protocols.messages.commands import Command, DeleteCollection
-from protocols.objects import Object, encode_object
-from protocols.resources import NODES, PODS, REPLICASETS, Resource
-from runtime.tables.entry import Unreadable
-from runtime.tables.overlay import Tables, UnreadableError
-from runtime.tables.table import Table
+from kcm.actors.engine.controller.readiness import check_readable
+from kcm.actors.reconciliation import create, delete, patch
+from kcm.protocols.messages.commands import Command, DeleteCollection
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import NODES, PODS, REPLICASETS, Resource
+from kcm.runtime.tables.entry import Unreadable
+from kcm.runtime.tables.overlay import Tables, UnreadableError
+from kcm.runtime.tables.table import Table
 from tests.support.objects import pod, stored
 
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from actors.engine.controller.keys import Keys
-from actors.reconciliation import Change, Interest, Watch
-from protocols.messages.watches import ORPHANS, EventType
-from protocols.objects import Key, Object, encode_object
-from protocols.resources import PODS
-from runtime.logs.standard_log import quiet_log
-from runtime.scheduling.work_queue import WorkQueue
-from runtime.simulation.clock import VirtualClock
-from runtime.tables.interests import InterestIndex
-from runtime.tables.overlay import Tables
-from runtime.tables.selection import WHOLE
-from runtime.tables.table import Table
-from runtime.tables.view import Part, View, mark_of, marks
+from kcm.actors.engine.controller.keys import Keys
+from kcm.actors.reconciliation import Change, Interest, Watch
+from kcm.protocols.messages.watches import ORPHANS, EventType
+from kcm.protocols.objects import Key, Object, encode_object
+from kcm.protocols.resources import PODS
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.tables.interests import InterestIndex
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.selection import WHOLE
+from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.view import Part, View, mark_of, marks
 
 ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
 OURS, OTHERS = {"app": "web"}, {"app": "db"}

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from actors.app.system import ControllerSystem
-from actors.command.journal.replay import replay
-from actors.engine.elector import Election
-from actors.options import Options
-from actors.reconciliation import Reconciliation, create
-from actors.reconciliation.specs import ControllerSpec, Queue, Source
-from actors.simulation import SimulatedCluster
-from runtime.calls.listeners import Waker
-from runtime.simulation.blocking_calls import BlockingCallError
-from runtime.system.journal import JournalWriter, Run, read_journal
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.command.journal.replay import replay
+from kcm.actors.engine.elector import Election
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import Reconciliation, create
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue, Source
+from kcm.actors.simulation import SimulatedCluster
+from kcm.runtime.calls.listeners import Waker
+from kcm.runtime.simulation.blocking_calls import BlockingCallError
+from kcm.runtime.system.journal import JournalWriter, Run, read_journal
 from tests.support.census import CONFIGMAPS
 
 NAME = "woken-controller"

@@ -9,10 +9,10 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object
-from protocols.resources import PODS, REPLICASETS, Resource
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS, REPLICASETS, Resource
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.support.census import CONFIGMAPS, NOBODY, Census, census
 
 CRDS = Resource(
@@ -164,7 +164,7 @@ def test_whole_and_metadata_only_share_the_whole_table(log: FilteringBoundLogger
 
 
 def test_a_table_that_a_spec_names_is_shared(log: FilteringBoundLogger, cluster: SimulatedCluster) -> None:
-    from actors.controllers.built_in import BUILT_IN
+    from kcm.actors.controllers.built_in import BUILT_IN
 
     built: list[Census] = []
     system = cluster.manager(controllers=(*BUILT_IN, census(built)))

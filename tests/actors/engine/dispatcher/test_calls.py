@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.dispatcher import Dispatcher, DispatchLimits
-from actors.engine.dispatcher.requests import request_for
-from protocols.messages.cloud import InstanceExists, ListRoutes
-from protocols.messages.commands import Command, Get, Submit
-from protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost
-from protocols.messages.outcomes import Done, Outcome, Refused, Settled
-from runtime.calls.pool import NOT_HELD
-from runtime.cloud.fake import FakeCloud
-from runtime.simulation.calls import SimulatedCalls
-from runtime.simulation.world import World
-from runtime.system.actor_system import ActorSpec
-from runtime.system.ledger import Ledger
+from kcm.actors.engine.dispatcher import Dispatcher, DispatchLimits
+from kcm.actors.engine.dispatcher.requests import request_for
+from kcm.protocols.messages.cloud import InstanceExists, ListRoutes
+from kcm.protocols.messages.commands import Command, Get, Submit
+from kcm.protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost
+from kcm.protocols.messages.outcomes import Done, Outcome, Refused, Settled
+from kcm.runtime.calls.pool import NOT_HELD
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.simulation.calls import SimulatedCalls
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.ledger import Ledger
 from tests.support.scripted import Probe, ScriptedTransport
 
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1"}}')

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.dispatcher import Dispatcher, DispatchLimits
-from actors.reconciliation.actor_names import ELECTOR
-from protocols.messages.commands import (
+from kcm.actors.engine.dispatcher import Dispatcher, DispatchLimits
+from kcm.actors.reconciliation.actor_names import ELECTOR
+from kcm.protocols.messages.commands import (
     Command,
     Create,
     Delete,
@@ -18,8 +18,8 @@ from protocols.messages.commands import (
     Patch,
     Submit,
 )
-from protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost
+from kcm.protocols.messages.outcomes import (
     Done,
     Invalid,
     NotFound,
@@ -27,10 +27,10 @@ from protocols.messages.outcomes import (
     Refused,
     Settled,
 )
-from runtime.scheduling.permits import Tenure
-from runtime.simulation.world import World
-from runtime.system.actor_system import ActorSpec
-from runtime.system.ledger import Ledger
+from kcm.runtime.scheduling.permits import Tenure
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.ledger import Ledger
 from tests.support.scripted import Probe, ScriptedTransport
 
 POD = b'{"metadata":{"name":"a","resourceVersion":"41"}}'

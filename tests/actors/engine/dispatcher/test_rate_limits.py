@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.controllers.nodes import ttl
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from protocols.resources import NODES
+from kcm.actors.controllers.nodes import ttl
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.resources import NODES
 from tests.support.objects import node
 
 BURST, QPS = 10, 5.0

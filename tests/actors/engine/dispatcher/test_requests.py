@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from actors.engine.dispatcher.requests import client_of, outcome_of, request_for
-from protocols.messages.commands import (
+from kcm.actors.engine.dispatcher.requests import client_of, outcome_of, request_for
+from kcm.protocols.messages.commands import (
     Command,
     Create,
     Delete,
@@ -17,7 +17,7 @@ from protocols.messages.commands import (
     PatchType,
     Update,
 )
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     Conflict,
     Done,
@@ -31,8 +31,8 @@ from protocols.messages.outcomes import (
     Throttled,
     Unknown,
 )
-from runtime.client.api import Response
-from runtime.scheduling.permits import Permit
+from kcm.runtime.client.api import Response
+from kcm.runtime.scheduling.permits import Permit
 
 
 def test_what_is_applied_without_a_manager_is_managed_by_its_client() -> None:

@@ -9,22 +9,22 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.system import ControllerSystem
-from actors.engine.elector import Election, Elector
-from actors.engine.elector.lease import CLIENT, renewed
-from actors.engine.vitals import ElectorVitals
-from actors.reconciliation.actor_names import ELECTOR
-from actors.simulation import SimulatedCluster
-from protocols.messages.commands import Create, Get, Submit, Update
-from protocols.messages.lifecycle import Drain, Drained, LeaseHeld, LeaseLost
-from protocols.messages.outcomes import Conflict, Done, Forbidden, NotFound, Outcome, Settled
-from protocols.objects import Object, decode_object, encode_object
-from protocols.resources import EVENTS, LEASES, PODS, REPLICASETS
-from runtime.metrics.families import LEADER_ELECTION_MASTER_STATUS, LEADER_ELECTION_SLOWPATH
-from runtime.metrics.registry import Metrics
-from runtime.simulation.world import World
-from runtime.system.actor_system import ActorSpec
-from runtime.system.vitals import Vitals
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.engine.elector import Election, Elector
+from kcm.actors.engine.elector.lease import CLIENT, renewed
+from kcm.actors.engine.vitals import ElectorVitals
+from kcm.actors.reconciliation.actor_names import ELECTOR
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.commands import Create, Get, Submit, Update
+from kcm.protocols.messages.lifecycle import Drain, Drained, LeaseHeld, LeaseLost
+from kcm.protocols.messages.outcomes import Conflict, Done, Forbidden, NotFound, Outcome, Settled
+from kcm.protocols.objects import Object, decode_object, encode_object
+from kcm.protocols.resources import EVENTS, LEASES, PODS, REPLICASETS
+from kcm.runtime.metrics.families import LEADER_ELECTION_MASTER_STATUS, LEADER_ELECTION_SLOWPATH
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.vitals import Vitals
 from tests.support.objects import replica_set
 from tests.support.scripted import Probe
 

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.informer import InformerLimits
+from kcm.actors.engine.informer import InformerLimits
 from tests.actors.engine.informer.test_informer import InformerRig, bookmark, warnings, watched
 
 RESET = {"error": "connection reset by peer"}

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from actors.engine.informer import delivery as module
-from actors.engine.informer.contents import Difference
-from actors.engine.informer.delivery import Delivery
-from protocols.codec import decode
-from protocols.messages.watches import EVERYTHING, EventType, Interest, Synced, WatchEvents
-from protocols.objects import Object, encode_object
-from protocols.pods import pod_facts
-from protocols.resources import PODS
-from runtime.tables.table import Table
+from kcm.actors.engine.informer import delivery as module
+from kcm.actors.engine.informer.contents import Difference
+from kcm.actors.engine.informer.delivery import Delivery
+from kcm.protocols.codec import decode
+from kcm.protocols.messages.watches import EVERYTHING, EventType, Interest, Synced, WatchEvents
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import PODS
+from kcm.runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
 OWNED_BY_JOB, NODE_CHANGED = Interest(owner_kinds=("Job",)), Interest(changed=("node",))

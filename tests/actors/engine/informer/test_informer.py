@@ -10,18 +10,18 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.informer import Informer, InformerLimits, Outage
-from protocols.codec import decode
-from protocols.messages.watches import Interest, Subscribe, Synced, WatchEvent, WatchEvents
-from protocols.objects import Object
-from protocols.resources import PODS
-from protocols.versions import State
-from protocols.watch_lines import INITIAL_EVENTS_END
-from runtime.client.api import Response
-from runtime.simulation.world import World
-from runtime.system.actor_system import ActorSpec
-from runtime.tables.overlay import Overlay
-from runtime.tables.table import FORESEEN, Table
+from kcm.actors.engine.informer import Informer, InformerLimits, Outage
+from kcm.protocols.codec import decode
+from kcm.protocols.messages.watches import Interest, Subscribe, Synced, WatchEvent, WatchEvents
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS
+from kcm.protocols.versions import State
+from kcm.protocols.watch_lines import INITIAL_EVENTS_END
+from kcm.runtime.client.api import Response
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.tables.overlay import Overlay
+from kcm.runtime.tables.table import FORESEEN, Table
 from tests.support.objects import pod
 from tests.support.scripted import Probe, ScriptedTransport
 

@@ -9,16 +9,16 @@ import orjson
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.informer import InformerLimits
-from protocols.messages.watches import Synced
-from runtime.client.api import Request, Response
+from kcm.actors.engine.informer import InformerLimits
+from kcm.protocols.messages.watches import Synced
+from kcm.runtime.client.api import Request, Response
 from tests.actors.engine.informer.test_informer import InformerRig, watched
 from tests.support.objects import pod
 from tests.support.scripted import ScriptedStream, ScriptedTransport
 
 
 class Reading(ScriptedTransport):
-    """Implements runtime.client.api.ReadsAsItComes too."""
+    """Implements kcm.runtime.client.api.ReadsAsItComes too."""
 
     def read(
         self,

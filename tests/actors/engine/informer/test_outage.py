@@ -9,12 +9,12 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.informer import Informer, InformerLimits, Outage
-from protocols.resources import Resource
-from runtime.client.api import Request, Response
-from runtime.simulation.world import World
-from runtime.system.actor_system import ActorSpec
-from runtime.tables.table import Table
+from kcm.actors.engine.informer import Informer, InformerLimits, Outage
+from kcm.protocols.resources import Resource
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.tables.table import Table
 from tests.support.scripted import ScriptedStream, ScriptedTransport
 
 INFORMERS = 60

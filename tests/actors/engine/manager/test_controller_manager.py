@@ -11,13 +11,13 @@ import orjson
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.manager import ControllerManager
-from actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, Steering
-from actors.engine.vitals import ManagerVitals
-from actors.reconciliation.actor_names import MANAGER
-from actors.simulation import SimulatedCluster
-from protocols.messages.discovery import ServedResource
-from protocols.messages.lifecycle import (
+from kcm.actors.engine.manager import ControllerManager
+from kcm.actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, Steering
+from kcm.actors.engine.vitals import ManagerVitals
+from kcm.actors.reconciliation.actor_names import MANAGER
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.lifecycle import (
     ActorFailed,
     Describe,
     Disable,
@@ -33,11 +33,11 @@ from protocols.messages.lifecycle import (
     StartChild,
     StopChild,
 )
-from protocols.messages.watches import Unsubscribe
-from runtime.simulation.world import World
-from runtime.system.actor import Actor, Context
-from runtime.system.actor_system import ActorSpec
-from runtime.system.vitals import Vitals
+from kcm.protocols.messages.watches import Unsubscribe
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.vitals import Vitals
 
 
 class NothingDiscovered:

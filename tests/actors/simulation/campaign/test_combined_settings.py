@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.built_in import BUILT_IN
-from actors.controllers.network.endpointslice import EndpointSliceOptions
-from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
-from actors.reconciliation.specs import switched_on
-from actors.simulation.campaign.certificate_setting import POD_CERTIFICATES_TOO
-from actors.simulation.campaign.combined_settings import combined, switched_on_by_name
-from actors.simulation.campaign.named import EVERYTHING, PARTS, SWARM
-from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.trials.catalogue import TRIALS
-from actors.simulation.trials.scenario import Action, Fleet
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.network.endpointslice import EndpointSliceOptions
+from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
+from kcm.actors.reconciliation.specs import switched_on
+from kcm.actors.simulation.campaign.certificate_setting import POD_CERTIFICATES_TOO
+from kcm.actors.simulation.campaign.combined_settings import combined, switched_on_by_name
+from kcm.actors.simulation.campaign.named import EVERYTHING, PARTS, SWARM
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.trials.catalogue import TRIALS
+from kcm.actors.simulation.trials.scenario import Action, Fleet
 
 SCENARIOS = 12
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.campaign.command import main
-from actors.simulation.campaign.coverage import Coverage
-from actors.simulation.campaign.groups import Groups, pattern_of
-from actors.simulation.campaign.many import Campaign, Tried, run_campaign
-from actors.simulation.campaign.runs import CONVERGES
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.invariants.observer import Violation
-from actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.campaign.command import main
+from kcm.actors.simulation.campaign.coverage import Coverage
+from kcm.actors.simulation.campaign.groups import Groups, pattern_of
+from kcm.actors.simulation.campaign.many import Campaign, Tried, run_campaign
+from kcm.actors.simulation.campaign.runs import CONVERGES
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.invariants.observer import Violation
+from kcm.actors.simulation.trials.scenario import Action, Scenario
 from tests.faults.never_there import SETTING as FLAWED
 
 

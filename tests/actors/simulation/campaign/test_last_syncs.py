@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from actors.reconciliation import Reconciliation, RequeueAfter, TerminalError, Watch, get_live, itself, perform
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from actors.simulation.campaign.checks import check
-from actors.simulation.campaign.failure_reports import explained, report
-from actors.simulation.campaign.last_syncs import MOST, KeyState, lines
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.actions import create, merge
-from actors.simulation.trials.scenario import Action
-from protocols.resources import CONFIGMAPS
-from runtime.faults.vocabulary import parse_faults
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, TerminalError, Watch, get_live, itself, perform
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.failure_reports import explained, report
+from kcm.actors.simulation.campaign.last_syncs import MOST, KeyState, lines
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.actions import create, merge
+from kcm.actors.simulation.trials.scenario import Action
+from kcm.protocols.resources import CONFIGMAPS
+from kcm.runtime.faults.vocabulary import parse_faults
 
 Ending = Callable[[], Any]
 TITLE = "last syncs of what is concerned, and what is pending:"

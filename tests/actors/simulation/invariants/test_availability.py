@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from actors.engine.dispatcher.requests import request_for
-from actors.simulation.invariants.availability import NeverFewerThanAllowed
-from actors.simulation.invariants.deployments import SENDER
-from actors.simulation.invariants.observer import Committed, Handled, ProcessStarted, Submitted
-from protocols.messages.commands import Submit, Update
-from protocols.objects import Object, encode_object, key_of
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource
-from runtime.apiserver.storage.store import ADDED, MODIFIED, Change
-from runtime.client.api import Response
-from runtime.simulation.clock import VirtualClock
-from runtime.tables.table import Table
+from kcm.actors.engine.dispatcher.requests import request_for
+from kcm.actors.simulation.invariants.availability import NeverFewerThanAllowed
+from kcm.actors.simulation.invariants.deployments import SENDER
+from kcm.actors.simulation.invariants.observer import Committed, Handled, ProcessStarted, Submitted
+from kcm.protocols.messages.commands import Submit, Update
+from kcm.protocols.objects import Object, encode_object, key_of
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource
+from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from kcm.runtime.client.api import Response
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.tables.table import Table
 from tests.support.objects import deployment, owned_by, replica_set, running_pod
 
 ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}  # 4 of 5 are needed

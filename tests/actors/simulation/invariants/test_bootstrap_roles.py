@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.reconciliation.actor_names import INFORMERS
-from actors.simulation.invariants.bootstrap_roles import Right, WithinItsRole, may, roles, wanted_right
-from actors.simulation.invariants.observer import Sent
-from runtime.client.api import Request
+from kcm.actors.reconciliation.actor_names import INFORMERS
+from kcm.actors.simulation.invariants.bootstrap_roles import Right, WithinItsRole, may, roles, wanted_right
+from kcm.actors.simulation.invariants.observer import Sent
+from kcm.runtime.client.api import Request
 
 CORE, TRACKING = "/api/v1", "kube-apiserver-legacy-service-account-token-tracking"
 

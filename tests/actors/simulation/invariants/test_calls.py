@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.calls import (
+from kcm.actors.simulation.invariants.calls import (
     CallsInProportion,
     NoLookWithoutReason,
     NothingWrittenTwice,
     pods_to_change,
 )
-from actors.simulation.invariants.observer import (
+from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
     Handled,
@@ -21,15 +21,15 @@ from actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
 )
-from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
-from protocols.messages.commands import Command, Get, List, Submit
-from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.objects import Object, encode_object
-from protocols.resources import CRONJOBS, JOBS, PODS, STATEFULSETS
-from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
-from runtime.client.api import Request, Response
-from runtime.faults.vocabulary import parse_faults
-from runtime.tables.table import Table
+from kcm.actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
+from kcm.protocols.messages.commands import Command, Get, List, Submit
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import CRONJOBS, JOBS, PODS, STATEFULSETS
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
 CHANGED = Change(MODIFIED, "configmaps", "d/c", 8, b'{"metadata": {}, "data": {}}', b'{"metadata": {}}')

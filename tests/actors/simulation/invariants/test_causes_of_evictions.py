@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
-from actors.simulation.invariants.evictions import EVICTION, EvictionsHaveACause
-from actors.simulation.invariants.observer import Committed, ProcessStarted, Submitted
-from protocols.messages.commands import Command, Delete, Get, Submit
-from protocols.nodes import lease_facts, node_facts
-from protocols.objects import Object, encode_object, uid_of
-from protocols.pods import pod_facts
-from protocols.resources import LEASES, NODES, PODS
-from runtime.apiserver.storage.store import ADDED, Change
-from runtime.simulation.clock import VirtualClock
-from runtime.tables.table import Table
+from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from kcm.actors.simulation.invariants.evictions import EVICTION, EvictionsHaveACause
+from kcm.actors.simulation.invariants.observer import Committed, ProcessStarted, Submitted
+from kcm.protocols.messages.commands import Command, Delete, Get, Submit
+from kcm.protocols.nodes import lease_facts, node_facts
+from kcm.protocols.objects import Object, encode_object, uid_of
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import LEASES, NODES, PODS
+from kcm.runtime.apiserver.storage.store import ADDED, Change
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.tables.table import Table
 from tests.support.objects import node, pod, stored, taint
 
 UNREACHABLE, MAINTENANCE = taint("node.kubernetes.io/unreachable"), taint("example.org/maintenance")

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.counts import NoPodTooMany
-from actors.simulation.invariants.observer import OutcomeReceived, ProcessStarted, Submitted
-from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit
-from protocols.messages.outcomes import Done, NotFound
-from protocols.objects import Object, encode_object
-from protocols.pods import pod_facts
-from protocols.resources import PODS, REPLICASETS
-from runtime.simulation.clock import VirtualClock
-from runtime.tables.table import Table
+from kcm.actors.simulation.invariants.counts import NoPodTooMany
+from kcm.actors.simulation.invariants.observer import OutcomeReceived, ProcessStarted, Submitted
+from kcm.actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit
+from kcm.protocols.messages.outcomes import Done, NotFound
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import PODS, REPLICASETS
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
 OWNERSHIP = Ownership([keeper("replicaset-controller", owns=[Owns(REPLICASETS, PODS, wanted=replicas_of)])])

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.daemonset.pods import bound_to
-from actors.simulation.invariants.daemons import CLIENT, SENDER, OneDaemonPodOnANode
-from actors.simulation.invariants.observer import Committed, Handled, OutcomeReceived, ProcessStarted, Submitted
-from protocols.messages.commands import Create, Submit
-from protocols.messages.outcomes import Unknown
-from protocols.objects import Object, encode_object
-from protocols.resources import PODS
-from runtime.apiserver.storage.store import ADDED, MODIFIED, Change
-from runtime.client.api import Request, Response
-from runtime.simulation.clock import VirtualClock
+from kcm.actors.controllers.workloads.daemonset.pods import bound_to
+from kcm.actors.simulation.invariants.daemons import CLIENT, SENDER, OneDaemonPodOnANode
+from kcm.actors.simulation.invariants.observer import Committed, Handled, OutcomeReceived, ProcessStarted, Submitted
+from kcm.protocols.messages.commands import Create, Submit
+from kcm.protocols.messages.outcomes import Unknown
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import PODS
+from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.simulation.clock import VirtualClock
 from tests.support.objects import owned_by, pod
 
 NOTHING: Any = None

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from actors.engine.dispatcher.requests import request_for
-from actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
-from actors.simulation.invariants.observer import Handled, Submitted
-from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
-from protocols.messages.commands import Command, Create, Delete, Submit
-from protocols.objects import Object, encode_object
-from protocols.pods import pod_facts
-from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
-from runtime.client.api import Response
-from runtime.tables.table import Table
+from kcm.actors.engine.dispatcher.requests import request_for
+from kcm.actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
+from kcm.actors.simulation.invariants.observer import Handled, Submitted
+from kcm.actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
+from kcm.protocols.messages.commands import Command, Create, Delete, Submit
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
+from kcm.runtime.client.api import Response
+from kcm.runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
 OWNERSHIP = Ownership(

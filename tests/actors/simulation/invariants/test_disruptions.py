@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.disruptions import EVICTED, SENDER, CountsNoEvictedPod
-from actors.simulation.invariants.observer import Committed, Observation, ProcessStarted, Submitted
-from protocols.messages.commands import Command, Get, Submit, Update
-from protocols.objects import Object, encode_object
-from protocols.pods import pod_facts
-from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
-from runtime.apiserver.storage.store import ADDED, MODIFIED, Change
-from runtime.simulation.clock import VirtualClock
-from runtime.tables.table import Table
+from kcm.actors.simulation.invariants.disruptions import EVICTED, SENDER, CountsNoEvictedPod
+from kcm.actors.simulation.invariants.observer import Committed, Observation, ProcessStarted, Submitted
+from kcm.protocols.messages.commands import Command, Get, Submit, Update
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from kcm.runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.tables.table import Table
 from tests.support.objects import running_pod, stored
 
 LABELS = {"app": "web"}

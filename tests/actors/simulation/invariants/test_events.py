@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, record
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.checks import check
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.invariants.events import MOST_EQUAL, NoEventStorm
-from actors.simulation.invariants.observer import Admitted, Committed, ProcessStarted, Recorded
-from actors.simulation.trials.actions import create
-from protocols.messages.events import Record
-from protocols.objects import encode_object
-from protocols.resources import CONFIGMAPS
-from runtime.apiserver.storage.store import MODIFIED, Change
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, record
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.invariants.events import MOST_EQUAL, NoEventStorm
+from kcm.actors.simulation.invariants.observer import Admitted, Committed, ProcessStarted, Recorded
+from kcm.actors.simulation.trials.actions import create
+from kcm.protocols.messages.events import Record
+from kcm.protocols.objects import encode_object
+from kcm.protocols.resources import CONFIGMAPS
+from kcm.runtime.apiserver.storage.store import MODIFIED, Change
 
 EVENT = Record("v1", "Pod", "default", "web-0", "u", "8", "Warning", "Failed", "no", component="c")
 

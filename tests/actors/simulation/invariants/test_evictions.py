@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation.invariants.evictions import OLD, TaintsWithinTheRate
-from actors.simulation.invariants.observer import OutcomeReceived, ProcessStarted, Submitted
-from protocols.messages.commands import Get, Patch, Submit, Update
-from protocols.messages.outcomes import Conflict, Done, Outcome, Refused, Unknown
-from protocols.nodes import lease_facts, node_facts
-from protocols.objects import Object, encode_object
-from protocols.resources import LEASES, NODES, Resource
-from protocols.times import format_time
-from runtime.faults.vocabulary import parse_faults
-from runtime.simulation.clock import VirtualClock
-from runtime.tables.table import Table
+from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation.invariants.evictions import OLD, TaintsWithinTheRate
+from kcm.actors.simulation.invariants.observer import OutcomeReceived, ProcessStarted, Submitted
+from kcm.protocols.messages.commands import Get, Patch, Submit, Update
+from kcm.protocols.messages.outcomes import Conflict, Done, Outcome, Refused, Unknown
+from kcm.protocols.nodes import lease_facts, node_facts
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import LEASES, NODES, Resource
+from kcm.protocols.times import format_time
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.simulation.clock import VirtualClock
+from kcm.runtime.tables.table import Table
 from tests.support.objects import lease, node, stored, taint
 
 LIFECYCLE = controller_name("node-lifecycle-controller")

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.identities import OrderIsKept
-from actors.simulation.invariants.observer import Committed, ProcessStarted, Submitted
-from protocols.messages.commands import Command, Create, Delete, Submit
-from protocols.objects import Object, controller_of, encode_object
-from protocols.pods import pod_facts
-from protocols.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS, Resource
-from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
-from runtime.simulation.clock import VirtualClock
+from kcm.actors.simulation.invariants.identities import OrderIsKept
+from kcm.actors.simulation.invariants.observer import Committed, ProcessStarted, Submitted
+from kcm.protocols.messages.commands import Command, Create, Delete, Submit
+from kcm.protocols.objects import Object, controller_of, encode_object
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS, Resource
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.simulation.clock import VirtualClock
 from tests.support.objects import owned_by, pod
 
 SENDER = "controller:statefulset-controller"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.jobs import EachPodCountsOnce, NoEndIsLost
-from actors.simulation.invariants.observer import Committed, Handled
-from protocols.objects import Object, encode_object
-from runtime.apiserver.storage.store import DELETED, MODIFIED, Change
-from runtime.client.api import Request, Response
+from kcm.actors.simulation.invariants.jobs import EachPodCountsOnce, NoEndIsLost
+from kcm.actors.simulation.invariants.observer import Committed, Handled
+from kcm.protocols.objects import Object, encode_object
+from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, Change
+from kcm.runtime.client.api import Request, Response
 from tests.actors.controllers.workloads.job.scene import KEY, job, pod
 
 CLIENT = "job-controller"

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.jobs import NoMoreThanMayRun
-from actors.simulation.invariants.observer import Committed, OutcomeReceived, ProcessStarted, Submitted
-from protocols.messages.commands import Create, Submit
-from protocols.messages.outcomes import Unknown
-from protocols.objects import Object, encode_object
-from protocols.resources import JOBS, PODS
-from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
-from runtime.simulation.clock import VirtualClock
+from kcm.actors.simulation.invariants.jobs import NoMoreThanMayRun
+from kcm.actors.simulation.invariants.observer import Committed, OutcomeReceived, ProcessStarted, Submitted
+from kcm.protocols.messages.commands import Create, Submit
+from kcm.protocols.messages.outcomes import Unknown
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import JOBS, PODS
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.simulation.clock import VirtualClock
 from tests.support.objects import owned_by, pod
 
 SENDER = "controller:job-controller"

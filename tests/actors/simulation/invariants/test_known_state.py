@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.known_state import History, Streaks, handling_delay
-from protocols.messages.commands import Command, Get
-from runtime.faults.vocabulary import parse_faults
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import History, Streaks, handling_delay
+from kcm.protocols.messages.commands import Command, Get
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.logs.standard_log import quiet_log
 
 
 def test_a_value_holds_until_the_next_one() -> None:

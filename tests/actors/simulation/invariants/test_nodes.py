@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.nodes import ROUTES, YOUNG, RoutesOfNodesStay
-from actors.simulation.invariants.observer import Committed, Submitted
-from protocols.messages.cloud import DeleteRoute
-from protocols.messages.commands import Submit
-from protocols.objects import encode_object
-from protocols.routes import Route, encode_route
-from runtime.apiserver.storage.store import MODIFIED, Change
-from runtime.faults.vocabulary import parse_faults
-from runtime.simulation.clock import VirtualClock
+from kcm.actors.simulation.invariants.nodes import ROUTES, YOUNG, RoutesOfNodesStay
+from kcm.actors.simulation.invariants.observer import Committed, Submitted
+from kcm.protocols.messages.cloud import DeleteRoute
+from kcm.protocols.messages.commands import Submit
+from kcm.protocols.objects import encode_object
+from kcm.protocols.routes import Route, encode_route
+from kcm.runtime.apiserver.storage.store import MODIFIED, Change
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.simulation.clock import VirtualClock
 from tests.support.objects import node, stored
 
 

@@ -10,17 +10,17 @@ from importlib import import_module
 
 import pytest
 
-import actors.simulation
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import OBSERVATIONS, Committed, Fail, InvariantChecker, Observation
-from protocols.resources import PODS
-from runtime.logs.standard_log import quiet_log
+import kcm.actors.simulation
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import OBSERVATIONS, Committed, Fail, InvariantChecker, Observation
+from kcm.protocols.resources import PODS
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.objects import pod
 
 
 def with_a_choice() -> Iterator[type]:
     """All classes of the simulation that say what they observe."""
-    for module in pkgutil.walk_packages(actors.simulation.__path__, "actors.simulation."):
+    for module in pkgutil.walk_packages(kcm.actors.simulation.__path__, "kcm.actors.simulation."):
         for found in vars(import_module(module.name)).values():
             if isinstance(found, type) and found.__module__ == module.name and "observes" in vars(found):
                 yield found

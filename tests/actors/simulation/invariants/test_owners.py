@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.owners import Owners
-from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from protocols.objects import Object, OwnerRef, encode_object, owner_reference
-from protocols.pods import pod_facts
-from protocols.resources import PODS, REPLICASETS, Resource
-from runtime.tables.table import Table
+from kcm.actors.simulation.invariants.owners import Owners
+from kcm.actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from kcm.protocols.objects import Object, OwnerRef, encode_object, owner_reference
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import PODS, REPLICASETS, Resource
+from kcm.runtime.tables.table import Table
 
 OWNER = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "7"}}
 REFERENCE = owner_reference(OWNER, api_version="apps/v1", kind="ReplicaSet")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Committed
-from actors.simulation.invariants.quotas import QuotasHold
-from protocols.objects import encode_object
-from protocols.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
-from runtime.apiserver.storage.store import Change
-from runtime.faults.vocabulary import parse_faults
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Committed
+from kcm.actors.simulation.invariants.quotas import QuotasHold
+from kcm.protocols.objects import encode_object
+from kcm.protocols.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
+from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.objects import pod
 
 

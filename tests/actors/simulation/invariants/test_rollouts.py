@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation.invariants.rollouts import Bounds, Size, View, bounds_of, size_of
-from protocols.objects import Object
-from protocols.percentages import IntOrString
+from kcm.actors.simulation.invariants.rollouts import Bounds, Size, View, bounds_of, size_of
+from kcm.protocols.objects import Object
+from kcm.protocols.percentages import IntOrString
 from tests.support.objects import deployment
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observer import Committed, Sent
-from actors.simulation.invariants.writes import MOST_CALLS, WINDOW, NoHotLoop, Quiet
-from actors.simulation.trials.silence import silenced
-from protocols.objects import encode_object
-from protocols.resources import NODES, PODS
-from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
-from runtime.client.api import Request
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Committed, Sent
+from kcm.actors.simulation.invariants.writes import MOST_CALLS, WINDOW, NoHotLoop, Quiet
+from kcm.actors.simulation.trials.silence import silenced
+from kcm.protocols.objects import encode_object
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.client.api import Request
 from tests.support.objects import node, owned_by, pod, running_pod
 
 BUDGET = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b/status"

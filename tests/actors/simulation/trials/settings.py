@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.reconciliation.specs import ControllerSpec
-from actors.simulation.campaign.named import SETTINGS
-from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.setting import Setting
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.simulation.campaign.named import SETTINGS
+from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.setting import Setting
 
 
 def setting_with(spec: ControllerSpec) -> Setting:

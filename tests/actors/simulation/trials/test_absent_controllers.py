@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from actors.controllers.apimachinery import garbage_collector, namespace
-from actors.controllers.built_in import BUILT_IN
-from actors.reconciliation.specs import ControllerSpec
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.catalogue import TRIALS
-from actors.simulation.trials.scenario import do_in_order
-from runtime.cloud.fake import FakeCloud
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.controllers.apimachinery import garbage_collector, namespace
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.trials.catalogue import TRIALS
+from kcm.actors.simulation.trials.scenario import do_in_order
+from kcm.runtime.cloud.fake import FakeCloud
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.actors.simulation.trials.settings import setting_with
 
 SECONDS = 150.0  # by then everything has begun that a user begins, and its grace periods are over

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.scenario import do_in_order
-from actors.simulation.trials.workloads.actions import workload
-from protocols.resources import NAMESPACES, REPLICASETS
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.scenario import do_in_order
+from kcm.actors.simulation.trials.workloads.actions import workload
+from kcm.protocols.resources import NAMESPACES, REPLICASETS
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.census import CONFIGMAPS
 
 

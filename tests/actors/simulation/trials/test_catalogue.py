@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.built_in import BUILT_IN
-from actors.hollow.specs import hollow_specs
-from actors.reconciliation.specs import ControllerSpec
-from actors.simulation.campaign.named import SETTINGS
-from actors.simulation.campaign.setting import USUAL, Setting
-from actors.simulation.trials.catalogue import TRIALS
-from actors.simulation.trials.scenario import Action
-from runtime.simulation.plan import ON_REQUEST
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.hollow.specs import hollow_specs
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.simulation.campaign.named import SETTINGS
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.trials.catalogue import TRIALS
+from kcm.actors.simulation.trials.scenario import Action
+from kcm.runtime.simulation.plan import ON_REQUEST
 from tests.actors.simulation.trials.settings import setting_with
 
 SCENARIOS = 24

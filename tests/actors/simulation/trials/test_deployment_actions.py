@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads import deployment, replicaset
-from actors.reconciliation.specs import ControllerSpec
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.actions import create, merge
-from actors.simulation.trials.nodes.actions import Spell, all_fall_silent
-from actors.simulation.trials.scenario import Action, do_in_order
-from actors.simulation.trials.workloads.actions import kill, scale, workload
-from actors.simulation.trials.workloads.deployment import unless_held_up
-from protocols.resources import DEPLOYMENTS
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.controllers.workloads import deployment, replicaset
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.actions import create, merge
+from kcm.actors.simulation.trials.nodes.actions import Spell, all_fall_silent
+from kcm.actors.simulation.trials.scenario import Action, do_in_order
+from kcm.actors.simulation.trials.workloads.actions import kill, scale, workload
+from kcm.actors.simulation.trials.workloads.deployment import unless_held_up
+from kcm.protocols.resources import DEPLOYMENTS
+from kcm.runtime.logs.standard_log import quiet_log
 
 KEY = "default/web"
 NODES = ("hollow-node-0", "hollow-node-1")

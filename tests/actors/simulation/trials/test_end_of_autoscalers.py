@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.controllers.workloads import horizontal_pod_autoscaler
-from actors.simulation import SimulatedCluster
-from actors.simulation.metrics_server import metrics_server
-from actors.simulation.trials.workloads.horizontal_pod_autoscaler import TRIAL
-from protocols.objects import resource_version_of
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, REPLICASETS
+from kcm.actors.controllers.workloads import horizontal_pod_autoscaler
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.metrics_server import metrics_server
+from kcm.actors.simulation.trials.workloads.horizontal_pod_autoscaler import TRIAL
+from kcm.protocols.objects import resource_version_of
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, REPLICASETS
 
 
 def is_settled(cluster: SimulatedCluster) -> bool:

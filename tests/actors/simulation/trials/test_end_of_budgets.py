@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.workloads.disruption import TRIAL
-from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
-from protocols.times import format_time
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.workloads.disruption import TRIAL
+from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from kcm.protocols.times import format_time
 from tests.support.objects import owned_by, pod
 
 

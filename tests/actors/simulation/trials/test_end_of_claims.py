@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.hollow.provisioner import CLASS
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.storage.persistentvolume_binder import TRIAL
-from protocols.objects import Object
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from kcm.actors.hollow.provisioner import CLASS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.storage.persistentvolume_binder import TRIAL
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 
 
 def claim(name: str, *, of_a_set: bool) -> Object:

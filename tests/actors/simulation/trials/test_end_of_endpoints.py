@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.network.endpointslice.reconciler import MANAGER
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.network.endpointslice import TRIAL
-from actors.simulation.trials.silence import silenced
-from protocols.objects import Object, owner_reference, uid_of
-from protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
+from kcm.actors.controllers.network.endpointslice.reconciler import MANAGER
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.network.endpointslice import TRIAL
+from kcm.actors.simulation.trials.silence import silenced
+from kcm.protocols.objects import Object, owner_reference, uid_of
+from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
 from tests.support.objects import node, owned_by, replica_set, running_pod, service
 
 STATEFUL = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.workloads import job as jobs
-from actors.simulation.trials.workloads.cronjob import ELSEWHERE
-from actors.simulation.trials.workloads.ttl_after_finished import TRIAL
-from protocols.objects import Object
-from protocols.resources import JOBS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.workloads import job as jobs
+from kcm.actors.simulation.trials.workloads.cronjob import ELSEWHERE
+from kcm.actors.simulation.trials.workloads.ttl_after_finished import TRIAL
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import JOBS
 from tests.support.objects import owned_by
 
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "v1"}]}}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.daemonset.placement import daemon_tolerations
-from actors.controllers.workloads.daemonset.pods import bound_to
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.hollow.scheduler import TRIAL
-from protocols.objects import Object
-from protocols.resources import NODES, PODS
+from kcm.actors.controllers.workloads.daemonset.placement import daemon_tolerations
+from kcm.actors.controllers.workloads.daemonset.pods import bound_to
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.hollow.scheduler import TRIAL
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import NODES, PODS
 from tests.support.objects import node, owned_by, pod
 
 UNREACHABLE = {"key": "node.kubernetes.io/unreachable"}

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.identity.legacy_token_cleaner import INVALID_SINCE
-from actors.reconciliation.actor_names import controller_name
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.named import EVERYTHING, SETTINGS
-from actors.simulation.campaign.setting import Setting
-from actors.simulation.invariants.observer import Submitted
-from actors.simulation.trials.identity.legacy_token_cleaner import LONG_AGO, NAME, TRIAL, OnlyWhatWasMarkedGoes
-from protocols.messages.commands import Delete, Submit
-from protocols.objects import Object, encode_object
-from protocols.pods import pod_facts
-from protocols.resources import PODS, SECRETS, Resource
-from runtime.logs.standard_log import quiet_log
-from runtime.tables.table import Table
+from kcm.actors.controllers.identity.legacy_token_cleaner import INVALID_SINCE
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.named import EVERYTHING, SETTINGS
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.invariants.observer import Submitted
+from kcm.actors.simulation.trials.identity.legacy_token_cleaner import LONG_AGO, NAME, TRIAL, OnlyWhatWasMarkedGoes
+from kcm.protocols.messages.commands import Delete, Submit
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import PODS, SECRETS, Resource
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.tables.table import Table
 from tests.support.objects import pod, stored
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.workloads.outcome import replicas_end_state
-from protocols.resources import NODES, PODS, REPLICASETS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.workloads.outcome import replicas_end_state
+from kcm.protocols.resources import NODES, PODS, REPLICASETS
 from tests.support.objects import node, owned_by, pod, replica_set
 
 GIVEN_UP = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
-from actors.hollow.behaviour import RUN_SECONDS
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.nodes.pod_garbage_collector import TRIAL
-from actors.simulation.trials.silence import silenced
-from protocols.resources import NAMESPACES, NODES, PODS
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
+from kcm.actors.hollow.behaviour import RUN_SECONDS
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.nodes.pod_garbage_collector import TRIAL
+from kcm.actors.simulation.trials.silence import silenced
+from kcm.protocols.resources import NAMESPACES, NODES, PODS
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.objects import namespace, node, pod
 
 

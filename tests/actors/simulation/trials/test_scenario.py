@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.scenario import Action, Fleet, NodePool, Scenario, do_in_order
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.scenario import Action, Fleet, NodePool, Scenario, do_in_order
+from kcm.runtime.logs.standard_log import quiet_log
 
 
 def pool() -> NodePool:

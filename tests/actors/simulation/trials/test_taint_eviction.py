@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.hollow.node_objects import new_node
-from actors.simulation import SimulatedCluster
-from actors.simulation.trials.nodes.taint_eviction import TRIAL
-from actors.simulation.trials.nodes.taints import MAINTENANCE, tolerations
-from actors.simulation.trials.scenario import Action, Fleet, Scenario
-from protocols.resources import NAMESPACES, NODES, PODS
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.hollow.node_objects import new_node
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.nodes.taint_eviction import TRIAL
+from kcm.actors.simulation.trials.nodes.taints import MAINTENANCE, tolerations
+from kcm.actors.simulation.trials.scenario import Action, Fleet, Scenario
+from kcm.protocols.resources import NAMESPACES, NODES, PODS
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.objects import namespace, node, pod, taint
 
 FLEET = Fleet(nodes=7, zones=2)

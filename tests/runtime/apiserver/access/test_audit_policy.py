@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.access.audit_policy import AuditPolicy, Extent, PolicyError
-from runtime.apiserver.registry.attributes import Attributes, attributes_of
-from runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.access.audit_policy import AuditPolicy, Extent, PolicyError
+from kcm.runtime.apiserver.registry.attributes import Attributes, attributes_of
+from kcm.runtime.apiserver.registry.users import User
 
 TIM = User("tim@k8s.io", groups=("humans", "developers"))
 PODS = attributes_of("GET", "/api/v1/namespaces/default/pods/busybox", {})

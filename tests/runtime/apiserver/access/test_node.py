@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.registry.attributes import Attributes
-from runtime.apiserver.registry.users import ALLOWED, User
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.users import ALLOWED, User
 from tests.runtime.apiserver.conftest import Api
 
 NODE0 = User("system:node:node0", groups=("system:nodes", "system:authenticated"))

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.access import rbac
-from runtime.apiserver.access.role_index import RoleIndex
-from runtime.apiserver.registry.attributes import Attributes
-from runtime.apiserver.registry.policy_rules import Rule
-from runtime.apiserver.registry.users import Decision, User
-from runtime.simulation.disk import SimulatedDisk
+from kcm.runtime.apiserver.access import rbac
+from kcm.runtime.apiserver.access.role_index import RoleIndex
+from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.policy_rules import Rule
+from kcm.runtime.apiserver.registry.users import Decision, User
+from kcm.runtime.simulation.disk import SimulatedDisk
 from tests.runtime.apiserver.conftest import Api
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -5,9 +5,9 @@ Played side by side with kube-apiserver in tests/e2e/test_admission_configuratio
 
 from __future__ import annotations
 
-from protocols.quota.scopes import Scope
-from runtime.apiserver.registry.admission_settings import AdmissionSettings, LimitedResource, PodSecuritySettings
-from runtime.apiserver.registry.users import User
+from kcm.protocols.quota.scopes import Scope
+from kcm.runtime.apiserver.registry.admission_settings import AdmissionSettings, LimitedResource, PodSecuritySettings
+from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.conftest import Api
 
 LEVEL = "pod-security.kubernetes.io/"

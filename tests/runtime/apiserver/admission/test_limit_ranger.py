@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.admission.limit_ranger import ANNOTATION
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission.limit_ranger import ANNOTATION
 from tests.runtime.apiserver.conftest import Answer, Api
 
 AMOUNTS = {  # by resource: what "1" stands for

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.admission_plugins import DENY_EXTERNAL_IPS, OWNER_REFERENCES, WITHOUT_CONTROLLERS
-from runtime.apiserver.registry.users import User
+from kcm.protocols.admission_plugins import DENY_EXTERNAL_IPS, OWNER_REFERENCES, WITHOUT_CONTROLLERS
+from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.conftest import Answer, Api
 
 JANE = User("jane")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.admission_plugins import (
+from kcm.protocols.admission_plugins import (
     ALWAYS_PULL_IMAGES,
     DEFAULT_TOLERATION_SECONDS,
     NAMESPACE_LIFECYCLE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.apiserver.admission.pod_security.levels import Level, Policy, policy_of
+from kcm.runtime.apiserver.admission.pod_security.levels import Level, Policy, policy_of
 from tests.runtime.apiserver.conftest import Api
 
 PREFIX = "pod-security.kubernetes.io/"

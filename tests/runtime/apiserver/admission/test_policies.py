@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.admission.policies import configured
-from runtime.apiserver.registry.users import ADMIN
-from runtime.client.api import Request
+from kcm.runtime.apiserver.admission.policies import configured
+from kcm.runtime.apiserver.registry.users import ADMIN
+from kcm.runtime.client.api import Request
 from tests.runtime.apiserver.conftest import Api
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"

@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.admission import resource_quota
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.resource import resource_claim
-from runtime.apiserver.storage.store import MemoryStore
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.admission import resource_quota
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.resource import resource_claim
+from kcm.runtime.apiserver.storage.store import MemoryStore
 from tests.runtime.apiserver.conftest import Answer, Api
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocols.admission_plugins import ON_BY_DEFAULT
+from kcm.protocols.admission_plugins import ON_BY_DEFAULT
 from tests.runtime.apiserver.conftest import Api
 
 

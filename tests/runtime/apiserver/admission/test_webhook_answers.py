@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
+from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.converters import Object
 from tests.runtime.apiserver.webhook_contract import hook

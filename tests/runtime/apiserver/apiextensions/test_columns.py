@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.apiextensions.columns import printer_for
-from runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError
+from kcm.runtime.apiserver.apiextensions.columns import printer_for
+from kcm.runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError
 
 NOW = 1_000_000_000.0
 OBJECT: dict[str, Any] = {

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.apiextensions.pruning_and_defaults import LONGEST_PATHS, Meter, UnknownFields, settler
-from runtime.apiserver.apiextensions.schemas import EMBEDDED, PRESERVE
+from kcm.runtime.apiserver.apiextensions.pruning_and_defaults import LONGEST_PATHS, Meter, UnknownFields, settler
+from kcm.runtime.apiserver.apiextensions.schemas import EMBEDDED, PRESERVE
 
 STRING = {"type": "string"}
 LOOSE = {"type": "object", PRESERVE: True}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.apiextensions.validation_errors import explain
-from runtime.apiserver.apiextensions.validators import checker
+from kcm.runtime.apiserver.apiextensions.validation_errors import explain
+from kcm.runtime.apiserver.apiextensions.validators import checker
 from tests.runtime.apiserver.custom_resource_contract import GIVEN, RICH
 
 SCALARS: st.SearchStrategy[Any] = st.one_of(

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from runtime.apiserver.bootstrap import kubernetes_service
+from kcm.runtime.apiserver.bootstrap import kubernetes_service
 from tests.runtime.apiserver.conftest import Api
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
-from runtime.apiserver.bootstrap.policy import bootstrap_policy, condensed
-from runtime.apiserver.bootstrap.roles import reconciled
-from runtime.apiserver.registry.attributes import attributes_of
-from runtime.apiserver.registry.users import User
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
+from kcm.runtime.apiserver.bootstrap.policy import bootstrap_policy, condensed
+from kcm.runtime.apiserver.bootstrap.roles import reconciled
+from kcm.runtime.apiserver.registry.attributes import attributes_of
+from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.conftest import Api
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.runtime_config import served_kinds
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.kinds.printers import cells
 from tests.runtime.apiserver.stores import KeptStore

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from protocols.objects import name_of
-from runtime.apiserver.bootstrap.policy import bootstrap_policy
-from runtime.apiserver.bootstrap.workloads import with_workloads
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.scheduling import pod_group, workload
+from kcm.protocols.objects import name_of
+from kcm.runtime.apiserver.bootstrap.policy import bootstrap_policy
+from kcm.runtime.apiserver.bootstrap.workloads import with_workloads
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 from tests.runtime.apiserver.conftest import Api
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.core.questions import Answer, Post, Question
-from runtime.apiserver.storage import watches
-from runtime.apiserver.storage.watches import Watch
-from runtime.client.api import Request
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.questions import Answer, Post, Question
+from kcm.runtime.apiserver.storage import watches
+from kcm.runtime.apiserver.storage.watches import Watch
+from kcm.runtime.client.api import Request
 from tests.runtime.apiserver.conftest import Api, Listener
 from tests.runtime.apiserver.converters import Converter
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.runtime.apiserver.conftest import Api
 
 THINGS = "/apis/example.com/v1/namespaces/default/things"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
-from runtime.apiserver.core.legacy_tokens import INVALID_SINCE, LAST_USED, LegacyTokens
-from runtime.apiserver.registry.users import AUTHENTICATED, User
-from runtime.signing.tokens import SigningKey
+from kcm.runtime.apiserver.core.legacy_tokens import INVALID_SINCE, LAST_USED, LegacyTokens
+from kcm.runtime.apiserver.registry.users import AUTHENTICATED, User
+from kcm.runtime.signing.tokens import SigningKey
 from tests.runtime.apiserver.conftest import Api
 
 KEY, OTHER = (SigningKey(generate_private_key(SECP256R1())) for _ in range(2))

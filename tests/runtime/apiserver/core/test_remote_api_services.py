@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.kinds.aggregated import AGGREGATED
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.client.api import Request
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.client.api import Request
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.stores import KeptStore
 

@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from protocols.admission_plugins import ON_BY_DEFAULT
-from runtime.apiserver.core.questions import PAUSED, Answer, Pause, Question
-from runtime.apiserver.core.suspended_requests import LONGEST, Suspended
-from runtime.client.api import Request, Response
+from kcm.protocols.admission_plugins import ON_BY_DEFAULT
+from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Pause, Question
+from kcm.runtime.apiserver.core.suspended_requests import LONGEST, Suspended
+from kcm.runtime.client.api import Request, Response
 from tests.runtime.apiserver.conftest import Api
 
 POD = {"metadata": {"generateName": "web-"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}

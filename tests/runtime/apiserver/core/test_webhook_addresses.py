@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from protocols.hollow_nodes import WEBHOOK
-from protocols.objects import Object
-from runtime.apiserver.core.questions import Answer, Post, Question
+from kcm.protocols.hollow_nodes import WEBHOOK
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.core.questions import Answer, Post, Question
 from tests.runtime.apiserver.conftest import Answer as Reply
 from tests.runtime.apiserver.conftest import Api
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import invalid
-from runtime.apiserver.errors.status_errors import LONGEST_CAUSES, MOST_CAUSES
-from runtime.apiserver.errors.warnings import LONGEST, MOST_TEXT, Warnings
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import invalid
+from kcm.runtime.apiserver.errors.status_errors import LONGEST_CAUSES, MOST_CAUSES
+from kcm.runtime.apiserver.errors.warnings import LONGEST, MOST_TEXT, Warnings
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.http.served import PODS, Served, run
 
@@ -90,7 +90,7 @@ def test_generator_of_warnings_is_not_read_to_its_end() -> None:
         for read in range(1_000_000):
             yield f"warning {read}"
 
-    from runtime.apiserver.core.cluster import Remarks
+    from kcm.runtime.apiserver.core.cluster import Remarks
 
     remarks = Remarks()
     for text in texts():

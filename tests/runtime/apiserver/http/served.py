@@ -14,15 +14,15 @@ import orjson
 import structlog
 from structlog.testing import LogCapture
 
-from runtime.apiserver.http.audit import AuditLog
-from runtime.apiserver.http.authentication import Authenticator
-from runtime.apiserver.http.handler import ApiHttp
-from runtime.apiserver.kinds.core import pod as pod_kind
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.users import User
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import MemoryStore, Store
-from runtime.process.version import Version
+from kcm.runtime.apiserver.http.audit import AuditLog
+from kcm.runtime.apiserver.http.authentication import Authenticator
+from kcm.runtime.apiserver.http.handler import ApiHttp
+from kcm.runtime.apiserver.kinds.core import pod as pod_kind
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.store import MemoryStore, Store
+from kcm.runtime.process.version import Version
 from tests.support.objects import pod
 
 TOKEN = "secret"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, Tls, posted_pod, run
 from tests.support.certificates import Authority, Pair, client_context
 

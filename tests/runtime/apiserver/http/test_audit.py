@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.access.audit_policy import AuditPolicy
-from runtime.apiserver.http.audit import AuditLog
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.access.audit_policy import AuditPolicy
+from kcm.runtime.apiserver.http.audit import AuditLog
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.http.served import NOW, PODS, TOKEN, Served, posted_pod, run, until
 
 USERS = {TOKEN: User("root", groups=("system:masters",)), "jane": User("jane")}

@@ -3,14 +3,14 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.http.authentication import (
+from kcm.runtime.apiserver.http.authentication import (
     LONGEST_AUTHORIZATION,
     NO_CERTIFICATE,
     Authenticator,
     by_certificate,
     certificate_user,
 )
-from runtime.apiserver.registry.users import ANONYMOUS, StaticTokens, User
+from kcm.runtime.apiserver.registry.users import ANONYMOUS, StaticTokens, User
 
 KNOWN = "system:authenticated"
 ADMIN = User("admin", groups=("system:masters", KNOWN))

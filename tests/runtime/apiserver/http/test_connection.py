@@ -15,8 +15,8 @@ import httptools
 import orjson
 import pytest
 
-from runtime.apiserver.http.buffered_bytes import BufferedBytes
-from runtime.apiserver.http.connection import (
+from kcm.runtime.apiserver.http.buffered_bytes import BufferedBytes
+from kcm.runtime.apiserver.http.connection import (
     BODY_DEADLINE,
     IN_ONE_WRITE,
     LARGEST_HEAD,
@@ -29,10 +29,10 @@ from runtime.apiserver.http.connection import (
     HttpServer,
     Streamed,
 )
-from runtime.apiserver.http.handler import LARGEST_BODY
-from runtime.apiserver.registry.users import User
-from runtime.client.api import Response
-from runtime.logs.standard_log import quiet_log
+from kcm.runtime.apiserver.http.handler import LARGEST_BODY
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.client.api import Response
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, posted_pod, run
 from tests.runtime.apiserver.stores import HeldStore
 

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.http.discovery import aggregated_discovery, discovery
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from runtime.apiserver.registry.version_ranks import version_rank
+from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from kcm.runtime.apiserver.registry.version_ranks import version_rank
 from tests.runtime.apiserver.http.served import Served, run
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

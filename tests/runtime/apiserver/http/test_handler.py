@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, TOKEN, Served, posted_pod, run, until
 from tests.runtime.apiserver.stores import HeldStore
 

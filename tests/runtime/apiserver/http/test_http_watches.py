@@ -5,7 +5,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from runtime.apiserver.http.streams import WatchStream
+from kcm.runtime.apiserver.http.streams import WatchStream
 from tests.runtime.apiserver.http.served import NOW, PODS, Served, run, until
 from tests.runtime.apiserver.stores import HeldStore
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.core.long_work import AT_ONCE
-from runtime.apiserver.core.questions import Answer, Work, unanswered
-from runtime.apiserver.http.long_work import MOST_THREADS, LongWork
-from runtime.apiserver.http.slices import Gradually
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.storage.store import MemoryStore
-from runtime.cel import effort
-from runtime.cel.language import base_environment, compiled_program
+from kcm.runtime.apiserver.core.long_work import AT_ONCE
+from kcm.runtime.apiserver.core.questions import Answer, Work, unanswered
+from kcm.runtime.apiserver.http.long_work import MOST_THREADS, LongWork
+from kcm.runtime.apiserver.http.slices import Gradually
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.cel import effort
+from kcm.runtime.cel.language import base_environment, compiled_program
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.core.test_custom_resources import THINGS, crd, thing
 from tests.runtime.apiserver.http.served import Served, serving

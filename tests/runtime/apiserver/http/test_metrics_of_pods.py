@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.apiserver.kinds.aggregated import AGGREGATED
-from runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from tests.runtime.apiserver.http.served import PODS, Served, run
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 import yaml
 
-from runtime.apiserver.http import openapi_v2
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.openapi_v2 import make_document
-from runtime.apiserver.schema.openapi_v2_protobuf import encoded
+from kcm.runtime.apiserver.http import openapi_v2
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.openapi_v2 import make_document
+from kcm.runtime.apiserver.schema.openapi_v2_protobuf import encoded
 from tests.runtime.apiserver.http.served import Served, run
 
 PATH = "/openapi/v2"
@@ -55,7 +55,7 @@ def test_it_is_made_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> Non
             made.append(arguments)
             return make_document(*arguments)
 
-        monkeypatch.setattr("runtime.apiserver.schema.openapi.make_document", counted)
+        monkeypatch.setattr("kcm.runtime.apiserver.schema.openapi.make_document", counted)
         answers = await asyncio.gather(*(served.get(PATH) for _ in range(3)))
         answers.append(await served.get(PATH))
         assert {answer.status for answer in answers} == {200}

@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from runtime.apiserver.core.account_tokens import AccountTokens
-from runtime.apiserver.http.health import Health
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
-from runtime.apiserver.storage.store import MemoryStore
-from runtime.signing.tokens import SigningKey
+from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.apiserver.http.health import Health
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.signing.tokens import SigningKey
 from tests.runtime.apiserver.http.served import PODS, Served, run, serving
 
 PROTOBUF, JSON = "application/vnd.kubernetes.protobuf", "application/json"

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.http.priority import SLICE, TURNS_OF_ALL, Level, Turns, is_heartbeat, level_of
-from runtime.apiserver.registry.users import MASTERS, NODES, User
+from kcm.runtime.apiserver.http.priority import SLICE, TURNS_OF_ALL, Level, Turns, is_heartbeat, level_of
+from kcm.runtime.apiserver.registry.users import MASTERS, NODES, User
 from tests.runtime.apiserver.http.served import PODS as POSTED
 from tests.runtime.apiserver.http.served import TOKEN, Served, posted_pod, run, until
 

@@ -6,12 +6,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from runtime.apiserver.http import slices as gradually
-from runtime.apiserver.http.encodings import Encodings
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.protobuf import ProtobufDecoder
-from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.apiserver.http import slices as gradually
+from kcm.runtime.apiserver.http.encodings import Encodings
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from tests.runtime.apiserver.http.served import PODS, RESOURCES, Answer, Served, run
 
 PROTOBUF, JSON = "application/vnd.kubernetes.protobuf", "application/json"

@@ -4,14 +4,14 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.http.encodings import Encodings
-from runtime.apiserver.http.negotiation import JSON, PROTOBUF, Form
-from runtime.apiserver.http.representations import Representation
-from runtime.apiserver.kinds.core import pod as pod_kind
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
-from runtime.apiserver.verbs.read import ListResponse
-from runtime.client.api import Response
+from kcm.runtime.apiserver.http.encodings import Encodings
+from kcm.runtime.apiserver.http.negotiation import JSON, PROTOBUF, Form
+from kcm.runtime.apiserver.http.representations import Representation
+from kcm.runtime.apiserver.kinds.core import pod as pod_kind
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.apiserver.verbs.read import ListResponse
+from kcm.runtime.client.api import Response
 from tests.support.objects import pod
 
 TABLE, PARTIAL = Form("Table", "v1"), Form("PartialObjectMetadata", "v1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from runtime.apiserver.http.slices import SLICE, Gradually
+from kcm.runtime.apiserver.http.slices import SLICE, Gradually
 
 
 class Turns:

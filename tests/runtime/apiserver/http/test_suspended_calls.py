@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.discovery import endpoint_slice
-from runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.discovery import endpoint_slice
+from kcm.runtime.apiserver.storage.store import MemoryStore
 from tests.runtime.apiserver.converters import Converter
 from tests.runtime.apiserver.core.test_conversion import V1, V2, definition, thing
 from tests.runtime.apiserver.http.served import Served, serving

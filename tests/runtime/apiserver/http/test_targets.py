@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.http.targets import target_of
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.http.targets import target_of
 
 
 @pytest.mark.parametrize(

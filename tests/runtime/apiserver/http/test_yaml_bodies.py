@@ -7,7 +7,7 @@ import asyncio
 import orjson
 import pytest
 
-from runtime.apiserver.http.request_bodies import json_body
+from kcm.runtime.apiserver.http.request_bodies import json_body
 from tests.runtime.apiserver.http.served import PODS, Served, run
 
 WHY = "yaml: line 2: did not find expected node content"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.apiserver.kinds.bodies import BODIES
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
-from runtime.apiserver.registry.printers import Printer
+from kcm.runtime.apiserver.kinds.bodies import BODIES
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
+from kcm.runtime.apiserver.registry.printers import Printer
 
 NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
 META = {"name": "x", "creationTimestamp": "2026-01-02T02:00:00Z"}

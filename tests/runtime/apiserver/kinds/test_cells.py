@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.rules.cells import NAME_AND_AGE
+from kcm.runtime.apiserver.rules.cells import NAME_AND_AGE
 from tests.runtime.apiserver.kinds.printers import cells, printer_for
 
 TEMPLATE = {"spec": {"containers": [{"name": "a", "image": "nginx:1"}, {"name": "b", "image": "redis"}]}}

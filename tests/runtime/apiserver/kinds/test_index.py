@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver import kinds
-from runtime.apiserver.kinds.aggregated import AGGREGATED
-from runtime.apiserver.kinds.bodies import BODIES
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver import kinds
+from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
+from kcm.runtime.apiserver.kinds.bodies import BODIES
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.api_types import built_in_types
 from tests.runtime.apiserver.kinds.printers import NOW, PRINTERS, printer_for
 
 GROUPS = [module.name for module in pkgutil.iter_modules(kinds.__path__) if module.ispkg and module.name != "pod_spec"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.kinds.pod_spec.resources import wrong_resources
-from runtime.apiserver.kinds.pod_spec.scheduling import wrong_spread
-from runtime.apiserver.kinds.resource.shared.device_claims import wrong_references
-from runtime.apiserver.rules.webhook_clients import wrong_review_versions
+from kcm.runtime.apiserver.kinds.pod_spec.resources import wrong_resources
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling import wrong_spread
+from kcm.runtime.apiserver.kinds.resource.shared.device_claims import wrong_references
+from kcm.runtime.apiserver.rules.webhook_clients import wrong_review_versions
 
 
 class Counted(str):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.apiserver.kinds.runtime_config import served_kinds
+from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
 
 BUNDLES, REQUESTS = "clustertrustbundles", "podcertificaterequests"
 CANDIDATES = "leasecandidates"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.apiextensions.objects import ObjectSchema
-from runtime.apiserver.apiextensions.openapi_rules import leniency
-from runtime.apiserver.apiextensions.versions import validate_alike
+from kcm.runtime.apiserver.apiextensions.objects import ObjectSchema
+from kcm.runtime.apiserver.apiextensions.openapi_rules import leniency
+from kcm.runtime.apiserver.apiextensions.versions import validate_alike
 
 PATH = "spec.validation.openAPIV3Schema"
 AT = f"{PATH}.properties[spec].x-kubernetes-validations[0]"

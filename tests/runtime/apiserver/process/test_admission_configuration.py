@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from protocols.quota.scopes import Scope
-from runtime.apiserver.process.admission_configuration import ConfigurationError, read_configuration
-from runtime.apiserver.registry.admission_settings import BY_DEFAULT, LimitedResource, PodSecuritySettings
+from kcm.protocols.quota.scopes import Scope
+from kcm.runtime.apiserver.process.admission_configuration import ConfigurationError, read_configuration
+from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, LimitedResource, PodSecuritySettings
 
 HEAD = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}
 QUOTA = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration"}

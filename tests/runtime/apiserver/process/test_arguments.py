@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.apiserver.process.access_settings import ALWAYS_ALLOW, BY_ROLES, AccessSettings
-from runtime.apiserver.process.arguments import parse_arguments
+from kcm.runtime.apiserver.process.access_settings import ALWAYS_ALLOW, BY_ROLES, AccessSettings
+from kcm.runtime.apiserver.process.arguments import parse_arguments
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runtime.apiserver.process.audit_file import MEGABYTE, AuditFile
+from kcm.runtime.apiserver.process.audit_file import MEGABYTE, AuditFile
 
 START = 1_767_322_800.0  # 2026-01-02T03:00:00Z
 DAY = 86400.0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver.process.certificates import Certificates, KeyPair, ensure_certificates
+from kcm.runtime.apiserver.process.certificates import Certificates, KeyPair, ensure_certificates
 
 NOW = 1_900_000_000.0
 DAY = 86_400.0

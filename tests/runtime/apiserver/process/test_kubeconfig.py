@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, last_port, update_kubeconfig
+from kcm.runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, last_port, update_kubeconfig
 
 
 @pytest.fixture

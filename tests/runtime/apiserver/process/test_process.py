@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 import yaml
 
-from runtime.apiserver.process.launch import EmbeddedServer, LaunchError, launch
+from kcm.runtime.apiserver.process.launch import EmbeddedServer, LaunchError, launch
 from tests.runtime.apiserver.http.served import PODS, posted_pod
 
 

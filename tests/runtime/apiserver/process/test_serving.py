@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver.process.certificates import LEAF_LIFE, RENEW_BEFORE, ensure_certificates
-from runtime.apiserver.process.failures import CannotServeError
-from runtime.apiserver.process.listener import bounds_of, listen, serve_with, tls_context
+from kcm.runtime.apiserver.process.certificates import LEAF_LIFE, RENEW_BEFORE, ensure_certificates
+from kcm.runtime.apiserver.process.failures import CannotServeError
+from kcm.runtime.apiserver.process.listener import bounds_of, listen, serve_with, tls_context
 from tests.support.certificates import client_context, handshake
 
 

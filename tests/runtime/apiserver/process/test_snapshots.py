@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from actors.app.connection import api_transport
-from actors.command import snapshot as command
-from runtime.apiserver.process.launch import launch
-from runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
-from runtime.apiserver.storage.snapshots import SKIPPED
-from runtime.apiserver.storage.sqlite_store import SqliteStore
-from runtime.apiserver.storage.store import Change
-from runtime.client.api import Request
+from kcm.actors.app.connection import api_transport
+from kcm.actors.command import snapshot as command
+from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
+from kcm.runtime.apiserver.storage.snapshots import SKIPPED
+from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
+from kcm.runtime.apiserver.storage.store import Change
+from kcm.runtime.client.api import Request
 from tests.runtime.apiserver.http.served import PODS, posted_pod
 from tests.runtime.apiserver.process.test_process import ask
 

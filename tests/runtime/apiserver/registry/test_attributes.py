@@ -9,19 +9,19 @@ import random
 
 import pytest
 
-from protocols.selectors import parse_field_selector
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.registry.attributes import (
+from kcm.protocols.selectors import parse_field_selector
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.registry.attributes import (
     Attributes,
     attributes_in,
     attributes_of,
     forbidden,
     required_value,
 )
-from runtime.apiserver.registry.definitions import Registry
-from runtime.apiserver.registry.routing import route
-from runtime.apiserver.storage.selection import parse_selection
+from kcm.runtime.apiserver.registry.definitions import Registry
+from kcm.runtime.apiserver.registry.routing import route
+from kcm.runtime.apiserver.storage.selection import parse_selection
 
 Words = tuple[str, str, str, str, str, str]
 

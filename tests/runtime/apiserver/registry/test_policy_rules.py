@@ -10,8 +10,8 @@ import itertools
 
 import pytest
 
-from runtime.apiserver.registry.attributes import Attributes
-from runtime.apiserver.registry.policy_rules import Rule, allows, compact, missing
+from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.policy_rules import Rule, allows, compact, missing
 
 
 def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", urls: str = "") -> Rule:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.descriptions import Descriptions, installed_descriptions
-from runtime.apiserver.schema.openapi import OpenApi
+from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.descriptions import Descriptions, installed_descriptions
+from kcm.runtime.apiserver.schema.openapi import OpenApi
 
 
 def test_descriptions_come_without_the_librarys_layout() -> None:

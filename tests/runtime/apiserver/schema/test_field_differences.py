@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.schema.field_differences import compare
-from runtime.apiserver.schema.merge_types import of_schema
+from kcm.runtime.apiserver.schema.field_differences import compare
+from kcm.runtime.apiserver.schema.merge_types import of_schema
 
 ITEMS = {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "integer"}}}
 TYPE = of_schema(

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.apiserver.schema.field_sets import (
+from kcm.runtime.apiserver.schema.field_sets import (
     Tree,
     common,
     field_set,
@@ -18,7 +18,7 @@ from runtime.apiserver.schema.field_sets import (
     with_named_members,
     without,
 )
-from runtime.apiserver.schema.merge_types import DEDUCED, built_in
+from kcm.runtime.apiserver.schema.merge_types import DEDUCED, built_in
 
 POD = built_in("io.k8s.api.core.v1.Pod")
 WEB: Any = {

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.schema.api_types import ApiTypes, built_in_types
-from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator, duplicate_fields
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.schema.api_types import ApiTypes, built_in_types
+from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator, duplicate_fields
 
 
 @pytest.fixture(scope="module")

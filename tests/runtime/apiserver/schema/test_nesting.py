@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.schema.nesting import MOST_NESTED, check_nesting
+from kcm.runtime.apiserver.schema.nesting import MOST_NESTED, check_nesting
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.core.test_custom_resources import THINGS, crd, thing
 

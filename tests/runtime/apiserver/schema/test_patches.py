@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
+from kcm.runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
 
 
 @pytest.mark.parametrize(

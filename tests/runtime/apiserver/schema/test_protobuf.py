@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.protobuf import MAGIC, ProtobufDecoder, UnknownType
+from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.apiserver.schema.protobuf import MAGIC, ProtobufDecoder, UnknownType
 
 # What kubectl 1.32 sends for `create deployment web --image=nginx --replicas=0 --port=80`, and so on.
 DEPLOYMENT = (

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.schema.api_types import ApiTypes, Field, built_in_types
-from runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
-from runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.apiserver.schema.api_types import ApiTypes, Field, built_in_types
+from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
+from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 
 TYPES = built_in_types()
 # Not one of these is a zero, which a decoder would leave out.

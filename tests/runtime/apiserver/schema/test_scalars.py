@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.schema.api_types import Kind
-from runtime.apiserver.schema.scalars import SCALARS, ShapeError
+from kcm.runtime.apiserver.schema.api_types import Kind
+from kcm.runtime.apiserver.schema.scalars import SCALARS, ShapeError
 
 
 @pytest.mark.parametrize(

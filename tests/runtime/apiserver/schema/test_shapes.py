@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.scalars import ShapeError
-from runtime.apiserver.schema.shapes import built_in_shapes
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.schema.scalars import ShapeError
+from kcm.runtime.apiserver.schema.shapes import built_in_shapes
 
 RUNTIME_CLASSES = ResourceDefinition(group="node.k8s.io", plural="runtimeclasses", kind="RuntimeClass")
 RESOURCE_SLICES = ResourceDefinition(group="resource.k8s.io", plural="resourceslices", kind="ResourceSlice")

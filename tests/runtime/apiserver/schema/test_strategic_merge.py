@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.apiserver.schema.patches import apply_merge_patch
-from runtime.apiserver.schema.strategic_merge import MergeField, MergeSchema, apply_strategic_merge
+from kcm.runtime.apiserver.schema.patches import apply_merge_patch
+from kcm.runtime.apiserver.schema.strategic_merge import MergeField, MergeSchema, apply_strategic_merge
 
 BY_NAME = MergeField(merge=True, merge_key="name")
 ITEM = MergeSchema({"values": MergeField(merge=True), "children": BY_NAME})

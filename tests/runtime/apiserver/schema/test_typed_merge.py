@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.schema.merge_types import MergeType, of_schema
-from runtime.apiserver.schema.typed_merge import DuplicateError, merge, removed
+from kcm.runtime.apiserver.schema.merge_types import MergeType, of_schema
+from kcm.runtime.apiserver.schema.typed_merge import DuplicateError, merge, removed
 
 SET = of_schema({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"})
 LIST = of_schema(

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.storage.sqlite_store import ENOUGH, MOST_TURNS, ROWS, SqliteStore
-from runtime.apiserver.storage.store import Change, MemoryStore, StoreLostError, StoreUnusableError
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.storage.sqlite_store import ENOUGH, MOST_TURNS, ROWS, SqliteStore
+from kcm.runtime.apiserver.storage.store import Change, MemoryStore, StoreLostError, StoreUnusableError
 from tests.runtime.apiserver.stores import HeldStore
 
 
@@ -517,9 +517,9 @@ KILLED = """
 import queue, sys
 from pathlib import Path
 import orjson
-from runtime.client.api import Request
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.sqlite_store import ENOUGH, MOST_TURNS, ROWS, SqliteStore
+from kcm.runtime.client.api import Request
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.sqlite_store import ENOUGH, MOST_TURNS, ROWS, SqliteStore
 
 class Clock:
     def now(self):

@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.storage.sizes import MOST_SENT, MOST_STORED
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.storage.sizes import MOST_SENT, MOST_STORED
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.core.test_custom_resources import THINGS, crd, thing
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.apiserver.storage.state import State
-from runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.apiserver.storage.state import State
+from kcm.runtime.apiserver.storage.store import MemoryStore
 
 IDENTITY = ["name", "namespace", "uid", "resourceVersion"]
 

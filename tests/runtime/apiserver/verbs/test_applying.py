@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.schema.field_sets import united
+from kcm.runtime.apiserver.schema.field_sets import united
 from tests.runtime.apiserver.conftest import Answer, Api
 
 NAMES = st.sampled_from("abc")

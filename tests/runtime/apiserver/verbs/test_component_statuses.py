@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from protocols.times import format_micro_time
+from kcm.protocols.times import format_micro_time
 from tests.runtime.apiserver.conftest import Api
 
 NAME = "kube-system/kube-scheduler"

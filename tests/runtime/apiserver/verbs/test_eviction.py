@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.runtime.apiserver.conftest import Answer, Api
 
 READY = [{"type": "Ready", "status": "True"}]

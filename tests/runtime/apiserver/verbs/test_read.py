@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.storage import watches
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.storage import watches
 from tests.runtime.apiserver.conftest import Api
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.runtime.apiserver.conftest import Api
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.objects import Object
-from runtime.apiserver.storage import watches
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.storage import watches
 from tests.runtime.apiserver.conftest import Api
 
 END = "k8s.io/initial-events-end"

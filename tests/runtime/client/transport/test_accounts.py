@@ -7,10 +7,10 @@ from typing import Any
 
 from aiohttp import web
 
-from protocols.times import format_time
-from runtime.client.config import Credential, Pem
-from runtime.client.credential_cache import HOLD_OFF
-from runtime.client.credentials import FixedCredential
+from kcm.protocols.times import format_time
+from kcm.runtime.client.config import Credential, Pem
+from kcm.runtime.client.credential_cache import HOLD_OFF
+from kcm.runtime.client.credentials import FixedCredential
 
 ROOT = FixedCredential(Credential(authorization="Bearer root"))
 Connect = Callable[..., Any]

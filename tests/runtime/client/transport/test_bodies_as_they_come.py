@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from runtime.client.api import ReadsAsItComes, Request, Response
-from runtime.client.watch_stream import PIECE
+from kcm.runtime.client.api import ReadsAsItComes, Request, Response
+from kcm.runtime.client.watch_stream import PIECE
 from tests.runtime.client.transport.test_watches import HEAD, PATIENCE, chunk, streaming
 
 LIST = Request(method="GET", path="/api/v1/pods")

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import LogCapture
 
-from runtime.client.api import Request, Response
+from kcm.runtime.client.api import Request, Response
 from tests.runtime.client.transport.test_faults import OK, Script, throttled
 
 PATIENCE = 10.0

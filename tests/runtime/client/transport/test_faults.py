@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from runtime.client.api import Response
-from runtime.client.config import Credential
-from runtime.client.credential_cache import HOLD_OFF
-from runtime.client.credentials import TokenFile
-from runtime.client.exec_plugin import ExecPlugin, ExecSpec
-from runtime.client.retries import MAX_RETRIES
-from runtime.metrics.registry import Metrics
+from kcm.runtime.client.api import Response
+from kcm.runtime.client.config import Credential
+from kcm.runtime.client.credential_cache import HOLD_OFF
+from kcm.runtime.client.credentials import TokenFile
+from kcm.runtime.client.exec_plugin import ExecPlugin, ExecSpec
+from kcm.runtime.client.retries import MAX_RETRIES
+from kcm.runtime.metrics.registry import Metrics
 
 PATIENCE = 10.0
 CLOSED = "the client is closed"

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from runtime.client.api import Request, Response
-from runtime.client.config import Credential
-from runtime.client.failures import TOO_LATE
-from runtime.client.transport import NO_TURN
-from runtime.scheduling.clock import SystemClock
-from runtime.scheduling.permits import Permit, Tenure
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.config import Credential
+from kcm.runtime.client.failures import TOO_LATE
+from kcm.runtime.client.transport import NO_TURN
+from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.scheduling.permits import Permit, Tenure
 
 PATIENCE = 10.0
 HELD_UP = 3.0  # seconds

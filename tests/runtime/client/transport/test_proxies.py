@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from runtime.apiserver.process.certificates import Certificates
-from runtime.client.api import Response
-from runtime.client.config import Pem
+from kcm.runtime.apiserver.process.certificates import Certificates
+from kcm.runtime.client.api import Response
+from kcm.runtime.client.config import Pem
 from tests.runtime.client.transport.test_faults import OK, Script
 
 PATIENCE = 10.0

@@ -12,9 +12,9 @@ import pytest
 from aiohttp import web
 from structlog.testing import LogCapture
 
-from runtime.client.api import Request, Response
-from runtime.client.config import Credential
-from runtime.client.credentials import FixedCredential
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.config import Credential
+from kcm.runtime.client.credentials import FixedCredential
 
 PATIENCE = 10.0
 PODS = "/api/v1/namespaces/default/pods"

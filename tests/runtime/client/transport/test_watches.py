@@ -12,9 +12,9 @@ import pytest
 from aiohttp import web
 from structlog.testing import LogCapture
 
-from runtime.client.api import Request, Response
-from runtime.client.credential_cache import HOLD_OFF
-from runtime.client.credentials import TokenFile
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.credential_cache import HOLD_OFF
+from kcm.runtime.client.credentials import TokenFile
 
 PATIENCE = 10.0
 WATCH = Request(method="GET", path="/api/v1/pods", query={"watch": "1"})

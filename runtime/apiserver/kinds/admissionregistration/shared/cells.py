@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
-from runtime.apiserver.rules.cells import UNSET, age_cell, items, name_cell, part, selector_cell
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
+from kcm.runtime.apiserver.rules.cells import UNSET, age_cell, items, name_cell, part, selector_cell
 
 
 def _webhook_cells(configuration: Object, now: float) -> list[Any]:

@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
-from runtime.apiserver.rules.names import label_key
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
+from kcm.runtime.apiserver.rules.names import label_key
 
 if TYPE_CHECKING:
-    from runtime.cel.admission import Expression
-    from runtime.cel.declarations import Environment
-    from runtime.cel.types import Type
+    from kcm.runtime.cel.admission import Expression
+    from kcm.runtime.cel.declarations import Environment
+    from kcm.runtime.cel.types import Type
 
 MOST_CONDITIONS = 64
 
@@ -35,7 +35,7 @@ def match_conditions_errors(
         if not expression:
             yield required(f"{at}.expression")
         else:
-            from runtime.cel.admission import BOOLEAN, admission_environment
+            from kcm.runtime.cel.admission import BOOLEAN, admission_environment
 
             environment = admission_environment(params=params, authorizer=True)
             yield from expression_errors(expression, environment, BOOLEAN, f"{at}.expression")
@@ -52,7 +52,7 @@ def expression_errors(
     text: str, environment: Environment, wanted: Sequence[Type], path: str, shown: str | None = None
 ) -> Iterator[FieldError]:
     """shown: in the place of the text."""
-    from runtime.cel.admission import Expression
+    from kcm.runtime.cel.admission import Expression
 
     compiled = Expression.compiled(text, environment, wanted)
     yield from _problem(compiled, path, text if shown is None else shown)
@@ -71,8 +71,8 @@ def variables_errors(
     variables: Sequence[Mapping[str, Any]], *, params: bool, types: dict[str, Type]
 ) -> Iterator[FieldError]:
     """types: takes up those of the variables, for the expressions after them."""
-    from runtime.cel.admission import ANY, Expression, admission_environment
-    from runtime.cel.identifiers import RESERVED
+    from kcm.runtime.cel.admission import ANY, Expression, admission_environment
+    from kcm.runtime.cel.identifiers import RESERVED
 
     for place, variable in enumerate(variables):
         at, name, text = f"spec.variables[{place}]", variable.get("name") or "", variable.get("expression") or ""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from protocols.objects import Object, name_of
-from runtime.apiserver.errors.field_errors import FieldError, forbidden
-from runtime.apiserver.registry.strategy import Granting
-from runtime.apiserver.registry.users import MASTERS, Access, User
+from kcm.protocols.objects import Object, name_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden
+from kcm.runtime.apiserver.registry.strategy import Granting
+from kcm.runtime.apiserver.registry.users import MASTERS, Access, User
 
 Permit = Callable[[Granting, Object, Object | None, User], list[FieldError]]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from runtime.apiserver.rules.names import dns1035_label, dns_subdomain, path_segment
-from runtime.apiserver.rules.selectors import validate_selector
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.rules.names import dns1035_label, dns_subdomain, path_segment
+from kcm.runtime.apiserver.rules.selectors import validate_selector
 
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 MUTATING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")

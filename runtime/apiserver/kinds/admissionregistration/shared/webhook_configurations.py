@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
-from runtime.apiserver.kinds.admissionregistration.shared.expressions import match_conditions_errors
-from runtime.apiserver.kinds.admissionregistration.shared.rules import FAILURE_POLICIES, MATCH_POLICIES, rule_errors
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.selectors import validate_selector
-from runtime.apiserver.rules.webhook_clients import REVIEW_VERSIONS, wrong_client, wrong_review_versions
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.expressions import match_conditions_errors
+from kcm.runtime.apiserver.kinds.admissionregistration.shared.rules import FAILURE_POLICIES, MATCH_POLICIES, rule_errors
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.selectors import validate_selector
+from kcm.runtime.apiserver.rules.webhook_clients import REVIEW_VERSIONS, wrong_client, wrong_review_versions
 
 _NO_EFFECTS, _EFFECTS = ("None", "NoneOnDryRun"), ("None", "NoneOnDryRun", "Some", "Unknown")
 _REINVOCATIONS = ("IfNeeded", "Never")

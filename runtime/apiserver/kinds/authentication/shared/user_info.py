@@ -5,8 +5,8 @@ Source: kubernetes staging/src/k8s.io/api/authentication/v1/types.go, UserInfo (
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.registry.users import User
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.registry.users import User
 
 
 def user_info(user: User) -> Object:

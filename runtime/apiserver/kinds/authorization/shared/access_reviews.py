@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.registry.users import Access, Authorize, User
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.registry.users import Access, Authorize, User
 
 FOR_RESOURCE, FOR_NO_RESOURCE = "resourceAttributes", "nonResourceAttributes"
 

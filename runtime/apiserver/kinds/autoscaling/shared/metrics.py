@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.quantities import parse_quantity
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.rules.cells import part
-from runtime.apiserver.rules.names import dns_label, path_segment
-from runtime.apiserver.rules.resource_amounts import wrong_container_name
+from kcm.protocols.quantities import parse_quantity
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.rules.cells import part
+from kcm.runtime.apiserver.rules.names import dns_label, path_segment
+from kcm.runtime.apiserver.rules.resource_amounts import wrong_container_name
 
 # type of a metric → where its specification and its current value are; in the order in which they are looked at
 SOURCES = {

@@ -9,31 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.objects import Object, is_deleting
-from protocols.times import human_duration, parse_time
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.kinds.batch.job.status import wrong_job_status
-from runtime.apiserver.kinds.batch.job.validation import INDEXED, validate_job_spec
-from runtime.apiserver.kinds.batch.job.warnings import warnings_of_job
-from runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
-from runtime.apiserver.kinds.pod_spec.workloads import (
+from kcm.protocols.objects import Object, is_deleting
+from kcm.protocols.times import human_duration, parse_time
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.kinds.batch.job.status import wrong_job_status
+from kcm.runtime.apiserver.kinds.batch.job.validation import INDEXED, validate_job_spec
+from kcm.runtime.apiserver.kinds.batch.job.warnings import warnings_of_job
+from kcm.runtime.apiserver.kinds.pod_spec.defaults import default_pod_template
+from kcm.runtime.apiserver.kinds.pod_spec.workloads import (
     TEMPLATE,
     TEMPLATE_COLUMNS,
     UNMATCHED,
     count,
     template_cells,
 )
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
-from runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
-from runtime.apiserver.rules.cells import age_cell, is_true, name_cell, part, selector_cell
-from runtime.apiserver.rules.conditions import fill_times
-from runtime.apiserver.rules.names import dns_label, dns_subdomain
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.rules.selectable_fields import count_at
-from runtime.apiserver.rules.selectors import selects, validate_selector
-from runtime.apiserver.rules.warnings import of_hostname
-from runtime.apiserver.schema.inner_forms import inner_form
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from kcm.runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
+from kcm.runtime.apiserver.rules.cells import age_cell, is_true, name_cell, part, selector_cell
+from kcm.runtime.apiserver.rules.conditions import fill_times
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.selectable_fields import count_at
+from kcm.runtime.apiserver.rules.selectors import selects, validate_selector
+from kcm.runtime.apiserver.rules.warnings import of_hostname
+from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 _IMMUTABLE = {
     "completionMode": "*string",

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required, without_value
-from runtime.apiserver.rules.cells import condition, is_true
-from runtime.apiserver.rules.numbers import not_negative
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required, without_value
+from kcm.runtime.apiserver.rules.cells import condition, is_true
+from kcm.runtime.apiserver.rules.numbers import not_negative
 
 _TERMINAL = ("Failed", "Complete", "FailureTarget")
 _FIELD, _CONDITIONS = "status", "status.conditions"

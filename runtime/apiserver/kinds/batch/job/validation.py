@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
     invalid,
@@ -19,10 +19,10 @@ from runtime.apiserver.errors.field_errors import (
     too_long,
     without_value,
 )
-from runtime.apiserver.kinds.pod_spec.validation import validate_pod_template
-from runtime.apiserver.rules.domain_paths import domain_prefixed_path
-from runtime.apiserver.rules.names import label_key
-from runtime.apiserver.rules.numbers import not_negative
+from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_pod_template
+from kcm.runtime.apiserver.rules.domain_paths import domain_prefixed_path
+from kcm.runtime.apiserver.rules.names import label_key
+from kcm.runtime.apiserver.rules.numbers import not_negative
 
 INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
 _MOST_AT_ONCE = 100_000

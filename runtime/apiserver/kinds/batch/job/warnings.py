@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from protocols.objects import Object
-from runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.kinds.pod_spec.warnings import warnings_of_template
 
 _MANY, _MANY_AT_ONCE = 100_000, 10_000
 

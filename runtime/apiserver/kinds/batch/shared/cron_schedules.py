@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from runtime.scheduling.cron_schedules import ScheduleError, parse_schedule
-from runtime.scheduling.time_zones import is_time_zone
+from kcm.runtime.scheduling.cron_schedules import ScheduleError, parse_schedule
+from kcm.runtime.scheduling.time_zones import is_time_zone
 
 _zone_part = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 

@@ -5,8 +5,8 @@ Source: kubernetes pkg/apis/core/validation/names.go (v1.36).
 
 from __future__ import annotations
 
-from runtime.apiserver.errors.field_errors import FieldError, invalid, quoted, required, too_long
-from runtime.apiserver.rules.names import dns_label, dns_subdomain
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, quoted, required, too_long
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 
 LONGEST_DOMAIN, LONGEST_NAME = 253, 571
 

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.late_methods import dataclass
-from protocols.objects import Object, is_deleting
-from protocols.quality_of_service import quality_of_service
-from runtime.apiserver.errors.field_errors import FieldError, forbidden
-from runtime.apiserver.kinds.core.pod import ephemeral_containers
-from runtime.apiserver.kinds.core.pod import resize as pod_resize
-from runtime.apiserver.kinds.core.pod.status import wrong_pod_status
-from runtime.apiserver.kinds.core.pod.updates import wrong_pod_update
-from runtime.apiserver.kinds.pod_spec.annotations import wrong_annotations, wrong_profiles
-from runtime.apiserver.kinds.pod_spec.defaults import default_pod_spec
-from runtime.apiserver.kinds.pod_spec.preparation import merge_label_keys, take_apparmor_annotations
-from runtime.apiserver.kinds.pod_spec.resources import default_pod_resources
-from runtime.apiserver.kinds.pod_spec.usage import usage_problems
-from runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
-from runtime.apiserver.kinds.pod_spec.warnings import warnings_of_pod
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
-from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
-from runtime.apiserver.rules.cells import (
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, is_deleting
+from kcm.protocols.quality_of_service import quality_of_service
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden
+from kcm.runtime.apiserver.kinds.core.pod import ephemeral_containers
+from kcm.runtime.apiserver.kinds.core.pod import resize as pod_resize
+from kcm.runtime.apiserver.kinds.core.pod.status import wrong_pod_status
+from kcm.runtime.apiserver.kinds.core.pod.updates import wrong_pod_update
+from kcm.runtime.apiserver.kinds.pod_spec.annotations import wrong_annotations, wrong_profiles
+from kcm.runtime.apiserver.kinds.pod_spec.defaults import default_pod_spec
+from kcm.runtime.apiserver.kinds.pod_spec.preparation import merge_label_keys, take_apparmor_annotations
+from kcm.runtime.apiserver.kinds.pod_spec.resources import default_pod_resources
+from kcm.runtime.apiserver.kinds.pod_spec.usage import usage_problems
+from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
+from kcm.runtime.apiserver.kinds.pod_spec.warnings import warnings_of_pod
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
+from kcm.runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
+from kcm.runtime.apiserver.rules.cells import (
     NONE,
     age_cell,
     condition,
@@ -38,9 +38,9 @@ from runtime.apiserver.rules.cells import (
     part,
     since,
 )
-from runtime.apiserver.rules.names import dns_subdomain
-from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at, fields_at, text_at
-from runtime.apiserver.rules.warnings import of_hostname
+from kcm.runtime.apiserver.rules.names import dns_subdomain
+from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at, fields_at, text_at
+from kcm.runtime.apiserver.rules.warnings import of_hostname
 
 _LONGEST_LABEL = 63
 

@@ -6,12 +6,12 @@ pkg/apis/core/validation/validation.go (validateEphemeralContainers, ValidatePod
 
 from __future__ import annotations
 
-from protocols.objects import Object, annotations_of
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, quoted
-from runtime.apiserver.kinds.pod_spec.annotations import MIRROR
-from runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
-from runtime.apiserver.rules.cells import part
-from runtime.apiserver.schema.inner_forms import difference
+from kcm.protocols.objects import Object, annotations_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, quoted
+from kcm.runtime.apiserver.kinds.pod_spec.annotations import MIRROR
+from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
+from kcm.runtime.apiserver.rules.cells import part
+from kcm.runtime.apiserver.schema.inner_forms import difference
 
 FIELD = "ephemeralContainers"
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")

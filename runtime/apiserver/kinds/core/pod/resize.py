@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from protocols.quality_of_service import quality_of_service
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
-from runtime.apiserver.kinds.pod_spec.annotations import MIRROR
-from runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
+from kcm.protocols.objects import Object
+from kcm.protocols.quality_of_service import quality_of_service
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
+from kcm.runtime.apiserver.kinds.pod_spec.annotations import MIRROR
+from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
 
 RESIZABLE = ("cpu", "memory")
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid
-from runtime.apiserver.rules.ip_addresses import family_of, validate_ip
-from runtime.apiserver.rules.names import dns_subdomain, label_key
-from runtime.apiserver.rules.object_meta import IMMUTABLE
-from runtime.apiserver.schema.inner_forms import inner_form
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid
+from kcm.runtime.apiserver.rules.ip_addresses import family_of, validate_ip
+from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 _OF_THE_SYSTEM = ("PodScheduled", "Ready", "Initialized")
 _NOT_NEGATIVE = "must be a non-negative integer"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
-from runtime.apiserver.kinds.pod_spec.scheduling import REQUIRED
-from runtime.apiserver.schema.inner_forms import difference, inner_form
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling import REQUIRED
+from kcm.runtime.apiserver.schema.inner_forms import difference, inner_form
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.kinds.core.service.allocation import allocate, reallocate
-from runtime.apiserver.kinds.core.service.fields import is_external
-from runtime.apiserver.kinds.core.service.validation import validate, validate_status_update, validate_update
-from runtime.apiserver.kinds.core.service.warnings import warnings_of_service
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
-from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.rules.cells import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.kinds.core.service.allocation import allocate, reallocate
+from kcm.runtime.apiserver.kinds.core.service.fields import is_external
+from kcm.runtime.apiserver.kinds.core.service.validation import validate, validate_status_update, validate_update
+from kcm.runtime.apiserver.kinds.core.service.warnings import warnings_of_service
+from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
+from kcm.runtime.apiserver.registry.strategy import Strategy
+from kcm.runtime.apiserver.rules.cells import (
     NONE,
     age_cell,
     items,
@@ -26,8 +26,8 @@ from runtime.apiserver.rules.cells import (
     name_cell,
     part,
 )
-from runtime.apiserver.rules.names import dns_label
-from runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
+from kcm.runtime.apiserver.rules.names import dns_label
+from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 
 _AFFINITY = 10800  # seconds
 

@@ -13,11 +13,11 @@ import zlib
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
-from protocols.objects import Object
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError, invalid
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.kinds.core.service.fields import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.kinds.core.service.fields import (
     EXTERNAL_NAME,
     LOAD_BALANCER,
     NODE_PORT,
@@ -28,9 +28,9 @@ from runtime.apiserver.kinds.core.service.fields import (
     needs_health_check,
     node_ports,
 )
-from runtime.apiserver.kinds.core.service.ip_families import keeps_preferred_families, same, set_families
-from runtime.apiserver.registry.strategy import Allocating
-from runtime.apiserver.rules.ip_addresses import IPV4, IPV6
+from kcm.runtime.apiserver.kinds.core.service.ip_families import keeps_preferred_families, same, set_families
+from kcm.runtime.apiserver.registry.strategy import Allocating
+from kcm.runtime.apiserver.rules.ip_addresses import IPV4, IPV6
 
 Network = IPv4Network | IPv6Network
 NODE_PORTS = range(30000, 32768)

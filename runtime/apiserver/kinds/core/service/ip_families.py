@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
-from runtime.apiserver.kinds.core.service.fields import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
+from kcm.runtime.apiserver.kinds.core.service.fields import (
     EXTERNAL_NAME,
     HEADLESS,
     PREFER_DUAL_STACK,
@@ -21,7 +21,7 @@ from runtime.apiserver.kinds.core.service.fields import (
     Spec,
     is_headless,
 )
-from runtime.apiserver.rules.ip_addresses import IPV4, IPV6, family_of, validate_ip
+from kcm.runtime.apiserver.rules.ip_addresses import IPV4, IPV6, family_of, validate_ip
 
 FAMILIES = (IPV4, IPV6)
 POLICIES = (PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_STACK)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.objects import Object, annotations_of
-from runtime.apiserver.errors.field_errors import (
+from kcm.protocols.objects import Object, annotations_of
+from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
     forbidden,
@@ -19,7 +19,7 @@ from runtime.apiserver.errors.field_errors import (
     not_supported,
     required,
 )
-from runtime.apiserver.kinds.core.service.fields import (
+from kcm.runtime.apiserver.kinds.core.service.fields import (
     CLUSTER_IP,
     EXTERNAL_NAME,
     LOAD_BALANCER,
@@ -30,11 +30,11 @@ from runtime.apiserver.kinds.core.service.fields import (
     is_headless,
     needs_health_check,
 )
-from runtime.apiserver.kinds.core.service.ip_families import validate_cluster_ips
-from runtime.apiserver.kinds.pod_spec.handlers import port_name_problems
-from runtime.apiserver.rules.ip_addresses import validate_cidr, validate_endpoint_ip, validate_ip
-from runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
-from runtime.apiserver.rules.object_meta import validate_labels
+from kcm.runtime.apiserver.kinds.core.service.ip_families import validate_cluster_ips
+from kcm.runtime.apiserver.kinds.pod_spec.handlers import port_name_problems
+from kcm.runtime.apiserver.rules.ip_addresses import validate_cidr, validate_endpoint_ip, validate_ip
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.object_meta import validate_labels
 
 TYPES = (CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT)
 _PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.objects import Object, annotations_of
-from runtime.apiserver.rules.warnings import of_address, of_range
+from kcm.protocols.objects import Object, annotations_of
+from kcm.runtime.apiserver.rules.warnings import of_address, of_range
 
 _HINTS = "service.kubernetes.io/topology-aware-hints"
 _EXTERNAL = "ExternalName"

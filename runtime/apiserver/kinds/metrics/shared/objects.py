@@ -11,11 +11,11 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from protocols.objects import Object, labels_of, name_of, namespace_of
-from protocols.quantities import QuantityFormat, format_quantity, parse_quantity, whole_value
-from protocols.times import format_time
-from runtime.apiserver.kinds.pod_spec.usage import CPU, MEMORY, Amounts
-from runtime.apiserver.registry.printers import Column
+from kcm.protocols.objects import Object, labels_of, name_of, namespace_of
+from kcm.protocols.quantities import QuantityFormat, format_quantity, parse_quantity, whole_value
+from kcm.protocols.times import format_time
+from kcm.runtime.apiserver.kinds.pod_spec.usage import CPU, MEMORY, Amounts
+from kcm.runtime.apiserver.registry.printers import Column
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 COLUMNS = (

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from protocols.objects import Object, name_of, namespace_of
-from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
-from runtime.apiserver.registry.policy_rules import FULL_AUTHORITY, Rule, compact, missing, rules_in, shown_list
-from runtime.apiserver.registry.users import MASTERS, Access, AccessControl, User
+from kcm.protocols.objects import Object, name_of, namespace_of
+from kcm.runtime.apiserver.errors import status_errors
+from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.registry.policy_rules import FULL_AUTHORITY, Rule, compact, missing, rules_in, shown_list
+from kcm.runtime.apiserver.registry.users import MASTERS, Access, AccessControl, User
 
 GROUP = "rbac.authorization.k8s.io"
 _OF_DELETION = ("ownerReferences", "finalizers", "selfLink", "managedFields")

@@ -5,9 +5,9 @@ Source: kubernetes pkg/apis/rbac/validation/validation.go, ValidatePolicyRule (v
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.rules.cells import items
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.rules.cells import items
 
 
 def validate_rules(role: Object, *, namespaced: bool) -> list[FieldError]:

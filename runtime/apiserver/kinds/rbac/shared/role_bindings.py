@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
-from runtime.apiserver.registry.printers import AGE, NAME, Column, wide
-from runtime.apiserver.rules.cells import age_cell, items, name_cell, part
-from runtime.apiserver.rules.names import dns_subdomain, path_segment
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported, required
+from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, wide
+from kcm.runtime.apiserver.rules.cells import age_cell, items, name_cell, part
+from kcm.runtime.apiserver.rules.names import dns_subdomain, path_segment
 
 GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ("ServiceAccount", "User", "Group")

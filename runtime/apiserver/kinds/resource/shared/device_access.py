@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object, labels_of, name_of, namespace_of
-from runtime.apiserver.errors.field_errors import FieldError, forbidden
-from runtime.apiserver.registry import attributes
-from runtime.apiserver.registry.strategy import Granting
-from runtime.apiserver.registry.users import ACCOUNTS, Access, User
-from runtime.apiserver.rules.names import dns_subdomain
+from kcm.protocols.objects import Object, labels_of, name_of, namespace_of
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden
+from kcm.runtime.apiserver.registry import attributes
+from kcm.runtime.apiserver.registry.strategy import Granting
+from kcm.runtime.apiserver.registry.users import ACCOUNTS, Access, User
+from kcm.runtime.apiserver.rules.names import dns_subdomain
 
 ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import (
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
     invalid,
@@ -18,8 +18,8 @@ from runtime.apiserver.errors.field_errors import (
     too_long,
     too_many,
 )
-from runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
-from runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
+from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
 
 MOST_REQUESTS, MOST_CONSTRAINTS, MOST_CONFIGS, MOST_SELECTORS, MOST_ALTERNATIVES = 32, 32, 32, 32, 8
 LONGEST_POOL = 253
@@ -151,7 +151,7 @@ def _wrong_selector(selector: Part, field: str) -> Iterator[FieldError]:
     if len(text.encode()) > _LONGEST_EXPRESSION:
         yield too_long(at, _LONGEST_EXPRESSION)
         return
-    from runtime.cel.devices import expression_problem
+    from kcm.runtime.cel.devices import expression_problem
 
     if (problem := expression_problem(text)) is not None:
         yield invalid(at, text, problem)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required
-from runtime.apiserver.rules.names import dns_label
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.rules.names import dns_label
 
 GROUP, VERSION = "scheduling.k8s.io", "v1alpha2"
 _GATED = ("schedulingConstraints", "resourceClaims", "disruptionMode", "priorityClassName", "priority")

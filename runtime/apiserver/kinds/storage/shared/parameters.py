@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from runtime.apiserver.errors.field_errors import FieldError, invalid, required, too_long
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required, too_long
 
 _MOST, _MOST_CHARACTERS = 512, 256 * 1024
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery.garbage_collector.absent import AbsentOwners
-from actors.controllers.apimachinery.garbage_collector.items import Item
+from kcm.actors.controllers.apimachinery.garbage_collector.absent import AbsentOwners
+from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
 
 
 def owner(name: str) -> Item:

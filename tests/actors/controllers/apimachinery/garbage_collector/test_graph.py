@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.controllers.apimachinery.garbage_collector.graph import CONTENT_TYPE, Graph, Node, dot, graph_around
-from actors.reconciliation.actor_names import controller_name
-from protocols.messages.debug_pages import PageShown, ShowPage
-from protocols.objects import Object, uid_of
-from protocols.resources import PODS
+from kcm.actors.controllers.apimachinery.garbage_collector.graph import CONTENT_TYPE, Graph, Node, dot, graph_around
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.protocols.messages.debug_pages import PageShown, ShowPage
+from kcm.protocols.objects import Object, uid_of
+from kcm.protocols.resources import PODS
 from tests.actors.controllers.apimachinery.garbage_collector.test_in_a_cluster import CONFIGMAPS, NAME, NODES, Family
 
 TWO_CHAINS = Graph(

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.arguments import read_options
-from actors.controllers.apimachinery.garbage_collector import SPEC
-from actors.controllers.apimachinery.garbage_collector.spec import SYNC_ERRORS
-from actors.controllers.built_in import BUILT_IN
-from actors.engine.elector import Election
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object, make_key, name_of, uid_of
-from protocols.resources import DEPLOYMENTS, EVENTS, NODES, PODS, REPLICASETS, Resource
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.apimachinery.garbage_collector import SPEC
+from kcm.actors.controllers.apimachinery.garbage_collector.spec import SYNC_ERRORS
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.engine.elector import Election
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object, make_key, name_of, uid_of
+from kcm.protocols.resources import DEPLOYMENTS, EVENTS, NODES, PODS, REPLICASETS, Resource
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

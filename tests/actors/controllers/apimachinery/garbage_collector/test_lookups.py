@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery.garbage_collector.items import Item
-from actors.controllers.apimachinery.garbage_collector.lookups import BATCH, Lookups
-from actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
+from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
+from kcm.actors.controllers.apimachinery.garbage_collector.lookups import BATCH, Lookups
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Owner, Reference, State
 
 HEAVY, OTHER = (Item("v1/configmaps", f"ns/{name}", name) for name in ("heavy", "other"))
 REFERENCES = [{"uid": str(number)} for number in range(2 * BATCH)]

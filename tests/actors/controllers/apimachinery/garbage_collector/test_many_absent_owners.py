@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from protocols.objects import Object
-from protocols.resources import Resource
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import Resource
 from tests.actors.controllers.apimachinery.garbage_collector.test_in_a_cluster import CONFIGMAPS, SECRETS, Family
 
 NOISY = "kube-system"

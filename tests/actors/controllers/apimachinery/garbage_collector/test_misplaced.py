@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.controllers.apimachinery.garbage_collector.items import Item
-from actors.controllers.apimachinery.garbage_collector.misplaced import OBJECTS, REFERENCES, MisplacedOwners
+from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
+from kcm.actors.controllers.apimachinery.garbage_collector.misplaced import OBJECTS, REFERENCES, MisplacedOwners
 
 ITEM = Item("v1/configmaps", "ns/a", "a")
 ONE, TWO = {"uid": "1"}, {"uid": "2"}

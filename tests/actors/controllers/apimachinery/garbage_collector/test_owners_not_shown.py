@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from protocols.objects import Object, make_key, uid_of
-from protocols.resources import NODES, PODS
-from runtime.client.api import Request, Response
+from kcm.protocols.objects import Object, make_key, uid_of
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.client.api import Request, Response
 from tests.actors.controllers.apimachinery.garbage_collector.test_in_a_cluster import CONFIGMAPS, SOON, Family
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 

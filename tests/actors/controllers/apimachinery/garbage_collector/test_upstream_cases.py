@@ -14,13 +14,13 @@ import orjson
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.controllers.apimachinery.garbage_collector.items import is_collected
-from actors.controllers.apimachinery.garbage_collector.ownership import unblocking, without_owners
-from protocols.messages.commands import PatchType
-from protocols.messages.discovery import ServedResource
-from protocols.objects import Object, make_key
-from protocols.resources import DEPLOYMENTS, PODS
-from runtime.client.api import Request, Response
+from kcm.actors.controllers.apimachinery.garbage_collector.items import is_collected
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import unblocking, without_owners
+from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.objects import Object, make_key
+from kcm.protocols.resources import DEPLOYMENTS, PODS
+from kcm.runtime.client.api import Request, Response
 from tests.actors.controllers.apimachinery.garbage_collector.test_in_a_cluster import CONFIGMAPS, SECRETS, SOON, Family
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 

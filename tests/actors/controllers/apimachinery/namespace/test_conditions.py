@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.apimachinery.namespace.conditions import Findings, with_findings
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.actors.controllers.apimachinery.namespace.conditions import Findings, with_findings
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 
 NOW, BEFORE = 1_800_000_000.0, 1_799_999_000.0
 DISCOVERY = "NamespaceDeletionDiscoveryFailure"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.apimachinery.namespace.content import (
+from kcm.actors.controllers.apimachinery.namespace.content import (
     PAGE,
     WHOLE,
     Content,
@@ -20,12 +20,12 @@ from actors.controllers.apimachinery.namespace.content import (
     find_any,
     grace_left,
 )
-from actors.simulation.driver import drive_steps
-from protocols.messages.commands import Command, Delete, DeleteCollection, List, in_words
-from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import Conflict, Done, Forbidden, Gone, Invalid, NotFound, Outcome, ServerFailure
-from protocols.objects import Object, encode_object
-from runtime.tables.overlay import Tables
+from kcm.actors.simulation.driver import drive_steps
+from kcm.protocols.messages.commands import Command, Delete, DeleteCollection, List, in_words
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.outcomes import Conflict, Done, Forbidden, Gone, Invalid, NotFound, Outcome, ServerFailure
+from kcm.protocols.objects import Object, encode_object
+from kcm.runtime.tables.overlay import Tables
 
 ALL = ("delete", "deletecollection", "list")
 UNSUPPORTED = Invalid("the server does not allow this method on the requested resource", b"", 405)

@@ -8,15 +8,15 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.arguments import read_options
-from actors.controllers.apimachinery import garbage_collector, namespace
-from actors.controllers.apimachinery.namespace.content import PAGE
-from actors.controllers.apimachinery.namespace.reconciler import MOST_CONFLICTS
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object, encode_object, is_deleting, make_key
-from protocols.resources import ENDPOINT_SLICES, LEASES, NAMESPACES, PODS, SECRETS, Resource
-from runtime.client.api import Request, Response
-from runtime.faults.vocabulary import parse_faults
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.apimachinery import garbage_collector, namespace
+from kcm.actors.controllers.apimachinery.namespace.content import PAGE
+from kcm.actors.controllers.apimachinery.namespace.reconciler import MOST_CONFLICTS
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object, encode_object, is_deleting, make_key
+from kcm.protocols.resources import ENDPOINT_SLICES, LEASES, NAMESPACES, PODS, SECRETS, Resource
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.faults.vocabulary import parse_faults
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

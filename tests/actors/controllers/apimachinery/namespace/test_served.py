@@ -5,12 +5,12 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from actors.controllers.apimachinery.namespace.served import Served, served_now
-from actors.simulation.driver import drive_steps
-from protocols.messages.commands import Command, Fetch
-from protocols.messages.outcomes import Done, NotFound, Outcome, ServerFailure, Unknown
-from protocols.objects import Object
-from runtime.tables.overlay import Tables
+from kcm.actors.controllers.apimachinery.namespace.served import Served, served_now
+from kcm.actors.simulation.driver import drive_steps
+from kcm.protocols.messages.commands import Command, Fetch
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.objects import Object
+from kcm.runtime.tables.overlay import Tables
 
 ALL = ["create", "delete", "deletecollection", "get", "list", "watch"]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.arguments import read_options
-from actors.controllers.apimachinery.resourcequota import SPEC
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object, make_key
-from protocols.resources import (
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.apimachinery.resourcequota import SPEC
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object, make_key
+from kcm.protocols.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     PODS,
@@ -20,7 +20,7 @@ from protocols.resources import (
     Resource,
     resource_path,
 )
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 
 SOON = 20.0  # seconds: a table of a new resource, and a look at it

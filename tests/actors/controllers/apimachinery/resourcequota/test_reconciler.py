@@ -13,24 +13,24 @@ import orjson
 import pytest
 import structlog
 
-from actors.controllers.apimachinery.resourcequota import changes
-from actors.controllers.apimachinery.resourcequota.reconciler import (
+from kcm.actors.controllers.apimachinery.resourcequota import changes
+from kcm.actors.controllers.apimachinery.resourcequota.reconciler import (
     BEHIND_CHECK,
     CATCHES_UP_WITHIN,
     PAGE,
     PRIMARY,
     ResourceQuotaReconciler,
 )
-from actors.controllers.apimachinery.resourcequota.usage_cache import MOST
-from actors.reconciliation import Change, RequeueAfter
-from actors.simulation.driver import Bench, Driven, bodies, drive, drive_steps, failing
-from protocols.messages.commands import Command, List, Update
-from protocols.messages.discovery import TablesChanged
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
-from protocols.objects import Object, encode_object
-from protocols.quota.calculation import NotCountedError
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES
-from protocols.times import format_time
+from kcm.actors.controllers.apimachinery.resourcequota.usage_cache import MOST
+from kcm.actors.reconciliation import Change, RequeueAfter
+from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, drive_steps, failing
+from kcm.protocols.messages.commands import Command, List, Update
+from kcm.protocols.messages.discovery import TablesChanged
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.quota.calculation import NotCountedError
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES
+from kcm.protocols.times import format_time
 
 KEY = "default/rq"
 

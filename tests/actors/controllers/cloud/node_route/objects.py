@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocols.objects import Object
-from protocols.routes import Route
+from kcm.protocols.objects import Object
+from kcm.protocols.routes import Route
 from tests.support.objects import node
 
 CLUSTER = "kubernetes"

@@ -6,9 +6,9 @@ from ipaddress import ip_network
 
 import pytest
 
-from actors.controllers.cloud.node_route.plan import is_ours, network_condition, plan_routes
-from protocols.objects import Object
-from protocols.routes import Route, decode_route, encode_route
+from kcm.actors.controllers.cloud.node_route.plan import is_ours, network_condition, plan_routes
+from kcm.protocols.objects import Object
+from kcm.protocols.routes import Route, decode_route, encode_route
 from tests.actors.controllers.cloud.node_route.objects import TWO, routed_node, to
 
 CIDR = ip_network("10.120.0.0/16")

@@ -7,16 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from actors.controllers.cloud.node_route.spec import ROUTE_SYNCS, SPEC
-from actors.simulation import SimulatedCluster
-from protocols.conditions import find_condition
-from protocols.messages.cloud import CreateRoute, DeleteRoute, ListRoutes
-from protocols.objects import uid_of
-from protocols.resources import EVENTS, NODES
-from protocols.routes import Route, decode_route
-from runtime.cloud.fake import FakeCloud, FakeRoutes
-from runtime.cloud.provider import CloudConflictError
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.controllers.cloud.node_route.spec import ROUTE_SYNCS, SPEC
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.messages.cloud import CreateRoute, DeleteRoute, ListRoutes
+from kcm.protocols.objects import uid_of
+from kcm.protocols.resources import EVENTS, NODES
+from kcm.protocols.routes import Route, decode_route
+from kcm.runtime.cloud.fake import FakeCloud, FakeRoutes
+from kcm.runtime.cloud.provider import CloudConflictError
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.cloud.node_route.objects import CLUSTER, TWO, routed_node, to
 from tests.actors.controllers.nodes.fleet import options_of
 

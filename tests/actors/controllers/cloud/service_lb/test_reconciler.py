@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from actors.app.system import ControllerSystem
-from actors.controllers.cloud.service_lb.spec import ERRORS, PASSES, SPEC, SYNCS, UPDATES
-from actors.controllers.cloud.service_lb.wishes import FINALIZER
-from actors.simulation import SimulatedCluster
-from protocols.messages.cloud import (
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.cloud.service_lb.spec import ERRORS, PASSES, SPEC, SYNCS, UPDATES
+from kcm.actors.controllers.cloud.service_lb.wishes import FINALIZER
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.cloud import (
     DeleteLoadBalancer,
     EnsureLoadBalancer,
     GetLoadBalancer,
     UpdateLoadBalancer,
 )
-from protocols.nodes import EXCLUDE_BALANCERS, LEAVING
-from protocols.objects import Object, finalizers_of, make_key, uid_of
-from protocols.resources import EVENTS, NODES, SERVICES
-from runtime.cloud.fake import FakeCloud, FakeLoadBalancers
-from runtime.cloud.provider import ImplementedElsewhereError, RetryAfterError
-from runtime.faults.vocabulary import parse_faults
+from kcm.protocols.nodes import EXCLUDE_BALANCERS, LEAVING
+from kcm.protocols.objects import Object, finalizers_of, make_key, uid_of
+from kcm.protocols.resources import EVENTS, NODES, SERVICES
+from kcm.runtime.cloud.fake import FakeCloud, FakeLoadBalancers
+from kcm.runtime.cloud.provider import ImplementedElsewhereError, RetryAfterError
+from kcm.runtime.faults.vocabulary import parse_faults
 from tests.actors.controllers.nodes.fleet import options_of
 from tests.support.objects import node
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.cloud.service_lb.spec import SPEC
-from actors.controllers.cloud.service_lb.wishes import (
+from kcm.actors.controllers.cloud.service_lb.spec import SPEC
+from kcm.actors.controllers.cloud.service_lb.wishes import (
     FINALIZER,
     is_target,
     loggable,
@@ -16,12 +16,12 @@ from actors.controllers.cloud.service_lb.wishes import (
     targets_of,
     wants_balancer,
 )
-from protocols.nodes import EXCLUDE_BALANCERS, LEAVING, node_facts
-from protocols.objects import Object, encode_object
-from protocols.resources import NODES
-from runtime.tables.entry import Entry
-from runtime.tables.interests import Transition, meets
-from runtime.tables.table import Table
+from kcm.protocols.nodes import EXCLUDE_BALANCERS, LEAVING, node_facts
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import NODES
+from kcm.runtime.tables.entry import Entry
+from kcm.runtime.tables.interests import Transition, meets
+from kcm.runtime.tables.table import Table
 
 
 def service(**spec: Any) -> Object:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.network.endpoints.capacity import truncated
-from protocols.objects import Object
+from kcm.actors.controllers.network.endpoints.capacity import truncated
+from kcm.protocols.objects import Object
 
 
 def subsets(ready: list[int], not_ready: list[int]) -> list[Object]:

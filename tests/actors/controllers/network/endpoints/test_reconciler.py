@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.network.endpoints.reconciler import QUEUE, EndpointsReconciler
-from actors.controllers.network.endpoints.spec import SPEC
-from actors.reconciliation import Enqueue
-from actors.simulation.driver import Bench, Driven, drive, drive_steps
-from protocols.messages.commands import Command, Create, Delete, Update
-from protocols.messages.outcomes import CommandFailed, Forbidden, ServerFailure
-from protocols.objects import Object, decode_object, encode_object
-from protocols.resources import ENDPOINTS, PODS, SERVICES
-from runtime.logs.standard_log import quiet_log
+from kcm.actors.controllers.network.endpoints.reconciler import QUEUE, EndpointsReconciler
+from kcm.actors.controllers.network.endpoints.spec import SPEC
+from kcm.actors.reconciliation import Enqueue
+from kcm.actors.simulation.driver import Bench, Driven, drive, drive_steps
+from kcm.protocols.messages.commands import Command, Create, Delete, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Forbidden, ServerFailure
+from kcm.protocols.objects import Object, decode_object, encode_object
+from kcm.protocols.resources import ENDPOINTS, PODS, SERVICES
+from kcm.runtime.logs.standard_log import quiet_log
 from tests.actors.controllers.network.behind import pod, service
 
 KEY = "default/web"

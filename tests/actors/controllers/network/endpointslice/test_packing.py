@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.network.endpointslice.packing import Plan, labels_for, plan_slices
-from actors.controllers.network.endpointslice.reconciler import recycled
-from actors.controllers.network.shared.ports import Port, Ports
-from actors.controllers.network.shared.slices import identity_of
-from protocols.objects import Object
+from kcm.actors.controllers.network.endpointslice.packing import Plan, labels_for, plan_slices
+from kcm.actors.controllers.network.endpointslice.reconciler import recycled
+from kcm.actors.controllers.network.shared.ports import Port, Ports
+from kcm.actors.controllers.network.shared.slices import identity_of
+from kcm.protocols.objects import Object
 
 OWNER = "uid-of-web"
 LABELS = {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "us"}

@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.network.endpointslice.metrics import CHANGES, DESIRED, SLICES, SYNCS, SliceMetrics
-from actors.controllers.network.endpointslice.reconciler import (
+from kcm.actors.controllers.network.endpointslice.metrics import CHANGES, DESIRED, SLICES, SYNCS, SliceMetrics
+from kcm.actors.controllers.network.endpointslice.reconciler import (
     QUEUE,
     EndpointSliceReconciler,
     MissingNodeError,
     address_types,
 )
-from actors.controllers.network.endpointslice.spec import SPEC
-from actors.controllers.network.shared.slices import slice_change
-from actors.reconciliation import Change, Enqueue
-from actors.simulation import objects
-from actors.simulation.driver import Bench, Driven, drive
-from protocols.messages.commands import Command, Create, Delete, Update
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Forbidden, Outcome, Unknown
-from protocols.objects import Object, decode_object, encode_object, owner_reference
-from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
-from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Metrics
+from kcm.actors.controllers.network.endpointslice.spec import SPEC
+from kcm.actors.controllers.network.shared.slices import slice_change
+from kcm.actors.reconciliation import Change, Enqueue
+from kcm.actors.simulation import objects
+from kcm.actors.simulation.driver import Bench, Driven, drive
+from kcm.protocols.messages.commands import Command, Create, Delete, Update
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Forbidden, Outcome, Unknown
+from kcm.protocols.objects import Object, decode_object, encode_object, owner_reference
+from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.metrics.registry import Metrics
 from tests.actors.controllers.network.behind import pod, service
 
 KEY = "default/web"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.network.endpointslice.metrics import CHANGES
-from actors.simulation import SimulatedCluster, objects
-from protocols.resources import DEPLOYMENTS, ENDPOINT_SLICES, SERVICES
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.network.endpointslice.metrics import CHANGES
+from kcm.actors.simulation import SimulatedCluster, objects
+from kcm.protocols.resources import DEPLOYMENTS, ENDPOINT_SLICES, SERVICES
 
 PODS = 40
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.network.endpointslice.packing import Plan
-from actors.controllers.network.endpointslice.topology import (
+from kcm.actors.controllers.network.endpointslice.packing import Plan
+from kcm.actors.controllers.network.endpointslice.topology import (
     NODES_UNKNOWN,
     Allocation,
     NodeShare,
@@ -20,11 +20,11 @@ from actors.controllers.network.endpointslice.topology import (
     share_of,
     zone_ratios,
 )
-from actors.controllers.network.endpointslice.traffic_distribution import hint_at_what_is_near, remove_hints
-from actors.simulation import objects
-from actors.simulation.driver import Bench
-from protocols.objects import Object
-from protocols.resources import NODES
+from kcm.actors.controllers.network.endpointslice.traffic_distribution import hint_at_what_is_near, remove_hints
+from kcm.actors.simulation import objects
+from kcm.actors.simulation.driver import Bench
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import NODES
 
 THIRDS = {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}
 

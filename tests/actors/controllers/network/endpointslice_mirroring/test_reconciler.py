@@ -6,21 +6,27 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.network.endpointslice_mirroring.metrics import CHANGES, DESIRED, SKIPPED, SLICES, MirrorMetrics
-from actors.controllers.network.endpointslice_mirroring.mirrors import MANAGER
-from actors.controllers.network.endpointslice_mirroring.reconciler import (
+from kcm.actors.controllers.network.endpointslice_mirroring.metrics import (
+    CHANGES,
+    DESIRED,
+    SKIPPED,
+    SLICES,
+    MirrorMetrics,
+)
+from kcm.actors.controllers.network.endpointslice_mirroring.mirrors import MANAGER
+from kcm.actors.controllers.network.endpointslice_mirroring.reconciler import (
     MirroringReconciler,
     endpoints_without_selector,
     services_without_selector,
 )
-from actors.controllers.network.endpointslice_mirroring.spec import SPEC
-from actors.reconciliation import Change
-from actors.simulation.driver import Bench, Driven, drive
-from protocols.messages.commands import Command, Create, Delete, Update
-from protocols.objects import Object, decode_object, encode_object
-from protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Metrics
+from kcm.actors.controllers.network.endpointslice_mirroring.spec import SPEC
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Bench, Driven, drive
+from kcm.protocols.messages.commands import Command, Create, Delete, Update
+from kcm.protocols.objects import Object, decode_object, encode_object
+from kcm.protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.metrics.registry import Metrics
 from tests.actors.controllers.network.behind import service
 
 KEY = "default/web"

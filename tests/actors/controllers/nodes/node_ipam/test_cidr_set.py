@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhausted, parse_network
+from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhausted, parse_network
 
 
 def blocks_of(cluster: str, mask: int) -> CidrSet:

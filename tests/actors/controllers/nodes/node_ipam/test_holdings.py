@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
-from actors.controllers.nodes.node_ipam.holdings import (
+from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
+from kcm.actors.controllers.nodes.node_ipam.holdings import (
     ALLOCATIONS,
     MOST,
     RELEASES,
@@ -16,7 +16,7 @@ from actors.controllers.nodes.node_ipam.holdings import (
     Holdings,
     RangeExhaustedAt,
 )
-from runtime.metrics.registry import Metrics
+from kcm.runtime.metrics.registry import Metrics
 
 
 class TextHoldings:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from actors.controllers.nodes.node_ipam.ranges import node_ranges
-from actors.options import InvalidOptions
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from kcm.actors.controllers.nodes.node_ipam.ranges import node_ranges
+from kcm.actors.options import InvalidOptions
 
 ALLOCATE = "--allocate-node-cidrs"
 V4, V6, DUAL = "--cluster-cidr=10.0.0.0/16", "--cluster-cidr=fd00::/48", "--cluster-cidr=10.0.0.0/16,fd00::/48"

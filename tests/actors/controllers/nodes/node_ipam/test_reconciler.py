@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 from structlog.testing import LogCapture
 
-from actors.app.system import ControllerSystem
-from actors.controllers.nodes.node_ipam import SPEC
-from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from actors.options import Options
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object
-from protocols.resources import NODES
-from runtime.faults.vocabulary import Fault, FaultKind
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.nodes.node_ipam import SPEC
+from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import NODES
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.objects import messages, writes
 from tests.support.objects import node
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.system import ControllerSystem
-from actors.controllers.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
-from protocols.messages.outcomes import Done
-from protocols.nodes import node_facts
-from protocols.objects import Object, encode_object, key_of, owner_reference
-from protocols.resources import NODES, PODS, Resource
-from runtime.simulation.clock import VirtualClock
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
+from kcm.protocols.messages.outcomes import Done
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import Object, encode_object, key_of, owner_reference
+from kcm.protocols.resources import NODES, PODS, Resource
+from kcm.runtime.simulation.clock import VirtualClock
 from tests.actors.controllers.nodes.fleet import Fleet
 from tests.actors.controllers.nodes.node_lifecycle.test_zone_timetable import GIVEN_UP, LAST_WORD
 

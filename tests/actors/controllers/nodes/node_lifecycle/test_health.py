@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.nodes.node_lifecycle.health import (
+from kcm.actors.controllers.nodes.node_lifecycle.health import (
     NodeHealth,
     Patience,
     Verdict,
@@ -16,8 +16,8 @@ from actors.controllers.nodes.node_lifecycle.health import (
     taken_for_silent,
     verdict,
 )
-from protocols.nodes import NodeFacts, node_facts
-from protocols.objects import Object
+from kcm.protocols.nodes import NodeFacts, node_facts
+from kcm.protocols.objects import Object
 
 
 def facts(

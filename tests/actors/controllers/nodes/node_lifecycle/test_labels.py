@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.nodes.node_lifecycle.labels import missing_labels
+from kcm.actors.controllers.nodes.node_lifecycle.labels import missing_labels
 
 OS, OLD_OS = "kubernetes.io/os", "beta.kubernetes.io/os"
 ARCH, OLD_ARCH = "kubernetes.io/arch", "beta.kubernetes.io/arch"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from actors.controllers.nodes.node_lifecycle.monitor import last_evictions
+from kcm.actors.controllers.nodes.node_lifecycle.monitor import last_evictions
 
 
 def entry(zone: str, *taints: str) -> Any:

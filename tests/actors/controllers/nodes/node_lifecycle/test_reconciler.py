@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from actors.simulation import SimulatedCluster
-from protocols.nodes import NOT_READY, UNREACHABLE, zone_label
-from protocols.objects import labels_of, name_of
-from protocols.resources import NODES, PODS
-from runtime.faults.vocabulary import parse_faults
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.nodes import NOT_READY, UNREACHABLE, zone_label
+from kcm.protocols.objects import labels_of, name_of
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.faults.vocabulary import parse_faults
 from tests.actors.controllers.nodes.fleet import Fleet
 from tests.actors.controllers.nodes.node_lifecycle.test_zone_timetable import GIVEN_UP, LAST_WORD, every
 

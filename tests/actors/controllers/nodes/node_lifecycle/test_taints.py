@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.nodes.node_lifecycle.taints import taint_patch, taints_are_right, wanted_no_execute
-from protocols.nodes import NOT_READY, UNREACHABLE, NodeFacts, node_facts
-from protocols.objects import Object
+from kcm.actors.controllers.nodes.node_lifecycle.taints import taint_patch, taints_are_right, wanted_no_execute
+from kcm.protocols.nodes import NOT_READY, UNREACHABLE, NodeFacts, node_facts
+from kcm.protocols.objects import Object
 
 
 def facts(

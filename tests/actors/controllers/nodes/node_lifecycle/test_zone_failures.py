@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from actors.controllers.nodes.node_lifecycle.reconciler import NAME
-from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import zone_queue_name
-from actors.reconciliation.actor_names import MANAGER, controller_name
-from actors.simulation import SimulatedCluster
-from protocols.messages.eviction import PauseEvictions, ResumeEvictions
-from protocols.resources import NODES
-from runtime.faults.vocabulary import parse_faults
+from kcm.actors.controllers.nodes.node_lifecycle.reconciler import NAME
+from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import zone_queue_name
+from kcm.actors.reconciliation.actor_names import MANAGER, controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.eviction import PauseEvictions, ResumeEvictions
+from kcm.protocols.resources import NODES
+from kcm.runtime.faults.vocabulary import parse_faults
 from tests.actors.controllers.nodes.fleet import Fleet
 from tests.actors.controllers.nodes.node_lifecycle.test_zone_timetable import GIVEN_UP, LAST_WORD, every
 

@@ -7,15 +7,19 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue, ZoneMeter, zone_queue_name
-from actors.controllers.nodes.node_lifecycle.zone_queues import Waiting, ZoneQueues
-from protocols.codec import decode
-from protocols.messages.eviction import EvictNode, NodeDue, SetEvictionRate, SpareNode, StartOver, ZoneQueueReady
-from protocols.messages.lifecycle import StartChild, StopChild
-from runtime.metrics.registry import Counter, Gauge
-from runtime.simulation.world import World
-from runtime.system.actor import Actor
-from runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import (
+    ZoneEvictionQueue,
+    ZoneMeter,
+    zone_queue_name,
+)
+from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import Waiting, ZoneQueues
+from kcm.protocols.codec import decode
+from kcm.protocols.messages.eviction import EvictNode, NodeDue, SetEvictionRate, SpareNode, StartOver, ZoneQueueReady
+from kcm.protocols.messages.lifecycle import StartChild, StopChild
+from kcm.runtime.metrics.registry import Counter, Gauge
+from kcm.runtime.simulation.world import World
+from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
 
 QUEUE = zone_queue_name("eu:a")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.nodes.node_lifecycle.zone_states import zone_healths
-from actors.controllers.nodes.node_lifecycle.zones import ZoneHealth
+from kcm.actors.controllers.nodes.node_lifecycle.zone_states import zone_healths
+from kcm.actors.controllers.nodes.node_lifecycle.zones import ZoneHealth
 
 
 def entry(name: str, zone: str, ready: str | None, *, excluded: bool = False) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.nodes.node_lifecycle.zones import (
+from kcm.actors.controllers.nodes.node_lifecycle.zones import (
     EvictionLimits,
     Mode,
     ZoneHealth,

@@ -7,24 +7,24 @@ from typing import Any
 
 from structlog.testing import CapturingLogger
 
-from actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
-from actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
-from actors.controllers.storage.persistentvolume_binder.reconciler import PersistentVolumeBinder
-from actors.controllers.storage.persistentvolume_binder.recycler_pod import recyclers
-from actors.controllers.storage.persistentvolume_binder.spec import SPEC
-from actors.simulation.driver import Answer, Bench, Driven, drive_steps
-from protocols.messages.commands import Command, List, Update
-from protocols.messages.outcomes import Done, Forbidden, Outcome
-from protocols.objects import Key, Object, annotations_of, encode_object, make_key, name_of
-from protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES, Resource
-from protocols.volumes import (
+from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
+from kcm.actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
+from kcm.actors.controllers.storage.persistentvolume_binder.reconciler import PersistentVolumeBinder
+from kcm.actors.controllers.storage.persistentvolume_binder.recycler_pod import recyclers
+from kcm.actors.controllers.storage.persistentvolume_binder.spec import SPEC
+from kcm.actors.simulation.driver import Answer, Bench, Driven, drive_steps
+from kcm.protocols.messages.commands import Command, List, Update
+from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome
+from kcm.protocols.objects import Key, Object, annotations_of, encode_object, make_key, name_of
+from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES, Resource
+from kcm.protocols.volumes import (
     BETA_PROVISIONER,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
     PROVISIONED_BY,
     PROVISIONER,
 )
-from runtime.metrics.registry import Metrics
+from kcm.runtime.metrics.registry import Metrics
 
 BY_US, DONE = {BOUND_BY_CONTROLLER: "yes"}, {BIND_COMPLETED: "yes"}
 BOTH = {**BY_US, **DONE}

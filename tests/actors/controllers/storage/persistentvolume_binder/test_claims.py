@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import pytest
 
-from actors.controllers.storage.persistentvolume_binder.claims import MisboundError
-from actors.controllers.storage.persistentvolume_binder.metrics import (
+from kcm.actors.controllers.storage.persistentvolume_binder.claims import MisboundError
+from kcm.actors.controllers.storage.persistentvolume_binder.metrics import (
     OPERATION_SECONDS,
     RETROACTIVE,
     RETROACTIVE_ERRORS,
 )
-from protocols.messages.commands import Get, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound
-from protocols.objects import Object, annotations_of
-from protocols.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES
-from protocols.volumes import CLASS_ANNOTATION, PROVISIONER, SELECTED_NODE
+from kcm.protocols.messages.commands import Get, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound
+from kcm.protocols.objects import Object, annotations_of
+from kcm.protocols.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kcm.protocols.volumes import CLASS_ANNOTATION, PROVISIONER, SELECTED_NODE
 from tests.actors.controllers.storage.persistentvolume_binder.scene import (
     BOTH,
     BY_US,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from actors.controllers.storage.persistentvolume_binder.spec import SPEC
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object, uid_of
-from protocols.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from protocols.volumes import phase_of
+from kcm.actors.controllers.storage.persistentvolume_binder.spec import SPEC
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object, uid_of
+from kcm.protocols.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kcm.protocols.volumes import phase_of
 
 DISK = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/tmp/x"}}
 WISH = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}

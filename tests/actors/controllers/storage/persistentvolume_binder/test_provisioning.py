@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.storage.persistentvolume_binder import provisioning
-from actors.controllers.storage.persistentvolume_binder.host_path import (
+from kcm.actors.controllers.storage.persistentvolume_binder import provisioning
+from kcm.actors.controllers.storage.persistentvolume_binder.host_path import (
     delete_directory,
     make_directory,
     undeletable,
 )
-from actors.controllers.storage.persistentvolume_binder.metrics import ERRORS_TOTAL, OPERATION_SECONDS
-from actors.controllers.storage.persistentvolume_binder.provisioning import ProvisioningError
-from actors.reconciliation import RequeueAfter
-from protocols.messages.commands import Command, Create, Get, Update
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Outcome, ServerFailure
-from protocols.objects import Object, annotations_of, decode_object, finalizers_of
-from protocols.resources import PERSISTENT_VOLUMES
-from protocols.volumes import SELECTED_NODE
+from kcm.actors.controllers.storage.persistentvolume_binder.metrics import ERRORS_TOTAL, OPERATION_SECONDS
+from kcm.actors.controllers.storage.persistentvolume_binder.provisioning import ProvisioningError
+from kcm.actors.reconciliation import RequeueAfter
+from kcm.protocols.messages.commands import Command, Create, Get, Update
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Outcome, ServerFailure
+from kcm.protocols.objects import Object, annotations_of, decode_object, finalizers_of
+from kcm.protocols.resources import PERSISTENT_VOLUMES
+from kcm.protocols.volumes import SELECTED_NODE
 from tests.actors.controllers.storage.persistentvolume_binder.scene import (
     HOST_PATH,
     Scene,

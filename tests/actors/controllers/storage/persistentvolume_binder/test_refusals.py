@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import (
     CommandFailed,
     Outcome,
 )
-from protocols.objects import name_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from protocols.volumes import MIGRATED_TO, PROVISIONER
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kcm.protocols.volumes import MIGRATED_TO, PROVISIONER
 from tests.actors.controllers.storage.persistentvolume_binder.scene import BOTH, BY_US, Scene, claim, class_, volume
 from tests.support.refusals import OneWriteFails, with_each_failure
 

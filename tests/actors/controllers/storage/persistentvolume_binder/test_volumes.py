@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import pytest
 
-from actors.controllers.storage.persistentvolume_binder import provisioning
-from actors.controllers.storage.persistentvolume_binder.provisioning import DeletionError
-from actors.controllers.storage.persistentvolume_binder.recycler_pod import check_templates, read_template
-from actors.options import Options
-from actors.reconciliation import TerminalError
-from protocols.messages.commands import Create, Delete, Get, List
-from protocols.messages.outcomes import AlreadyExists, Forbidden, NotFound, Outcome
-from protocols.objects import Object, finalizers_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from runtime.tables.overlay import UnreadableError
+from kcm.actors.controllers.storage.persistentvolume_binder import provisioning
+from kcm.actors.controllers.storage.persistentvolume_binder.provisioning import DeletionError
+from kcm.actors.controllers.storage.persistentvolume_binder.recycler_pod import check_templates, read_template
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import TerminalError
+from kcm.protocols.messages.commands import Create, Delete, Get, List
+from kcm.protocols.messages.outcomes import AlreadyExists, Forbidden, NotFound, Outcome
+from kcm.protocols.objects import Object, finalizers_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kcm.runtime.tables.overlay import UnreadableError
 from tests.actors.controllers.storage.persistentvolume_binder.scene import (
     BOTH,
     BY_US,

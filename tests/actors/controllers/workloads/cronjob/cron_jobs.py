@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
-from actors.simulation.driver import Answer, Bench, Driven, drive
-from protocols.messages.commands import Create, Update
-from protocols.objects import Object, decode_object
-from protocols.resources import CRONJOBS, JOBS
-from protocols.times import parse_time
-from runtime.scheduling.time_zones import load_zone
+from kcm.actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
+from kcm.actors.simulation.driver import Answer, Bench, Driven, drive
+from kcm.protocols.messages.commands import Create, Update
+from kcm.protocols.objects import Object, decode_object
+from kcm.protocols.resources import CRONJOBS, JOBS
+from kcm.protocols.times import parse_time
+from kcm.runtime.scheduling.time_zones import load_zone
 
 KEY = "default/cj"
 DAY = "2016-05-19T"

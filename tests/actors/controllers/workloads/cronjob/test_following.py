@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocols.messages.commands import Command, Create, Delete, Get, Update
-from protocols.messages.outcomes import NotFound, Outcome
-from protocols.resources import CRONJOBS
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
+from kcm.protocols.messages.outcomes import NotFound, Outcome
+from kcm.protocols.resources import CRONJOBS
 from tests.actors.controllers.workloads.cronjob.cron_jobs import (
     DAY,
     Scene,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from actors.controllers.workloads.cronjob import SPEC
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object, annotations_of
-from protocols.resources import CRONJOBS, JOBS
-from protocols.times import format_time, parse_time
+from kcm.actors.controllers.workloads.cronjob import SPEC
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object, annotations_of
+from kcm.protocols.resources import CRONJOBS, JOBS
+from kcm.protocols.times import format_time, parse_time
 
 POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "v1"}]}}
 ELSEWHERE = "example.com/elsewhere"  # runs these Jobs: no controller of ours does

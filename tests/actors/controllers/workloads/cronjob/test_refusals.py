@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import pytest
 
-from protocols.messages.commands import Command, Get
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.commands import Command, Get
+from kcm.protocols.messages.outcomes import (
     CommandFailed,
     Done,
     NotFound,
     Outcome,
 )
-from protocols.resources import CRONJOBS, JOBS
+from kcm.protocols.resources import CRONJOBS, JOBS
 from tests.actors.controllers.workloads.cronjob.cron_jobs import DAY, KEY, Scene, cron_job, job
 from tests.support.refusals import OneWriteFails, with_each_failure
 

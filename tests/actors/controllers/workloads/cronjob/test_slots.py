@@ -9,8 +9,8 @@ from datetime import UTC
 
 import pytest
 
-from actors.controllers.workloads.cronjob.jobs import surplus
-from actors.controllers.workloads.cronjob.slots import (
+from kcm.actors.controllers.workloads.cronjob.jobs import surplus
+from kcm.actors.controllers.workloads.cronjob.slots import (
     MANY,
     NoSlotError,
     earliest,
@@ -18,9 +18,9 @@ from actors.controllers.workloads.cronjob.slots import (
     seconds_to_next,
     still_in_time,
 )
-from protocols.objects import name_of
-from protocols.times import format_time, parse_time
-from runtime.scheduling.cron_schedules import parse_schedule
+from kcm.protocols.objects import name_of
+from kcm.protocols.times import format_time, parse_time
+from kcm.runtime.scheduling.cron_schedules import parse_schedule
 from tests.actors.controllers.workloads.cronjob.cron_jobs import DAY, HOURLY, cron_job, job
 
 TEN = parse_time(DAY + "10:00:00Z")

@@ -6,9 +6,9 @@ from itertools import count
 
 import pytest
 
-from actors.simulation.driver import Answer, Driven
-from protocols.messages.commands import Command, Create, Delete, Get, Update
-from protocols.messages.outcomes import (
+from kcm.actors.simulation.driver import Answer, Driven
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
     Done,
@@ -18,8 +18,8 @@ from protocols.messages.outcomes import (
     ServerFailure,
     Unknown,
 )
-from protocols.objects import Object, encode_object, name_of
-from protocols.resources import CRONJOBS, JOBS
+from kcm.protocols.objects import Object, encode_object, name_of
+from kcm.protocols.resources import CRONJOBS, JOBS
 from tests.actors.controllers.workloads.cronjob.cron_jobs import (
     DAY,
     KEY,

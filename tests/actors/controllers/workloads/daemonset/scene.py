@@ -7,15 +7,15 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from actors.controllers.shared.controller_revisions import template_data
-from actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, HASH_LABEL
-from actors.controllers.workloads.daemonset.pods import bound_to
-from actors.controllers.workloads.daemonset.reconciler import DaemonSetReconciler
-from actors.simulation.driver import Answer, Bench, Driven, drive
-from protocols.messages.commands import Create, Delete
-from protocols.objects import Object, labels_of, make_key, name_of, owner_reference
-from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
-from protocols.times import format_time
+from kcm.actors.controllers.shared.controller_revisions import template_data
+from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, HASH_LABEL
+from kcm.actors.controllers.workloads.daemonset.pods import bound_to
+from kcm.actors.controllers.workloads.daemonset.reconciler import DaemonSetReconciler
+from kcm.actors.simulation.driver import Answer, Bench, Driven, drive
+from kcm.protocols.messages.commands import Create, Delete
+from kcm.protocols.objects import Object, labels_of, make_key, name_of, owner_reference
+from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
+from kcm.protocols.times import format_time
 
 KEY = "default/agent"
 LABELS = {"app": "agent"}

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.daemonset.fields import HASH_LABEL
-from actors.controllers.workloads.daemonset.spec import SPEC
-from actors.simulation import SimulatedCluster
-from protocols.hashing import template_hash
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound, Outcome
-from protocols.objects import Object, decode_object, encode_object, labels_of, name_of
-from protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
+from kcm.actors.controllers.workloads.daemonset.fields import HASH_LABEL
+from kcm.actors.controllers.workloads.daemonset.spec import SPEC
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.hashing import template_hash
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.objects import Object, decode_object, encode_object, labels_of, name_of
+from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, revision, template
 
 Build = Callable[..., Scene]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.daemonset.placement import (
+from kcm.actors.controllers.workloads.daemonset.placement import (
     BOTH,
     NEITHER,
     STAY,
@@ -15,8 +15,8 @@ from actors.controllers.workloads.daemonset.placement import (
     daemon_tolerations,
     placement_of,
 )
-from protocols.nodes import node_facts
-from protocols.objects import Object
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.daemonset.scene import node, template
 
 NEW, LOST = {"key": "gpu", "effect": "NoSchedule"}, {"key": "gpu", "effect": "NoExecute"}

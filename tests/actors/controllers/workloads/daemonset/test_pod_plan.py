@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL
-from actors.simulation.driver import bodies
-from protocols.messages.commands import Command, Create, Delete, Patch, Update
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Outcome, ServerFailure, Unknown
-from protocols.objects import Object, annotations_of, controller_of, labels_of, name_of
-from protocols.resources import DAEMONSETS, NODES, PODS
+from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL
+from kcm.actors.simulation.driver import bodies
+from kcm.protocols.messages.commands import Command, Create, Delete, Patch, Update
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Outcome, ServerFailure, Unknown
+from kcm.protocols.objects import Object, annotations_of, controller_of, labels_of, name_of
+from kcm.protocols.resources import DAEMONSETS, NODES, PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, node, nodes, owned, target
 
 Build = Callable[..., Scene]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from protocols.messages.commands import Delete
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.commands import Delete
+from kcm.protocols.messages.outcomes import (
     CommandFailed,
     Outcome,
 )
-from protocols.objects import Object
-from protocols.resources import PODS
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, target
 from tests.support.refusals import OneWriteFails, with_each_failure
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL, Rolling, daemon_spec
-from actors.controllers.workloads.daemonset.rolling_update import Limits, limits_of
-from actors.reconciliation import RequeueAfter
-from protocols.hashing import template_hash
-from protocols.messages.commands import Command, Delete
-from protocols.messages.outcomes import Outcome
-from protocols.objects import Object, labels_of, name_of
-from protocols.pods import pod_facts
-from protocols.resources import CONTROLLER_REVISIONS, NODES, PODS
+from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL, Rolling, daemon_spec
+from kcm.actors.controllers.workloads.daemonset.rolling_update import Limits, limits_of
+from kcm.actors.reconciliation import RequeueAfter
+from kcm.protocols.hashing import template_hash
+from kcm.protocols.messages.commands import Command, Delete
+from kcm.protocols.messages.outcomes import Outcome
+from kcm.protocols.objects import Object, labels_of, name_of
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import CONTROLLER_REVISIONS, NODES, PODS
 from tests.actors.controllers.workloads.daemonset.scene import (
     Scene,
     daemon_set,

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.controllers.workloads.daemonset.watches import NodeChange
-from actors.reconciliation import Enqueue
-from actors.simulation.driver import drive_steps
-from protocols.messages.commands import Command, Get, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, Outcome
-from protocols.nodes import node_facts
-from protocols.objects import Object, name_of
-from protocols.resources import NODES
+from kcm.actors.controllers.workloads.daemonset.watches import NodeChange
+from kcm.actors.reconciliation import Enqueue
+from kcm.actors.simulation.driver import drive_steps
+from kcm.protocols.messages.commands import Command, Get, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Outcome
+from kcm.protocols.nodes import node_facts
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.resources import NODES
 from tests.actors.controllers.workloads.daemonset.scene import KEY, Scene, daemon_set, node, nodes, owned
 
 Build = Callable[..., Scene]

@@ -7,20 +7,20 @@ their controller, and `make_ready()` the kubelets.
 import itertools
 from collections.abc import Callable
 
-from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
-from actors.engine.dispatcher.requests import outcome_of, request_for
-from actors.simulation.driver import Driven, StillClock, drive
-from protocols.messages.commands import Command, Create, Delete, Update
-from protocols.messages.outcomes import Done, Outcome
-from protocols.objects import Object, controller_of, decode_object, encode_object, key_of, name_of, owner_reference
-from protocols.pods import pod_facts
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, resource_path
-from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import MemoryStore
-from runtime.client.api import Request
-from runtime.tables.frozen import freeze
-from runtime.tables.overlay import Tables
-from runtime.tables.table import Table
+from kcm.actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
+from kcm.actors.engine.dispatcher.requests import outcome_of, request_for
+from kcm.actors.simulation.driver import Driven, StillClock, drive
+from kcm.protocols.messages.commands import Command, Create, Delete, Update
+from kcm.protocols.messages.outcomes import Done, Outcome
+from kcm.protocols.objects import Object, controller_of, decode_object, encode_object, key_of, name_of, owner_reference
+from kcm.protocols.pods import pod_facts
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, resource_path
+from kcm.runtime.apiserver.server import ApiServer
+from kcm.runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.client.api import Request
+from kcm.runtime.tables.frozen import freeze
+from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.table import Table
 from tests.actors.controllers.workloads.deployment.objects import LABELS, strategy, template
 
 KEY = "default/web"

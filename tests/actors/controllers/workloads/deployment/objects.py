@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.simulation.driver import NOW
-from protocols.objects import Object, owner_reference
-from protocols.percentages import IntOrString
-from protocols.times import format_time
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.objects import Object, owner_reference
+from kcm.protocols.percentages import IntOrString
+from kcm.protocols.times import format_time
 from tests.support.objects import WEB, deployment, pod_template, replica_set
 
 LABELS = WEB

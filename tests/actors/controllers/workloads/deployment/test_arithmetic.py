@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.workloads.deployment.arithmetic import (
+from kcm.actors.controllers.workloads.deployment.arithmetic import (
     max_surge,
     max_unavailable,
     new_replica_set_size,
     resolve_fenceposts,
 )
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.reconciliation import RequeueAfter
-from protocols.objects import name_of
+from kcm.actors.reconciliation import RequeueAfter
+from kcm.protocols.objects import name_of
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
-from actors.controllers.workloads.deployment.revisions import new_replica_set
-from actors.simulation.driver import Bench, bodies, drive
-from protocols.messages.commands import Command, Create, Delete, Get, Update
-from protocols.messages.outcomes import (
+from kcm.actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
+from kcm.actors.controllers.workloads.deployment.revisions import new_replica_set
+from kcm.actors.simulation.driver import Bench, bodies, drive
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
     Conflict,
@@ -22,8 +22,8 @@ from protocols.messages.outcomes import (
     ServerFailure,
     Unknown,
 )
-from protocols.objects import Object, decode_object, encode_object, name_of
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource
+from kcm.protocols.objects import Object, decode_object, encode_object, name_of
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
 from tests.actors.controllers.workloads.deployment.objects import web_deployment, web_replica_set
 from tests.support.refusals import NAMESPACE_TERMINATING

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.deployment.history import history_to_delete
-from protocols.objects import Object, name_of
+from kcm.actors.controllers.workloads.deployment.history import history_to_delete
+from kcm.protocols.objects import Object, name_of
 from tests.actors.controllers.workloads.deployment.objects import web_deployment, web_replica_set
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation.driver import bodies
-from protocols.messages.commands import Delete, Update
+from kcm.actors.simulation.driver import bodies
+from kcm.protocols.messages.commands import Delete, Update
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.deployment.progress import (
+from kcm.actors.controllers.workloads.deployment.progress import (
     has_progressed,
     has_timed_out,
     is_complete,
@@ -13,10 +13,10 @@ from actors.controllers.workloads.deployment.progress import (
     pause_condition,
     rollout_status,
 )
-from actors.simulation.driver import NOW
-from protocols.conditions import find_condition
-from protocols.objects import Object
-from protocols.times import format_time, parse_time
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time, parse_time
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, progressing, web_deployment, web_replica_set
 
 INFINITE = 2147483647

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.reconciliation import Retry
-from actors.simulation.driver import Driven
-from protocols.messages.commands import Create, Delete, Get, Patch, Update
-from protocols.messages.outcomes import CommandFailed
-from protocols.objects import Object, annotations_of, decode_object, encode_object, name_of, uid_of
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
-from protocols.times import format_time
+from kcm.actors.reconciliation import Retry
+from kcm.actors.simulation.driver import Driven
+from kcm.protocols.messages.commands import Create, Delete, Get, Patch, Update
+from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.objects import Object, annotations_of, decode_object, encode_object, name_of, uid_of
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
 from tests.actors.controllers.workloads.deployment.objects import LABELS, template
 

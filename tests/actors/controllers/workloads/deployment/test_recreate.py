@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
-from actors.controllers.workloads.deployment.scaling import Resize
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
+from kcm.actors.controllers.workloads.deployment.scaling import Resize
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
 
 NEW = web_replica_set("new", 1)

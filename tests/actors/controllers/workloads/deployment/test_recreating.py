@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.messages.commands import Create
-from protocols.objects import name_of
-from protocols.resources import PODS, REPLICASETS
+from kcm.protocols.messages.commands import Create
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
 from tests.actors.controllers.workloads.deployment.objects import RECREATE
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from actors.controllers.workloads.deployment.recreations import LASTED, Recreations
-from protocols.objects import Object, key_of
+from kcm.actors.controllers.workloads.deployment.recreations import LASTED, Recreations
+from kcm.protocols.objects import Object, key_of
 from tests.support.objects import deployment
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.workloads.deployment.revisions import (
+from kcm.actors.controllers.workloads.deployment.revisions import (
     Templates,
     comparable,
     extended_history,
@@ -23,7 +23,7 @@ from actors.controllers.workloads.deployment.revisions import (
     split_new_and_old,
     synced_replica_set,
 )
-from protocols.objects import Object, annotations_of, decode_object, encode_object, name_of
+from kcm.protocols.objects import Object, annotations_of, decode_object, encode_object, name_of
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, template, web_deployment, web_replica_set
 
 RECORDED = orjson.loads(

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
-from protocols.objects import Object, annotations_of
+from kcm.actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
+from kcm.protocols.objects import Object, annotations_of
 from tests.actors.controllers.workloads.deployment.objects import template, web_deployment, web_replica_set
 
 REQUEST = "deprecated.deployment.rollback.to"

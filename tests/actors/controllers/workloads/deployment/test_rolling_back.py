@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.messages.commands import Create, Patch, Update
-from protocols.objects import annotations_of
+from kcm.protocols.messages.commands import Create, Patch, Update
+from kcm.protocols.objects import annotations_of
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
 
 REQUEST = "deprecated.deployment.rollback.to"

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.workloads.deployment.arithmetic import max_surge, max_unavailable
-from actors.controllers.workloads.deployment.rolling_update import (
+from kcm.actors.controllers.workloads.deployment.arithmetic import max_surge, max_unavailable
+from kcm.actors.controllers.workloads.deployment.rolling_update import (
     growth_plan,
     shrink_plan,
     spread_plan,
     unavailable_plan,
 )
-from actors.controllers.workloads.deployment.scaling import Resize
+from kcm.actors.controllers.workloads.deployment.scaling import Resize
 from tests.actors.controllers.workloads.deployment.objects import web_deployment, with_available
 
 

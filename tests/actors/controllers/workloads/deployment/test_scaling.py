@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.controllers.workloads.deployment.arithmetic import max_surge
-from actors.controllers.workloads.deployment.scaling import (
+from kcm.actors.controllers.workloads.deployment.arithmetic import max_surge
+from kcm.actors.controllers.workloads.deployment.scaling import (
     Resize,
     active_or_latest,
     fraction,
@@ -16,7 +16,7 @@ from actors.controllers.workloads.deployment.scaling import (
     resized,
     scale_plan,
 )
-from protocols.objects import Object, annotations_of, name_of
+from kcm.protocols.objects import Object, annotations_of, name_of
 from tests.actors.controllers.workloads.deployment.objects import (
     RECREATE,
     web_deployment,

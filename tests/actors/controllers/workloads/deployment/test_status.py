@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.deployment.status import calculated_status, replica_failure, same_status
-from actors.simulation.driver import NOW
-from protocols.conditions import find_condition
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.deployment.status import calculated_status, replica_failure, same_status
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.deployment.reconciler import WATCHES, emptied_recreate, owner_or_adopters
-from actors.reconciliation import Change
-from actors.simulation.driver import Bench
-from protocols.messages.watches import EventType
-from protocols.objects import Object, controller_of, encode_object, key_of, owner_reference
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
+from kcm.actors.controllers.workloads.deployment.reconciler import WATCHES, emptied_recreate, owner_or_adopters
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Bench
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Object, controller_of, encode_object, key_of, owner_reference
+from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
 from tests.support.objects import running_pod
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
-from actors.controllers.workloads.disruption.spec import SPEC
-from actors.simulation.driver import NOW as NOW
-from actors.simulation.driver import Answer, Bench, Driven, bodies, drive
-from protocols.messages.commands import Update
-from protocols.messages.discovery import ServedResource, TablesChanged
-from protocols.objects import Object
-from protocols.resources import (
+from kcm.actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
+from kcm.actors.controllers.workloads.disruption.spec import SPEC
+from kcm.actors.simulation.driver import NOW as NOW
+from kcm.actors.simulation.driver import Answer, Bench, Driven, bodies, drive
+from kcm.protocols.messages.commands import Update
+from kcm.protocols.messages.discovery import ServedResource, TablesChanged
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -21,8 +21,8 @@ from protocols.resources import (
     STATEFULSETS,
     Resource,
 )
-from runtime.logs.standard_log import quiet_log
-from runtime.tables.overlay import Tables
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.tables.overlay import Tables
 
 LABELS = {"app": "web"}
 KEY = "default/budget"

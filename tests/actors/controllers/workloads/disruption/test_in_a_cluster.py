@@ -11,14 +11,14 @@ import orjson
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.controllers.workloads import deployment, disruption, replicaset
-from actors.controllers.workloads.disruption.pod_counts import DELETION_TIMEOUT
-from actors.controllers.workloads.disruption.stale_targets import TIMEOUT
-from actors.simulation import SimulatedCluster
-from protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED
-from protocols.conditions import find_condition
-from protocols.objects import Object, encode_object, labels_of, make_key, name_of
-from protocols.resources import (
+from kcm.actors.controllers.workloads import deployment, disruption, replicaset
+from kcm.actors.controllers.workloads.disruption.pod_counts import DELETION_TIMEOUT
+from kcm.actors.controllers.workloads.disruption.stale_targets import TIMEOUT
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, encode_object, labels_of, make_key, name_of
+from kcm.protocols.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     EVENTS,
@@ -29,8 +29,8 @@ from protocols.resources import (
     Resource,
     resource_path,
 )
-from protocols.times import format_time
-from runtime.client.api import Request, Response
+from kcm.protocols.times import format_time
+from kcm.runtime.client.api import Request, Response
 
 SOON = 10.0  # seconds: pods start, and are counted
 CONTROLLERS = (deployment.SPEC, replicaset.SPEC, disruption.SPEC)

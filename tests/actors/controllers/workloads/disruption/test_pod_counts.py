@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.shared.selector_texts import selector_in_go
-from actors.controllers.workloads.disruption.pod_counts import (
+from kcm.actors.controllers.shared.selector_texts import selector_in_go
+from kcm.actors.controllers.workloads.disruption.pod_counts import (
     Need,
     disrupted_pods,
     fail_safe_status,
@@ -13,9 +13,9 @@ from actors.controllers.workloads.disruption.pod_counts import (
     need_of,
     next_status,
 )
-from protocols.objects import Object
-from protocols.resources import PODS
-from protocols.times import format_time
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.disruption.scene import NOW, Scene, a_pod
 
 

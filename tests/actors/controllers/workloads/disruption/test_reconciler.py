@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.disruption.events import unmanaged_pods
-from actors.controllers.workloads.disruption.pod_counts import DELETION_TIMEOUT, CannotCountError
-from actors.controllers.workloads.disruption.reconciler import RECHECK_QUEUE
-from actors.reconciliation import Enqueue, RequeueAfter, Retry
-from actors.simulation.driver import bodies, drive_steps
-from protocols.conditions import find_condition
-from protocols.messages.commands import Command, Get, Update
-from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import (
+from kcm.actors.controllers.workloads.disruption.events import unmanaged_pods
+from kcm.actors.controllers.workloads.disruption.pod_counts import DELETION_TIMEOUT, CannotCountError
+from kcm.actors.controllers.workloads.disruption.reconciler import RECHECK_QUEUE
+from kcm.actors.reconciliation import Enqueue, RequeueAfter, Retry
+from kcm.actors.simulation.driver import bodies, drive_steps
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.messages.commands import Command, Get, Update
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.outcomes import (
     CommandFailed,
     Conflict,
     Done,
@@ -21,8 +21,8 @@ from protocols.messages.outcomes import (
     Refused,
     ServerFailure,
 )
-from protocols.objects import Object, encode_object
-from protocols.resources import (
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -31,7 +31,7 @@ from protocols.resources import (
     STATEFULSETS,
     Resource,
 )
-from protocols.times import format_time
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.disruption.scene import (
     KEY,
     LABELS,

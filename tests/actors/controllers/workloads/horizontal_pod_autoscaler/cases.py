@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
-from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
-from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Target
-from actors.simulation.driver import NOW, drive_steps
-from protocols.late_methods import dataclass
-from protocols.messages.commands import Fetch, Update
-from protocols.messages.outcomes import Done, Outcome, ServerFailure
-from protocols.objects import Object, decode_object
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS
-from protocols.selectors import parse_label_selector
-from protocols.times import format_time
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import Target
+from kcm.actors.simulation.driver import NOW, drive_steps
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Fetch, Update
+from kcm.protocols.messages.outcomes import Done, Outcome, ServerFailure
+from kcm.protocols.objects import Object, decode_object
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS
+from kcm.protocols.selectors import parse_label_selector
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import KEY, LONG_AGO, Scene, autoscaler
 
 WENT_WRONG = ServerFailure("something went wrong", b'{"kind": "Status"}')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Policy, Recommendation, ScaleEvent
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Policy, Recommendation, ScaleEvent
 
 NOW = 10_000.0
 

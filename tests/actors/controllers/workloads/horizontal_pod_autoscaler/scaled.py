@@ -6,14 +6,14 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from actors.app.arguments import read_options
-from actors.controllers.workloads import deployment, horizontal_pod_autoscaler, replicaset
-from actors.simulation import SimulatedCluster
-from actors.simulation.metrics_server import metrics_server
-from protocols.conditions import find_condition
-from protocols.objects import Object, key_of, make_key
-from protocols.resources import DEPLOYMENTS, EVENTS, HORIZONTAL_POD_AUTOSCALERS, PODS, Resource
-from runtime.apiserver.kinds.aggregated import AGGREGATED
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.workloads import deployment, horizontal_pod_autoscaler, replicaset
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.metrics_server import metrics_server
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, key_of, make_key
+from kcm.protocols.resources import DEPLOYMENTS, EVENTS, HORIZONTAL_POD_AUTOSCALERS, PODS, Resource
+from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
 
 CONTROLLERS = (deployment.SPEC, replicaset.SPEC, horizontal_pod_autoscaler.SPEC)
 PERIOD = 15.0

@@ -7,23 +7,23 @@ from typing import Any
 
 import orjson
 
-from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import Settings
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
-from actors.controllers.workloads.horizontal_pod_autoscaler.pods import Youth
-from actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import HorizontalPodAutoscaling
-from actors.controllers.workloads.horizontal_pod_autoscaler.sources import Sources
-from actors.simulation.driver import NOW, Bench, Driven, drive
-from protocols.conditions import find_condition
-from protocols.messages.commands import Command, Fetch, Get, Update
-from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import Done, Outcome
-from protocols.objects import Object
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
-from protocols.times import format_time
-from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Family, Histogram, Metrics, Series
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import Settings
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import Youth
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import HorizontalPodAutoscaling
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import Sources
+from kcm.actors.simulation.driver import NOW, Bench, Driven, drive
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.messages.commands import Command, Fetch, Get, Update
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.outcomes import Done, Outcome
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
+from kcm.protocols.times import format_time
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.metrics.registry import Family, Histogram, Metrics, Series
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import PERIOD, external
 
 KEY = "default/web"

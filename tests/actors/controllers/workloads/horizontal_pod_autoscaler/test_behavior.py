@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     Behavior,
     Bounds,
     Policy,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import MOST_REPLICAS, MOST_USAGE, Tolerances
-from actors.controllers.workloads.horizontal_pod_autoscaler.sources import MetricError
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import MOST_REPLICAS, MOST_USAGE, Tolerances
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import MetricError
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
     Case,
     about_other,

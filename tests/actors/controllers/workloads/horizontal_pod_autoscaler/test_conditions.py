@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from protocols.messages.outcomes import Conflict
-from protocols.objects import Object
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
+from kcm.protocols.messages.outcomes import Conflict
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
     ODD,
     WENT_WRONG,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
-from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Refused, ServerFailure
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Refused, ServerFailure
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import external
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import QUEUE, Scene, autoscaler
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import AT_ONCE, Scaled, external
 
 ON_AND_OFF = pytest.mark.parametrize("on", [True, False])
@@ -25,7 +25,7 @@ def test_it_scales_to_zero_and_back(log: FilteringBoundLogger, on: bool) -> None
     scaled.autoscaler("web", external({"value": "10"}), behavior={"scaleDown": AT_ONCE})
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(
-            "runtime.apiserver.kinds.autoscaling.horizontal_pod_autoscaler._validate_spec", lambda *_, **__: []
+            "kcm.runtime.apiserver.kinds.autoscaling.horizontal_pod_autoscaler._validate_spec", lambda *_, **__: []
         )
         scaled.cluster.merge(HORIZONTAL_POD_AUTOSCALERS, "default/web", {"spec": {"minReplicas": 0}})
     scaled.run(2)

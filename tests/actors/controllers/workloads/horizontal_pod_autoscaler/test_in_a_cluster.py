@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from protocols.objects import Object
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, Resource
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, Resource
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import (
     AT_ONCE,
     CPU,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from protocols.messages.commands import Update
+from kcm.protocols.messages.commands import Update
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
     Case,
     about_other,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import CPU, external
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import QUEUE, Scene, autoscaler, pod
 

@@ -11,18 +11,18 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
-from actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError
-from actors.controllers.workloads.horizontal_pod_autoscaler.samples import Sample
-from actors.reconciliation import Step
-from actors.simulation.driver import Bench, drive_steps
-from protocols.messages.commands import Command, Fetch
-from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import Done, Outcome
-from protocols.objects import Object
-from protocols.selectors import EVERYTHING, parse_label_selector
-from protocols.times import format_time
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Sample
+from kcm.actors.reconciliation import Step
+from kcm.actors.simulation.driver import Bench, drive_steps
+from kcm.protocols.messages.commands import Command, Fetch
+from kcm.protocols.messages.discovery import ServedResource
+from kcm.protocols.messages.outcomes import Done, Outcome
+from kcm.protocols.objects import Object
+from kcm.protocols.selectors import EVERYTHING, parse_label_selector
+from kcm.protocols.times import format_time
 
 AT = 1_700_000_000.0
 PODS, SERIES = parse_label_selector("name=test-pod"), parse_label_selector("label=value")

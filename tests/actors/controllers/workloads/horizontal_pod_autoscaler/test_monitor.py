@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
-from actors.simulation.driver import drive_steps
-from protocols.objects import Object
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
+from kcm.actors.simulation.driver import drive_steps
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
     DESCRIBED,
     Case,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     Behavior,
     Bounds,
     Policy,

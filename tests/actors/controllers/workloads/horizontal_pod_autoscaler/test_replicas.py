@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
     CannotComputeError,
     Groups,
     PodState,
@@ -19,7 +19,7 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
     group_pods,
     requests_of,
 )
-from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import (
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import (
     MOST_REPLICAS,
     MOST_USAGE,
     Proposal,
@@ -31,8 +31,8 @@ from actors.controllers.workloads.horizontal_pod_autoscaler.replicas import (
     utilization_replicas,
     value_replicas,
 )
-from actors.controllers.workloads.horizontal_pod_autoscaler.samples import Sample
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Sample
+from kcm.protocols.objects import Object
 
 NOW = 1_800_000_000.0
 YOUTH = Youth(initialization=120.0, readiness_delay=10.0)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
     Sample,
     items_of,
     pod_samples,
     resource_samples,
     value_of,
 )
-from protocols.integers import INT64
-from protocols.objects import Object
+from kcm.protocols.integers import INT64
+from kcm.protocols.objects import Object
 
 AT = "2026-01-02T03:04:05Z"
 SECONDS = 1767323045.0

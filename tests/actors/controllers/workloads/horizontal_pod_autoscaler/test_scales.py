@@ -10,14 +10,14 @@ from collections.abc import Sequence
 import orjson
 import pytest
 
-from actors.controllers.shared.served_kinds import ServedKinds
-from actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
-from actors.controllers.workloads.horizontal_pod_autoscaler.spec import SPEC
-from actors.simulation import SimulatedCluster
-from protocols.messages.commands import Get, Update
-from protocols.messages.outcomes import Conflict, Done, Forbidden, NotFound, Outcome, Unknown
-from protocols.objects import Object, decode_object
-from protocols.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.spec import SPEC
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.messages.commands import Get, Update
+from kcm.protocols.messages.outcomes import Conflict, Done, Forbidden, NotFound, Outcome, Unknown
+from kcm.protocols.objects import Object, decode_object
+from kcm.protocols.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
 
 STATUS = b'{"kind": "Status"}'
 NEWER = Conflict("newer", STATUS)

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
-from protocols.messages.commands import Update
-from protocols.objects import Object, decode_object
-from protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
+from kcm.protocols.messages.commands import Update
+from kcm.protocols.objects import Object, decode_object
+from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
     ODD,
     Case,

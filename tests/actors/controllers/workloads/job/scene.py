@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, INDEX
-from actors.controllers.workloads.job.metrics import JobMetrics
-from actors.controllers.workloads.job.pods import JobPod
-from actors.controllers.workloads.job.reconciler import JobReconciler
-from actors.controllers.workloads.job.spec import SPEC
-from actors.simulation.driver import NOW, Answer, Bench, Driven, drive
-from protocols.messages.commands import Command, Create, Delete, List, Patch, Update
-from protocols.messages.outcomes import Done, Outcome
-from protocols.objects import Object, decode_object, encode_object, finalizers_of
-from protocols.resources import JOBS, PODS
-from protocols.times import format_time
-from runtime.apiserver.kinds.batch.job.status import wrong_job_status
-from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Metrics
+from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, INDEX
+from kcm.actors.controllers.workloads.job.metrics import JobMetrics
+from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.actors.controllers.workloads.job.reconciler import JobReconciler
+from kcm.actors.controllers.workloads.job.spec import SPEC
+from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, drive
+from kcm.protocols.messages.commands import Command, Create, Delete, List, Patch, Update
+from kcm.protocols.messages.outcomes import Done, Outcome
+from kcm.protocols.objects import Object, decode_object, encode_object, finalizers_of
+from kcm.protocols.resources import JOBS, PODS
+from kcm.protocols.times import format_time
+from kcm.runtime.apiserver.kinds.batch.job.status import wrong_job_status
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.metrics.registry import Metrics
 
 KEY = "default/count"
 UID = "uid-of-count"

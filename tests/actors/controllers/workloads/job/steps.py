@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from actors.controllers.workloads.job import metrics as of
-from actors.controllers.workloads.job.backoff import Failures
-from actors.controllers.workloads.job.counting import Counting, Ending
-from actors.controllers.workloads.job.fields import job_spec, job_status
-from actors.controllers.workloads.job.memory import Memory
-from actors.controllers.workloads.job.metrics import JobMetrics
-from actors.controllers.workloads.job.observing import Observed, observe
-from actors.controllers.workloads.job.pods import JobPod
-from actors.controllers.workloads.job.syncs import Sync
-from actors.controllers.workloads.job.writing import running_pods
-from actors.simulation.driver import Driven, drive_steps
-from protocols.messages.commands import Command
-from protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
-from protocols.objects import Key, Object, is_deleting
-from protocols.resources import JOBS, PODS
-from runtime.logs.standard_log import quiet_log
-from runtime.metrics.registry import Counter
+from kcm.actors.controllers.workloads.job import metrics as of
+from kcm.actors.controllers.workloads.job.backoff import Failures
+from kcm.actors.controllers.workloads.job.counting import Counting, Ending
+from kcm.actors.controllers.workloads.job.fields import job_spec, job_status
+from kcm.actors.controllers.workloads.job.memory import Memory
+from kcm.actors.controllers.workloads.job.metrics import JobMetrics
+from kcm.actors.controllers.workloads.job.observing import Observed, observe
+from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.actors.controllers.workloads.job.syncs import Sync
+from kcm.actors.controllers.workloads.job.writing import running_pods
+from kcm.actors.simulation.driver import Driven, drive_steps
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
+from kcm.protocols.objects import Key, Object, is_deleting
+from kcm.protocols.resources import JOBS, PODS
+from kcm.runtime.logs.standard_log import quiet_log
+from kcm.runtime.metrics.registry import Counter
 from tests.actors.controllers.workloads.job.scene import KEY, UID, Scene, described, job
 
 

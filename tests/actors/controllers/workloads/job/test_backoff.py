@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.job.backoff import Failures, next_failures, seconds_left
-from actors.controllers.workloads.job.pods import JobPod, finish_time
-from actors.simulation.driver import NOW
-from protocols.objects import Object
-from protocols.times import format_time
-from runtime.tables.table import Entry
+from kcm.actors.controllers.workloads.job.backoff import Failures, next_failures, seconds_left
+from kcm.actors.controllers.workloads.job.pods import JobPod, finish_time
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
+from kcm.runtime.tables.table import Entry
 from tests.actors.controllers.workloads.job.scene import exited, job_pods, pod
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.job.conditions import condition, with_status
-from actors.simulation.driver import NOW
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.job.conditions import condition, with_status
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.objects import Object
 
 
 def suspended(status: str, reason: str, ago: float = 0.0) -> Object:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.job.policies import failure_verdict
-from actors.simulation.driver import NOW, Answer, deleted_keys
-from protocols.messages.commands import Command, Create, Patch
-from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Unknown
-from protocols.objects import Object
-from protocols.resources import JOBS, PODS
-from protocols.times import format_time
+from kcm.actors.controllers.workloads.job.policies import failure_verdict
+from kcm.actors.simulation.driver import NOW, Answer, deleted_keys
+from kcm.protocols.messages.commands import Command, Create, Patch
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Unknown
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import JOBS, PODS
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.job.scene import AT, Scene, acts, exited, going, job, pod, pods
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.driver import NOW
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.job.endings import Conditions, failed, will_fail
 from tests.actors.controllers.workloads.job.scene import Scene, described, exited, job, numbers, pod
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from actors.app.arguments import read_options
-from actors.controllers.workloads.job.fields import job_spec
-from actors.controllers.workloads.job.gang import is_candidate, is_new, pod_group_name, workload_name
-from actors.controllers.workloads.job.spec import SPEC
-from actors.simulation import SimulatedCluster
-from protocols.objects import Object, name_of, uid_of
-from protocols.resources import EVENTS, JOBS, POD_GROUPS, PODS, WORKLOADS
-from runtime.apiserver.kinds.scheduling import pod_group, workload
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.workloads.job.fields import job_spec
+from kcm.actors.controllers.workloads.job.gang import is_candidate, is_new, pod_group_name, workload_name
+from kcm.actors.controllers.workloads.job.spec import SPEC
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.objects import Object, name_of, uid_of
+from kcm.protocols.resources import EVENTS, JOBS, POD_GROUPS, PODS, WORKLOADS
+from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 
 
 def job(name: str = "train", **spec: Any) -> Object:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.job.fields import INDEX
-from actors.simulation.driver import bodies
-from protocols.messages.commands import Create
-from protocols.objects import Object, annotations_of
+from kcm.actors.controllers.workloads.job.fields import INDEX
+from kcm.actors.simulation.driver import bodies
+from kcm.protocols.messages.commands import Create
+from kcm.protocols.objects import Object, annotations_of
 from tests.actors.controllers.workloads.job.endings import Conditions, complete, will_fail
 from tests.actors.controllers.workloads.job.scene import Scene, acts, described, job, numbers
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.job.fields import FAILURE_COUNT, IGNORED_FAILURE_COUNT, INDEX
-from actors.controllers.workloads.job.forms import base_name
-from actors.controllers.workloads.job.intervals import Indexes
-from actors.simulation.driver import NOW, bodies, created_names
-from protocols.messages.commands import Create
-from protocols.objects import Object, annotations_of
+from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, IGNORED_FAILURE_COUNT, INDEX
+from kcm.actors.controllers.workloads.job.forms import base_name
+from kcm.actors.controllers.workloads.job.intervals import Indexes
+from kcm.actors.simulation.driver import NOW, bodies, created_names
+from kcm.protocols.messages.commands import Create
+from kcm.protocols.objects import Object, annotations_of
 from tests.actors.controllers.workloads.job.scene import Scene, acts, exited, going, job, pod
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.driver import NOW, deleted_keys
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.actors.simulation.driver import NOW, deleted_keys
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.job.endings import (
     SUSPENDED,
     Conditions,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.job.fields import job_spec
-from actors.controllers.workloads.job.watches import job_facts
-from protocols.messages.commands import Patch
+from kcm.actors.controllers.workloads.job.fields import job_spec
+from kcm.actors.controllers.workloads.job.watches import job_facts
+from kcm.protocols.messages.commands import Patch
 from tests.actors.controllers.workloads.job.scene import Scene, exited, job, pod
 
 RULES: dict[str, Any] = {"rules": ["x"]}

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.job import metrics as of
-from actors.reconciliation import Retry
-from protocols.messages.commands import Command, Create, Get, List
-from protocols.messages.outcomes import CommandFailed, Done, Forbidden, Outcome
-from protocols.objects import Object, encode_object
-from runtime.metrics.registry import Counter, Family
+from kcm.actors.controllers.workloads.job import metrics as of
+from kcm.actors.reconciliation import Retry
+from kcm.protocols.messages.commands import Command, Create, Get, List
+from kcm.protocols.messages.outcomes import CommandFailed, Done, Forbidden, Outcome
+from kcm.protocols.objects import Object, encode_object
+from kcm.runtime.metrics.registry import Counter, Family
 from tests.actors.controllers.workloads.job.scene import Scene, exited, going, job, pod, pods
 
 

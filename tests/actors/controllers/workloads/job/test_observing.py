@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.job.backoff import Failures
-from actors.controllers.workloads.job.fields import FAILURE_COUNT, IGNORED_FAILURE_COUNT, job_spec, job_status
-from actors.controllers.workloads.job.managing import plan_pods
-from actors.controllers.workloads.job.observing import Observed, observe
-from actors.simulation.driver import NOW
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.actors.controllers.workloads.job.backoff import Failures
+from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, IGNORED_FAILURE_COUNT, job_spec, job_status
+from kcm.actors.controllers.workloads.job.managing import plan_pods
+from kcm.actors.controllers.workloads.job.observing import Observed, observe
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.job.scene import UID, exited, job, job_pods, pod
 
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler, left_behind, orphaned
-from actors.controllers.workloads.job.spec import SPEC
-from actors.reconciliation import Change
-from actors.simulation.driver import Answer, Bench, Driven, drive
-from protocols.messages.commands import Command, Get, Patch
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, NotFound, Outcome
-from protocols.messages.watches import EventType
-from protocols.objects import Object, controller_of, encode_object
-from protocols.resources import JOBS, PODS
+from kcm.actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler, left_behind, orphaned
+from kcm.actors.controllers.workloads.job.spec import SPEC
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Answer, Bench, Driven, drive
+from kcm.protocols.messages.commands import Command, Get, Patch
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, NotFound, Outcome
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Object, controller_of, encode_object
+from kcm.protocols.resources import JOBS, PODS
 from tests.actors.controllers.workloads.job.scene import KEY, UID, Scene, going, job, pod
 
 ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}

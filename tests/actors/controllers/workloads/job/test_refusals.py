@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from actors.reconciliation import Retry
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from protocols.messages.outcomes import (
+from kcm.actors.reconciliation import Retry
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
     Done,
@@ -17,8 +17,8 @@ from protocols.messages.outcomes import (
     Refused,
     Unknown,
 )
-from protocols.objects import Object, decode_object, encode_object, name_of
-from protocols.resources import PODS
+from kcm.protocols.objects import Object, decode_object, encode_object, name_of
+from kcm.protocols.resources import PODS
 from tests.actors.controllers.workloads.job.scene import Scene, exited, job, pod
 from tests.support.refusals import OneWriteFails, with_each_failure
 

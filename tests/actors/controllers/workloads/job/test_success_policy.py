@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.job.endings import Conditions, complete, failed, will_complete, will_fail
 from tests.actors.controllers.workloads.job.scene import Scene, described, job, numbers
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from actors.simulation.driver import NOW, bodies
-from protocols.messages.commands import Command, Create, Patch
-from protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
-from protocols.objects import Object
-from protocols.resources import PODS
-from protocols.times import format_time
+from kcm.actors.simulation.driver import NOW, bodies
+from kcm.protocols.messages.commands import Command, Create, Patch
+from kcm.protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.job.endings import (
     RESUMED,
     SUSPENDED,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation.driver import NOW
-from protocols.objects import Object
-from protocols.times import format_time
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.objects import Object
+from kcm.protocols.times import format_time
 from tests.actors.controllers.workloads.job.scene import Scene, acts, going, job, pod, pods, written
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.job.conditions import condition
-from actors.simulation.driver import NOW
-from protocols.messages.commands import Command, Patch, Update
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.job.conditions import condition
+from kcm.actors.simulation.driver import NOW
+from kcm.protocols.messages.commands import Command, Patch, Update
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.job.scene import Scene, acts, described, job, written
 from tests.actors.controllers.workloads.job.steps import Track, finished_pods, said, uncounted
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.controllers.workloads.replicaset.kind import REPLICASET, watches
-from actors.reconciliation import Change
-from actors.simulation.driver import Bench
-from protocols.objects import Object, controller_of, encode_object, name_of
-from protocols.resources import PODS, REPLICASETS, Resource
+from kcm.actors.controllers.workloads.replicaset.kind import REPLICASET, watches
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import Bench
+from kcm.protocols.objects import Object, controller_of, encode_object, name_of
+from kcm.protocols.resources import PODS, REPLICASETS, Resource
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, WEB, owned, web_replica_set
 from tests.support.objects import running_pod
 

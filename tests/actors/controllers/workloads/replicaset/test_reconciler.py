@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from structlog.testing import LogCapture
 
-from actors.controllers.workloads.replicaset.kind import REPLICASET, replica_spec
-from actors.simulation.driver import NOW, bodies, created_names, deleted_keys
-from protocols.messages.commands import Create, Delete, Get, Patch, Update
-from protocols.messages.outcomes import CommandFailed, Done, ServerFailure
-from protocols.objects import Object, encode_object
-from protocols.resources import PODS, REPLICASETS
+from kcm.actors.controllers.workloads.replicaset.kind import REPLICASET, replica_spec
+from kcm.actors.simulation.driver import NOW, bodies, created_names, deleted_keys
+from kcm.protocols.messages.commands import Create, Delete, Get, Patch, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Done, ServerFailure
+from kcm.protocols.objects import Object, encode_object
+from kcm.protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, web_replica_set
 from tests.support.objects import running_pod
 

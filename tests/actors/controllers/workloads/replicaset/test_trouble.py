@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from structlog.testing import LogCapture
 
-from actors.reconciliation import RequeueAfter
-from actors.simulation.driver import created_keys, created_names, deleted_keys, failing
-from protocols.messages.commands import Command, Create, Delete, Get, Update
-from protocols.messages.outcomes import (
+from kcm.actors.reconciliation import RequeueAfter
+from kcm.actors.simulation.driver import created_keys, created_names, deleted_keys, failing
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
+from kcm.protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
     Conflict,
@@ -24,8 +24,8 @@ from protocols.messages.outcomes import (
     ServerFailure,
     Unknown,
 )
-from protocols.objects import decode_object, encode_object, name_of
-from protocols.resources import PODS, REPLICASETS
+from kcm.protocols.objects import decode_object, encode_object, name_of
+from kcm.protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, KEY, Scene, owned, web_replica_set
 from tests.support.failures import said
 from tests.support.objects import running_pod

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.controllers.shared.controller_revisions import new_revision, template_data
-from actors.controllers.workloads.statefulset.fields import StatefulSet, stateful_set
-from actors.controllers.workloads.statefulset.identity import NAME_LABEL, REVISION_LABEL
-from actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
-from actors.controllers.workloads.statefulset.reconciler import StatefulSetReconciler
-from actors.simulation.driver import NOW, Answer, Bench, Driven, bodies, drive
-from protocols.messages.commands import Create, Update
-from protocols.objects import Object, name_of, owner_reference
-from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
-from runtime.metrics.registry import Metrics
+from kcm.actors.controllers.shared.controller_revisions import new_revision, template_data
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet, stateful_set
+from kcm.actors.controllers.workloads.statefulset.identity import NAME_LABEL, REVISION_LABEL
+from kcm.actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
+from kcm.actors.controllers.workloads.statefulset.reconciler import StatefulSetReconciler
+from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, bodies, drive
+from kcm.protocols.messages.commands import Create, Update
+from kcm.protocols.objects import Object, name_of, owner_reference
+from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from kcm.runtime.metrics.registry import Metrics
 from tests.support.objects import WEB, custom_object, pod_template, running_pod
 
 KEY = "default/web"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.statefulset.claims import (
+from kcm.actors.controllers.workloads.statefulset.claims import (
     Member,
     claims_of,
     has_its_owners,
@@ -15,8 +15,8 @@ from actors.controllers.workloads.statefulset.claims import (
     is_stale,
     with_its_owners,
 )
-from actors.controllers.workloads.statefulset.fields import StatefulSet
-from protocols.objects import Object
+from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.statefulset.scenes import a_claim, a_reference, a_set, read
 
 SET = a_reference("StatefulSet", "web")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.controllers.workloads.statefulset.pod_control import ClaimGoing
-from actors.controllers.workloads.statefulset.spec import SPEC, sets_of_claim
-from actors.reconciliation import Change
-from actors.simulation.driver import bodies
-from protocols.messages.commands import Create, Delete, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Outcome
-from protocols.objects import encode_object, name_of
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from kcm.actors.controllers.workloads.statefulset.pod_control import ClaimGoing
+from kcm.actors.controllers.workloads.statefulset.spec import SPEC, sets_of_claim
+from kcm.actors.reconciliation import Change
+from kcm.actors.simulation.driver import bodies
+from kcm.protocols.messages.commands import Create, Delete, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Outcome
+from kcm.protocols.objects import encode_object, name_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.actors.controllers.workloads.statefulset.scenes import Scene, a_claim, a_reference, a_set, made, member
 
 DELETE_BOTH = {"whenDeleted": "Delete", "whenScaled": "Delete"}

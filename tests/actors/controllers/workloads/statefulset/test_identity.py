@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.statefulset.identity import (
+from kcm.actors.controllers.workloads.statefulset.identity import (
     has_its_volumes,
     ordinal_of,
     parent_and_ordinal,

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.controllers.workloads.statefulset.concurrent_steps import slow_start_abreast
-from actors.reconciliation import RequeueAfter, get_live, perform
-from actors.simulation.driver import NOW, Bench, created_names, deleted_keys, drive_steps
-from protocols.messages.commands import Create, Delete
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Forbidden, NotFound, Outcome
-from protocols.resources import PODS, STATEFULSETS
+from kcm.actors.controllers.workloads.statefulset.concurrent_steps import slow_start_abreast
+from kcm.actors.reconciliation import RequeueAfter, get_live, perform
+from kcm.actors.simulation.driver import NOW, Bench, created_names, deleted_keys, drive_steps
+from kcm.protocols.messages.commands import Create, Delete
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Forbidden, NotFound, Outcome
+from kcm.protocols.resources import PODS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import (
     DELETING,
     KEY,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from protocols.messages.commands import Delete
-from protocols.messages.outcomes import (
+from kcm.protocols.messages.commands import Delete
+from kcm.protocols.messages.outcomes import (
     CommandFailed,
     Outcome,
 )
-from protocols.objects import labels_of, name_of
-from protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
+from kcm.protocols.objects import labels_of, name_of
+from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import KEY, WEB, Scene, a_claim, a_set, member, revision
 from tests.support.refusals import OneWriteFails, with_each_failure
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.workloads.statefulset.metrics import MAX_UNAVAILABLE, UNAVAILABLE
-from actors.simulation.driver import bodies, deleted_keys
-from protocols.messages.commands import Create, Delete, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome
-from protocols.objects import name_of
-from protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
+from kcm.actors.controllers.workloads.statefulset.metrics import MAX_UNAVAILABLE, UNAVAILABLE
+from kcm.actors.simulation.driver import bodies, deleted_keys
+from kcm.protocols.messages.commands import Create, Delete, Update
+from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import (
     Scene,
     a_set,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.registry.users import ADMIN, Access, Decision, User
+from kcm.runtime.apiserver.registry.users import ADMIN, Access, Decision, User
 
 ROOT = "/apis/authorization.k8s.io/v1"
 REVIEWS, SELF = f"{ROOT}/subjectaccessreviews", f"{ROOT}/selfsubjectaccessreviews"

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.registry.users import Access, Decision, User
-from runtime.client.api import Request
-from runtime.simulation.keys import authority_pair, request_pem
+from kcm.runtime.apiserver.registry.users import Access, Decision, User
+from kcm.runtime.client.api import Request
+from kcm.runtime.simulation.keys import authority_pair, request_pem
 
 COLLECTION = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 CLIENT = "kubernetes.io/kube-apiserver-client"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.runtime.apiserver.conftest import Answer, Api
 
 

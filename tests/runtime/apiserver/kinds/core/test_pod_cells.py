@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.kinds.core.pod import cells as pod_cells
-from runtime.apiserver.kinds.core.pod import completion as pod_completion
+from kcm.runtime.apiserver.kinds.core.pod import cells as pod_cells
+from kcm.runtime.apiserver.kinds.core.pod import completion as pod_completion
 
 NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
 AN_HOUR_AGO = "2026-01-02T02:00:00Z"

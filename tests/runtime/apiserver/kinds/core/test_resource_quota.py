@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.kinds.core import resource_quota
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.kinds.core import resource_quota
 from tests.runtime.apiserver.conftest import Answer, Api
 
 OF_PODS = {"cpu": "100", "memory": "10000", "requests.cpu": "100", "limits.memory": "10000", "pods": "10"}

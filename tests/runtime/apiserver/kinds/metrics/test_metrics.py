@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.kinds.aggregated import AGGREGATED
-from runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from tests.runtime.apiserver.conftest import Api
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"

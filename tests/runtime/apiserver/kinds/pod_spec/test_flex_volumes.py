@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.kinds.pod_spec.volumes import wrong_source
+from kcm.runtime.apiserver.kinds.pod_spec.volumes import wrong_source
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
-from runtime.apiserver.kinds.scheduling import pod_group
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
+from kcm.runtime.apiserver.kinds.scheduling import pod_group
 
 SPEC: Object = {"containers": [{"name": "c", "image": "i"}], "schedulingGroup": {"podGroupName": "g"}}
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from runtime.apiserver.kinds.pod_spec.defaults import default_pod_spec
-from runtime.apiserver.kinds.pod_spec.unremarkable_specs import LONGEST_KEPT, MOST_KEPT, UnremarkableSpecs, key_of
-from runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
-from runtime.apiserver.kinds.pod_spec.warnings import warnings_of_pod
+from kcm.runtime.apiserver.kinds.pod_spec.defaults import default_pod_spec
+from kcm.runtime.apiserver.kinds.pod_spec.unremarkable_specs import LONGEST_KEPT, MOST_KEPT, UnremarkableSpecs, key_of
+from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
+from kcm.runtime.apiserver.kinds.pod_spec.warnings import warnings_of_pod
 
 DRAWN, OTHER = "kube-api-access-bcdfg", "kube-api-access-24568"
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from runtime.apiserver.kinds.pod_spec.usage_notation import read_usage
+from kcm.runtime.apiserver.kinds.pod_spec.usage_notation import read_usage
 
 
 @pytest.mark.parametrize(

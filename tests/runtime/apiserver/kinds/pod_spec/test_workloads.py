@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.objects import Object
-from runtime.apiserver.schema.patches import apply_merge_patch
+from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.schema.patches import apply_merge_patch
 from tests.runtime.apiserver.conftest import Api
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.objects import Object
+from kcm.protocols.objects import Object
 from tests.runtime.apiserver.conftest import Api
 
 PERCENT = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.conftest import Answer, Api
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

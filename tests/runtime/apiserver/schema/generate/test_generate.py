@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from protocols import semantic_facts as facts
-from runtime.apiserver.schema.api_types import FILE, ApiTypes, built_in_types
-from runtime.apiserver.schema.descriptions import Description
-from runtime.apiserver.schema.generate.__main__ import main
-from runtime.apiserver.schema.generate.documents import UnknownVocabulary, collect
-from runtime.apiserver.schema.generate.layout import written
-from runtime.apiserver.schema.generate.semantic import semantic_facts
-from runtime.apiserver.schema.openapi_schemas import schema_of
+from kcm.protocols import semantic_facts as facts
+from kcm.runtime.apiserver.schema.api_types import FILE, ApiTypes, built_in_types
+from kcm.runtime.apiserver.schema.descriptions import Description
+from kcm.runtime.apiserver.schema.generate.__main__ import main
+from kcm.runtime.apiserver.schema.generate.documents import UnknownVocabulary, collect
+from kcm.runtime.apiserver.schema.generate.layout import written
+from kcm.runtime.apiserver.schema.generate.semantic import semantic_facts
+from kcm.runtime.apiserver.schema.openapi_schemas import schema_of
 
 GROUP, STRING = "io.k8s.api.example.v1", {"type": "string"}
 PROTO = """

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from protocols import go_structs as facts
-from protocols.go_dump import StructField, structs
-from runtime.apiserver.schema.api_types import META, Form, Type, built_in_types
-from runtime.apiserver.schema.generate.go_structs import FILES, Ambiguous, go_structs, main
+from kcm.protocols import go_structs as facts
+from kcm.protocols.go_dump import StructField, structs
+from kcm.runtime.apiserver.schema.api_types import META, Form, Type, built_in_types
+from kcm.runtime.apiserver.schema.generate.go_structs import FILES, Ambiguous, go_structs, main
 
 CORE = """
 package v1

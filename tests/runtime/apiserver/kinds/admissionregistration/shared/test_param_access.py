@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.conftest import Answer, Api
 
 GROUP, RBAC = "rbac.authorization.k8s.io", "/apis/rbac.authorization.k8s.io/v1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.apiserver.kinds.core.service.allocation import read_service_ranges
+from kcm.runtime.apiserver.kinds.core.service.allocation import read_service_ranges
 from tests.runtime.apiserver.conftest import Api
 from tests.support.objects import service
 

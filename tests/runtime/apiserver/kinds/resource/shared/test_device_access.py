@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.kinds.resource.shared.device_access import ADMIN_LABEL, NODE_OF_TOKEN
-from runtime.apiserver.registry.users import User
+from kcm.runtime.apiserver.kinds.resource.shared.device_access import ADMIN_LABEL, NODE_OF_TOKEN
+from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.conftest import Answer, Api
 
 GROUP, RBAC = "rbac.authorization.k8s.io", "/apis/rbac.authorization.k8s.io/v1"
