@@ -112,7 +112,8 @@ if TYPE_CHECKING:
     from kcm.runtime.scheduling.clock import Clock, SystemClock
     from kcm.runtime.serving.server import ServingError
     from kcm.runtime.serving.tls_names import TlsError
-    from kcm.runtime.tables.overlay import Lister, TableMissingError, Tables, UnreadableError
+    from kcm.runtime.tables.lister import Lister, UnreadableError
+    from kcm.runtime.tables.tables import TableMissingError, Tables
 else:
     __getattr__, __dir__ = lazily(
         __name__,
@@ -173,7 +174,7 @@ else:
             "labels_of": "kcm.protocols.objects:labels_of",
             "LaunchError": "kcm.runtime.apiserver.process.launch:LaunchError",
             "list_live": "kcm.actors.reconciliation:list_live",
-            "Lister": "kcm.runtime.tables.overlay:Lister",
+            "Lister": "kcm.runtime.tables.lister:Lister",
             "LocalCluster": "kcm.actors.app.local_cluster:LocalCluster",
             "make_key": "kcm.protocols.objects:make_key",
             "merge_status": "kcm.actors.reconciliation:merge_status",
@@ -224,8 +225,8 @@ else:
             "Step": "kcm.actors.reconciliation:Step",
             "step": "kcm.actors.reconciliation:step",
             "SystemClock": "kcm.runtime.scheduling.clock:SystemClock",
-            "TableMissingError": "kcm.runtime.tables.overlay:TableMissingError",
-            "Tables": "kcm.runtime.tables.overlay:Tables",
+            "TableMissingError": "kcm.runtime.tables.tables:TableMissingError",
+            "Tables": "kcm.runtime.tables.tables:Tables",
             "TerminalError": "kcm.actors.reconciliation:TerminalError",
             "Throttled": "kcm.protocols.messages.outcomes:Throttled",
             "TlsError": "kcm.runtime.serving.tls_names:TlsError",
@@ -233,7 +234,7 @@ else:
             "Transport": "kcm.runtime.client.api:Transport",
             "uid_of": "kcm.protocols.objects:uid_of",
             "Unknown": "kcm.protocols.messages.outcomes:Unknown",
-            "UnreadableError": "kcm.runtime.tables.overlay:UnreadableError",
+            "UnreadableError": "kcm.runtime.tables.lister:UnreadableError",
             "update": "kcm.actors.reconciliation:update",
             "Waker": "kcm.runtime.calls.listeners:Waker",
             "Watch": "kcm.actors.reconciliation:Watch",

@@ -62,12 +62,11 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.limiters import TokenBucket
 from kcm.runtime.scheduling.permits import Tenure
 from kcm.runtime.scheduling.work_queue import QueueMeter
-from kcm.runtime.system.actor import Context
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec, Context
 from kcm.runtime.system.ledger import Ledger
 from kcm.runtime.system.vitals import Vitals
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tables.view import AnyTable, tables_of
 
 if TYPE_CHECKING:

@@ -64,7 +64,8 @@ from kcm.runtime.metrics.registry import Metrics, Reading
 from kcm.runtime.process.from_async import in_thread
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.scheduling.clock import Clock, SystemClock
-from kcm.runtime.system.actor_system import ActorSystem, Journal, Spawner, ThreadSpawner
+from kcm.runtime.system.actor import Journal
+from kcm.runtime.system.actor_system import ActorSystem, Spawner, ThreadSpawner
 from kcm.runtime.system.supervision import restart_delay
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table

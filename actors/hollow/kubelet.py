@@ -45,8 +45,8 @@ from kcm.protocols.pods import is_terminal
 from kcm.protocols.quantities import milli_value
 from kcm.protocols.resources import NODES, PODS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 # Seconds to stop a pod that has a running container, where nothing else is asked for: less than a real one takes.
 # Without it a StatefulSet's next pod of the name is there before `kubectl delete pod` has begun to watch, which then

@@ -53,7 +53,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, labels_of, make_key, uid_of
 from kcm.protocols.resources import LEASES, NODES
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 LEASE_INTERVAL = 10.0  # seconds
 STATUS_INTERVAL = 300.0

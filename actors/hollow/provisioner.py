@@ -63,7 +63,7 @@ from kcm.protocols.volumes import (
     requested_storage,
     volume_name_of,
 )
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 NAME = "hollow.kcm.dev"  # of the provisioner, and of the driver that its volumes name
 CLASS, WAITING_CLASS = "hollow", "hollow-wait"

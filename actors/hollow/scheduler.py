@@ -58,8 +58,8 @@ from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from kcm.protocols.volumes import claims_of, class_of, key_of_reference
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 SCHEDULER_NAME = "default-scheduler"
 FIRST_BACKOFF, MOST_BACKOFF = 1.0, 10.0

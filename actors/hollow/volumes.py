@@ -37,8 +37,9 @@ from kcm.protocols.volumes import (
     volume_name_of,
     waits_for_consumer,
 )
-from kcm.runtime.tables.overlay import Lister, Tables
+from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"

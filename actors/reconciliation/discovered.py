@@ -12,7 +12,7 @@ from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.watches import EVERYTHING, Interest
 from kcm.protocols.resources import Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,7 @@ from kcm.protocols.objects import (
     resource_version_of,
 )
 from kcm.protocols.resources import M
-from kcm.runtime.tables.lister import check_lister
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister, check_lister
 
 
 @step

@@ -23,8 +23,7 @@ from kcm.protocols.messages.commands import Patch
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.objects import Object, finalizers_of, is_deleting, key_of, resource_version_of, uid_of
 from kcm.protocols.resources import M, Resource
-from kcm.runtime.tables.lister import check_lister
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister, check_lister
 
 KUBERNETES = frozenset({"foregroundDeletion", "orphan"})  # without a domain
 

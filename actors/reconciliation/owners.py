@@ -22,8 +22,7 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.resources import Resource
-from kcm.runtime.tables.lister import check_lister
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister, check_lister
 
 M = TypeVar("M")
 N = TypeVar("N")

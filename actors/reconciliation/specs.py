@@ -28,8 +28,8 @@ from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.work_queue import PER_KEY
-from kcm.runtime.system.actor_system import ActorSpec
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.system.actor import ActorSpec
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

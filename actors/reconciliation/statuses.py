@@ -13,8 +13,7 @@ from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.models import as_object
 from kcm.protocols.objects import decode_object, key_of, metadata, resource_version_of, uid_of
 from kcm.protocols.resources import M
-from kcm.runtime.tables.lister import check_lister
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister, check_lister
 
 
 @step

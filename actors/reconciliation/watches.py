@@ -12,9 +12,9 @@ from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.watches import EVERYTHING, EventType, Interest, WatchEvent
 from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from kcm.protocols.resources import Resource
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.selection import WHOLE, Selection, read_selection
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 Namespaces = tuple[str, ...] | Callable[[Options], Iterable[str] | None] | None
 K_co = TypeVar("K_co", covariant=True)

@@ -41,8 +41,8 @@ from kcm.runtime.apiserver.schema.patches import apply_json_patch, apply_merge_p
 from kcm.runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 from kcm.runtime.simulation.coroutines import run_to_its_end
 from kcm.runtime.tables.entry import Unreadable
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry, Table, TableWriter
+from kcm.runtime.tables.tables import Tables
 
 Answer = Callable[[Command], Outcome]
 NOW = 1_800_000_000.0

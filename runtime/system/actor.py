@@ -10,12 +10,15 @@ from __future__ import annotations
 import queue
 import threading
 import traceback
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
 
-from kcm.protocols.codec import DecodeError, encode
+from kcm.protocols.codec import DecodeError, Decoder, encode
+from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.lifecycle import ActorFailed, Ping, Pong, Wake
 
 if TYPE_CHECKING:
@@ -23,9 +26,29 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from kcm.runtime.scheduling.clock import Clock
-    from kcm.runtime.system.actor_system import ActorSystem
 
 WAKE_FRAME = encode(Wake())
+
+
+Beginning = Callable[[str, str, str], None]  # (controller's actor, queue, key), on its thread before it reconciles
+Ending = Callable[[str, str, str, object], None]  # (controller's actor, queue, key, what it returned or raised)
+Gate = Callable[[str], None]  # (receiver), on its thread before it handles a message; what it raises ends the actor
+
+
+class Journal(Protocol):
+    """Records messages, each with the message that was being handled when it was sent. Used from every thread."""
+
+    def sent(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
+        """Record a message; returns the frame to put into the mailbox, by which handling() recognizes it.
+
+        cause: number of the message that caused this one; None for the one that this thread is handling.
+        """
+
+    def handling(self, frame: bytes, *, last: bool) -> AbstractContextManager[None]:
+        """Messages sent within are caused by this frame. last: the mailbox is empty."""
+
+    def current(self) -> int:
+        """Number of the message that this thread is handling; 0 if it handles none."""
 
 
 class Context:
@@ -42,7 +65,7 @@ class Context:
         *,
         name: str,
         incarnation: int,
-        system: ActorSystem,
+        system: System,
         clock: Clock,
         log: FilteringBoundLogger,
         never_blocks: bool = False,
@@ -50,6 +73,51 @@ class Context:
         self.name, self.incarnation = name, incarnation
         self.system, self.clock, self.log = system, clock, log
         self.fenced, self.never_blocks = False, never_blocks
+
+
+class System(Protocol):
+    """What an actor uses of the actor system that it lives in. ActorSystem implements it.
+
+    supervisor: name of the actor that failures are sent to. undecodable: number of frames that could not be decoded.
+    """
+
+    supervisor: str
+    undecodable: int
+    decoder: Decoder
+    gates: list[Gate]
+    beginnings: list[Beginning]
+    endings: list[Ending]
+    journal: Journal | None
+
+    def deliver(self, to: str, frame: bytes, *, sender: str, cause: int | None = None) -> None: ...
+
+    def tell(self, to: str, message: Any, *, sender: str = "outside", cause: int | None = None) -> None: ...
+
+    def handled_now(self) -> int: ...
+
+    def raised(self, actor: str, what: str, key: str, err: BaseException) -> None: ...
+
+    def failed(self, failure: ActorFailed) -> None: ...
+
+    def is_alive(self, name: str) -> bool: ...
+
+    def incarnation(self, name: str) -> int: ...
+
+    def stragglers(self, name: str) -> list[Actor]: ...
+
+    # For the supervisor.
+
+    def spawn(self, spec: ActorSpec) -> int: ...
+
+    def fence(self, name: str) -> None: ...
+
+    def ended(self, names: Iterable[str]) -> set[str]: ...
+
+    def busy(self, names: Iterable[str]) -> dict[str, int]: ...
+
+    def stack(self, name: str) -> str: ...
+
+    def doing(self, name: str) -> str: ...
 
 
 class CrashedError(Exception):
@@ -247,3 +315,17 @@ class Actor(pykka.ThreadingActor):
         text = "".join(traceback.format_exception(err))
         failure = ActorFailed(self.name, self.context.incarnation, f"{type(err).__name__}: {err}", text)
         self.context.system.failed(failure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorSpec:
+    """How to build an actor, again and again.
+
+    build: makes an incarnation, not yet started.
+    never_blocks: its code waits for nothing (the network, locks, other actors) and does not mind which thread it is on;
+    so it needs none of its own.
+    """
+
+    name: str
+    build: Callable[[Context], Actor]
+    never_blocks: bool = False

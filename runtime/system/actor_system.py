@@ -10,56 +10,21 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
 
 from kcm.protocols.codec import Decoder, decode, encode
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.lifecycle import ActorFailed
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.actor import Actor, ActorSpec, Beginning, Context, Ending, Gate, Journal
 from kcm.runtime.system.carriers import Carriers
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
-Beginning = Callable[[str, str, str], None]  # (controller's actor, queue, key), on its thread before it reconciles
-Ending = Callable[[str, str, str, object], None]  # (controller's actor, queue, key, what it returned or raised)
-Gate = Callable[[str], None]  # (receiver), on its thread before it handles a message; what it raises ends the actor
 Mishap = Callable[[str, str, str, BaseException], None]  # (actor, what it did, for which key or "", what was raised)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActorSpec:
-    """How to build an actor, again and again.
-
-    build: makes an incarnation, not yet started.
-    never_blocks: its code waits for nothing (the network, locks, other actors) and does not mind which thread it is on;
-    so it needs none of its own.
-    """
-
-    name: str
-    build: Callable[[Context], Actor]
-    never_blocks: bool = False
-
-
-class Journal(Protocol):
-    """Records messages, each with the message that was being handled when it was sent. Used from every thread."""
-
-    def sent(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
-        """Record a message; returns the frame to put into the mailbox, by which handling() recognizes it.
-
-        cause: number of the message that caused this one; None for the one that this thread is handling.
-        """
-
-    def handling(self, frame: bytes, *, last: bool) -> AbstractContextManager[None]:
-        """Messages sent within are caused by this frame. last: the mailbox is empty."""
-
-    def current(self) -> int:
-        """Number of the message that this thread is handling; 0 if it handles none."""
 
 
 class Spawner(Protocol):

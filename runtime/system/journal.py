@@ -105,7 +105,7 @@ class _Handling:
 
 
 class JournalWriter:
-    """Implements kcm.runtime.system.actor_system.Journal. Raises JournalError when made, if the file cannot be.
+    """Implements kcm.runtime.system.actor.Journal. Raises JournalError when made, if the file cannot be.
 
     Actors take turns, one message at a time: so no table changes while a reconciler looks at it, and the order of the
     records is that of what happened; a replay rests on both. An actor that hangs loses its turn after LONGEST_TURN; the

@@ -12,14 +12,13 @@ from kcm.protocols.objects import Key, Object, split_key
 from kcm.protocols.resources import Resource
 from kcm.runtime.tables.entry import Unreadable
 from kcm.runtime.tables.ineffective import IneffectivePatches
+from kcm.runtime.tables.overlay import AnyOverlay
 from kcm.runtime.tables.selection import WHOLE, Selection
 from kcm.runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, UNBLOCKED_OWNER, Entry, owner_value
+from kcm.runtime.tables.view import AnyTable
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
-
-    from kcm.runtime.tables.overlay import AnyOverlay
-    from kcm.runtime.tables.view import AnyTable
 
     M = TypeVar("M", default=Object)
 else:

@@ -21,8 +21,7 @@ from kcm.protocols.resources import PODS
 from kcm.protocols.watch_lines import INITIAL_EVENTS_END
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor import Actor
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import Actor, ActorSpec
 from tests.bench.processes import LIFTED, Cluster, Hand, Process, hollow_nodes
 from tests.bench.watchers import watchers
 

@@ -22,8 +22,8 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.messages.lifecycle import Pause, Resume
 from kcm.protocols.resources import DEPLOYMENTS
 from kcm.runtime.scheduling.clock import SystemClock
-from kcm.runtime.system.actor import Actor
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.actor import Actor, ActorSpec
+from kcm.runtime.system.actor_system import ActorSystem
 from kcm.runtime.system.journal import JournalWriter, Run
 
 ROUNDS, MESSAGES, PODS = 5, 20_000, 100

@@ -30,8 +30,7 @@ from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor import Actor
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import Actor, ActorSpec
 from tests.bench import http_scenes
 from tests.bench.scene import Scene
 

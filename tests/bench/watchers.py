@@ -13,7 +13,7 @@ from kcm.actors.reconciliation import EVERYTHING, Change, Interest, Reconciliati
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import PODS
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 OWNERS = ("Job", "DaemonSet", "StatefulSet", "CronJob", "Workflow", "Function")
 CHANGED = ((), ("phase",), ("ready", "deleting"), ("node",))

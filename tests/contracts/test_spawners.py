@@ -18,8 +18,8 @@ from kcm.runtime.faults.triggers import Strikes
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor import Actor, Context
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem, Spawner, ThreadSpawner
+from kcm.runtime.system.actor import Actor, ActorSpec, Context
+from kcm.runtime.system.actor_system import ActorSystem, Spawner, ThreadSpawner
 
 PATIENCE = 10.0  # seconds
 MANY = 200  # messages: more than a thread has read by the time that they are all posted

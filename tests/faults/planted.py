@@ -28,7 +28,8 @@ from kcm.protocols.pods import is_active
 from kcm.protocols.resources import PODS, REPLICASETS
 from kcm.runtime.faults.vocabulary import Fault
 from kcm.runtime.simulation.plan import draw_plan
-from kcm.runtime.tables.overlay import Lister, Tables
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.tables import Tables
 from tests.faults.drawn_together import SCENARIOS, drawn_together
 
 

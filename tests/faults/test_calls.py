@@ -22,7 +22,7 @@ from kcm.protocols.objects import Key
 from kcm.protocols.resources import Resource
 from kcm.runtime.faults.vocabulary import OF_CALLS, parse_faults
 from kcm.runtime.simulation.plan import draw_plan
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 

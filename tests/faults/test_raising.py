@@ -27,7 +27,7 @@ from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Key, Object
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.logs.standard_log import quiet_log
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 from tests.support.census import CONFIGMAPS
 
 NAME = "reader"

@@ -12,7 +12,7 @@ from kcm.actors.engine.dispatcher import Dispatcher, DispatchLimits
 from kcm.actors.reconciliation.actor_names import DISPATCHER
 from kcm.protocols.messages.commands import Create, Submit
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.ledger import Ledger
 from tests.faults.mutants.catalogue import MUTANTS
 from tests.faults.mutants.matrix import Hunt

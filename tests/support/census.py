@@ -15,7 +15,7 @@ from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.outcomes import AlreadyExists
 from kcm.protocols.objects import metadata
 from kcm.protocols.resources import Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 NAMESPACE = "default"

@@ -22,7 +22,7 @@ from kcm.actors.reconciliation import (
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
 from kcm.protocols.objects import Key, Object, annotations_of, key_of, split_key
 from kcm.protocols.resources import Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SECRETS = Resource(version="v1", plural="secrets", kind="Secret")

@@ -31,7 +31,7 @@ from kcm.protocols.messages.commands import Submit
 from kcm.protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
 from kcm.protocols.messages.lifecycle import Attach
 from kcm.protocols.times import parse_time
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.journal import JournalError, Record
 from kcm.runtime.system.journal_table import as_json, described, message_of
 

@@ -20,8 +20,8 @@ from kcm.protocols.messages.journal import MessageHandled, MessageSent
 from kcm.runtime.client.api import Request
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.metrics.registry import Metrics
-from kcm.runtime.system.actor import Actor, Context
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.actor import Actor, ActorSpec, Context
+from kcm.runtime.system.actor_system import ActorSystem
 from kcm.runtime.system.vitals import Vitals
 
 if TYPE_CHECKING:

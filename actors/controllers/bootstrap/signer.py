@@ -31,7 +31,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, make_key, name_of, split_key
 from kcm.protocols.resources import CONFIGMAPS, SECRETS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

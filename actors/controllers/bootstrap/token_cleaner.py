@@ -19,7 +19,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import SECRETS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -36,7 +36,7 @@ from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.flags.values import quote
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -26,8 +26,8 @@ from kcm.protocols.resources import NODES
 from kcm.protocols.times import format_time
 from kcm.runtime.cloud.providers import has_provider
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -21,7 +21,7 @@ from kcm.protocols.objects import Key, Object, labels_of, name_of, resource_vers
 from kcm.protocols.resources import CLUSTER_ROLES
 from kcm.protocols.selectors import label_selector_of
 from kcm.runtime.tables.lister import UnreadableError
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

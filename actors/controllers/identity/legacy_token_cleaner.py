@@ -40,7 +40,7 @@ from kcm.protocols.times import format_time, parse_time
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -23,7 +23,7 @@ from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, annotations_of, make_key, metadata
 from kcm.protocols.resources import CONFIGMAPS, NAMESPACES
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

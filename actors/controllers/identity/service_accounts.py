@@ -18,7 +18,7 @@ from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, make_key
 from kcm.protocols.resources import NAMESPACES, SERVICE_ACCOUNTS
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

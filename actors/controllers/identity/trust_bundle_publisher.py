@@ -34,7 +34,7 @@ from kcm.protocols.messages.discovery import ServedResource, TablesChanged
 from kcm.protocols.messages.lifecycle import Restarted
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.resources import Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

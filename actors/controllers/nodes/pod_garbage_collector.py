@@ -39,8 +39,8 @@ from kcm.protocols.resources import NODES, PODS
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.metrics.registry import Family, Metrics
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

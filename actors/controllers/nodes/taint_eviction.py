@@ -48,8 +48,8 @@ from kcm.protocols.resources import NODES, PODS
 from kcm.protocols.tolerations import find_toleration
 from kcm.runtime.metrics.registry import Family
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

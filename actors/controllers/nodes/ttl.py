@@ -17,7 +17,7 @@ from kcm.protocols.integers import parse_int
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.objects import Key, annotations_of
 from kcm.protocols.resources import NODES
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 

@@ -30,7 +30,7 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.resources import Resource
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
 

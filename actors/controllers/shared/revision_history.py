@@ -23,7 +23,7 @@ from kcm.actors.reconciliation import Step, get_live, must_object, perform
 from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
 from kcm.protocols.objects import Object, decode_object, make_key, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, Resource
-from kcm.runtime.tables.overlay import Lister, UnreadableError
+from kcm.runtime.tables.lister import Lister, UnreadableError
 
 
 def claim_revisions(

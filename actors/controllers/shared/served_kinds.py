@@ -14,7 +14,7 @@ from kcm.protocols.messages.discovery import ServedResource, TablesChanged
 from kcm.protocols.messages.lifecycle import Restarted
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -20,7 +20,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
 from kcm.protocols.volumes import ATTRIBUTES_CLASS_PROTECTION, attributes_class_of
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

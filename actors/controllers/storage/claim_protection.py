@@ -45,7 +45,7 @@ from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from kcm.protocols.times import format_time
 from kcm.protocols.volumes import CLAIM_PROTECTION, claim_keys, claims_of, is_pod_ended
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -16,7 +16,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import PERSISTENT_VOLUMES
 from kcm.protocols.volumes import VOLUME_PROTECTION, phase_of
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
 

@@ -35,7 +35,7 @@ from kcm.protocols.times import parse_time
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.metrics.registry import Family
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -54,8 +54,8 @@ from kcm.runtime.scheduling.events_first import EventsFirst
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.system.actor import WAKE_FRAME, Actor, Context
 from kcm.runtime.system.vitals import Vitals
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tables.view import AnyTable, tables_of
 
 BATCH = 128  # messages and events between two looks at the work queue while the mailbox does not run empty

@@ -11,8 +11,8 @@ from kcm.actors.reconciliation.discovered import Discovered
 from kcm.protocols.messages.discovery import ServedResource, TablesChanged
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.work_queue import WorkQueue
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

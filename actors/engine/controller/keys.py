@@ -12,8 +12,8 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.audience import Audience, Concern
 from kcm.runtime.tables.interests import InterestIndex
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tables.view import AnyTable, View, mark_of
 
 if TYPE_CHECKING:

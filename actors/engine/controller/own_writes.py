@@ -6,7 +6,8 @@ from kcm.actors.reconciliation import Reconciliation
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
-from kcm.runtime.tables.overlay import AnyOverlay, Tables
+from kcm.runtime.tables.overlay import AnyOverlay
+from kcm.runtime.tables.tables import Tables
 
 
 def remember(tables: Tables, command: Command, outcome: Outcome) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from kcm.protocols.messages.commands import Command, Create, Delete, DeleteCollection
 from kcm.protocols.objects import controller_of, decode_object, make_key, split_key
 from kcm.runtime.tables.entry import Unreadable
-from kcm.runtime.tables.overlay import Tables, UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
+from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tables.view import AnyTable, tables_of
 
 

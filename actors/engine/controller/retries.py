@@ -11,7 +11,8 @@ from kcm.protocols.messages.commands import Delete, Patch, Update
 from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.work_queue import WorkQueue
-from kcm.runtime.tables.overlay import TableMissingError, UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
+from kcm.runtime.tables.tables import TableMissingError
 from kcm.runtime.tables.typed import ModelError
 
 if TYPE_CHECKING:

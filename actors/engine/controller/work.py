@@ -24,7 +24,8 @@ from kcm.protocols.messages.commands import COMMANDS, Command, Submit
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
 from kcm.runtime.system.actor import Context
-from kcm.runtime.tables.overlay import Lister, Tables
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.tables import Tables
 
 # What to write in place of asyncio's waits and of async clients.
 NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, …)`"

@@ -47,8 +47,7 @@ from kcm.runtime.cloud.calls import prepare_cloud_call
 from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.scheduling.limiters import TokenBucket
 from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure
-from kcm.runtime.system.actor import Actor, Context
-from kcm.runtime.system.actor_system import ActorSystem
+from kcm.runtime.system.actor import Actor, Context, System
 from kcm.runtime.system.ledger import Ledger, Passage, Statement
 
 CALLS = frozenset({Call, *CLOUD_CALLS})
@@ -99,7 +98,7 @@ class _Replies:
     outcome all the same.
     """
 
-    def __init__(self, system: ActorSystem, name: str, ledger: Ledger) -> None:
+    def __init__(self, system: System, name: str, ledger: Ledger) -> None:
         self._system, self._name, self._ledger = system, name, ledger
 
     def settle(self, job: _Job, outcome: Outcome) -> None:

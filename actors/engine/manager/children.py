@@ -12,8 +12,7 @@ from kcm.actors.engine.vitals import ChildVitals
 from kcm.actors.reconciliation.actor_names import DISPATCHER, controller_of, is_controller, is_informer
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.lifecycle import ActorFailed, Pause, Restarted
-from kcm.runtime.system.actor import Actor
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import Actor, ActorSpec
 from kcm.runtime.system.supervision import restart_delay
 
 AGAIN = 1.0  # seconds until a child that waits for threads is looked at again

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.discovery import ServedResource
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.supervision import RestartPolicy
 
 

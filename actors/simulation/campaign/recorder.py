@@ -84,7 +84,7 @@ def journal_of(process: str, file: Path) -> Path:
 
 
 class _ProcessJournal:
-    """Implements kcm.runtime.system.actor_system.Journal, for actors that share one thread."""
+    """Implements kcm.runtime.system.actor.Journal, for actors that share one thread."""
 
     def __init__(self, process: str, clock: Clock, sent: list[Sent], writer: JournalWriter | None) -> None:
         self._process, self._clock, self._sent, self._writer = process, clock, sent, writer

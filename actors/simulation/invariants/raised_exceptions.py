@@ -16,7 +16,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Fail
 from kcm.protocols.messages.outcomes import CommandFailed
 from kcm.runtime.faults.vocabulary import InjectedError
-from kcm.runtime.tables.overlay import TableMissingError
+from kcm.runtime.tables.tables import TableMissingError
 
 EXPECTED = (CommandFailed, InjectedError, StaleTableError, TableMissingError, Retry, RetryQuietly, TerminalError)
 Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by the controller's name

@@ -28,7 +28,7 @@ from kcm.protocols.objects import Key, encode_object
 from kcm.protocols.resources import PODS
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.tables.frozen import FrozenError
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 20.0  # seconds that a thread may take on a busy machine

@@ -17,8 +17,9 @@ from kcm.actors.simulation.driver import Bench, drive_steps
 from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import PODS, Resource
-from kcm.runtime.tables.overlay import Lister, Tables
+from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import Tables
 from tests.support.objects import pod
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

@@ -14,7 +14,7 @@ from kcm.protocols.messages.commands import Create, Patch, Submit
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Settled, Unknown
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from tests.support.scripted import Probe
 
 

@@ -15,7 +15,7 @@ from kcm.protocols.messages.commands import Create, Update
 from kcm.protocols.objects import Object, annotations_of, finalizers_of
 from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from kcm.protocols.volumes import BIND_COMPLETED, PROVISIONED_BY, PROVISIONER, SELECTED_NODE
-from kcm.runtime.tables.overlay import UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
 from tests.actors.hollow.objects import nodes, unassigned
 
 UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."

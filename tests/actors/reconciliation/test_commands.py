@@ -28,7 +28,7 @@ from kcm.protocols.messages.commands import Command, Create, Delete, Fetch, List
 from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Unknown
 from kcm.protocols.objects import Key, Object, decode_object, name_of
 from kcm.protocols.resources import DEPLOYMENTS, NODES, PODS, Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 WEBSITES = Resource(group="example.com", version="v1", plural="websites", kind="Website")
 CRDS = Resource(

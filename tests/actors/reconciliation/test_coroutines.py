@@ -40,7 +40,7 @@ from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.system.journal import JournalWriter, Run, read_journal
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SECRETS = Resource(version="v1", plural="secrets", kind="Secret")

@@ -19,7 +19,8 @@ from kcm.protocols.messages.commands import Command, Create, Get, Patch
 from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Outcome
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, labels_of
 from kcm.protocols.resources import PODS, Resource
-from kcm.runtime.tables.overlay import Lister, Tables
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.tables import Tables
 from tests.support.objects import pod
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

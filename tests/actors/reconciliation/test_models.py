@@ -34,7 +34,8 @@ from kcm.protocols.messages.commands import Create, Delete, Patch
 from kcm.protocols.models import ObjectMeta, as_object, codec_of
 from kcm.protocols.objects import Key, decode_object
 from kcm.protocols.resources import Resource
-from kcm.runtime.tables.overlay import Tables, UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
+from kcm.runtime.tables.tables import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 

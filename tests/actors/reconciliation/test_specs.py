@@ -26,8 +26,8 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from kcm.protocols.messages.outcomes import Invalid
 from kcm.protocols.resources import PODS
 from kcm.runtime.system.actor import Actor, Context
-from kcm.runtime.system.actor_system import ActorSpec
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.system.actor import ActorSpec
+from kcm.runtime.tables.tables import Tables
 
 Cell = tuple[str, int]
 

@@ -11,7 +11,7 @@ from kcm.actors.simulation.driver import Bench
 from kcm.protocols.messages.outcomes import AlreadyExists, Invalid
 from kcm.protocols.objects import Key, OwnerRef, uid_of
 from kcm.protocols.resources import REPLICASETS, Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 from tests.support.objects import replica_set
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

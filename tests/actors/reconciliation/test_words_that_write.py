@@ -33,7 +33,7 @@ from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch,
 from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome
 from kcm.protocols.objects import Key, Object, decode_object, finalizers_of, is_deleting
 from kcm.protocols.resources import NAMESPACES, NODES, REPLICASETS, Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SETS = REPLICASETS

@@ -22,7 +22,7 @@ from kcm.actors.simulation.trials.scenario import Fleet
 from kcm.protocols.objects import resource_version_of
 from kcm.protocols.resources import ENDPOINT_SLICES
 from kcm.runtime.simulation.plan import draw_stale_state
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.plans import slow_balancers
 from tests.faults.mutants.scenarios import hosts_and_their_service_change

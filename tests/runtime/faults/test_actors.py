@@ -15,8 +15,8 @@ from kcm.runtime.faults.triggers import Strikes
 from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.simulation.clock import START, VirtualClock
-from kcm.runtime.system.actor import Actor
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.actor import Actor, ActorSpec
+from kcm.runtime.system.actor_system import ActorSystem
 
 PATIENCE = 20.0  # seconds
 

@@ -11,8 +11,8 @@ from structlog.typing import FilteringBoundLogger
 
 from kcm.protocols.messages.lifecycle import Pause, Resume
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor import Actor
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.actor import Actor, ActorSpec
+from kcm.runtime.system.actor_system import ActorSystem
 
 
 class Waits(Actor):

@@ -13,8 +13,8 @@ from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
 from kcm.runtime.simulation.trace import Trace
 from kcm.runtime.simulation.world import HotLoopError, World
-from kcm.runtime.system.actor import Actor, Context
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.actor import Actor, ActorSpec, Context
+from kcm.runtime.system.actor_system import ActorSystem
 
 
 class Receiver(Actor):

@@ -15,8 +15,8 @@ from structlog.typing import FilteringBoundLogger
 from kcm.protocols.codec import encode
 from kcm.protocols.messages.lifecycle import ActorFailed, Describe, Pause, Ping, Pong, Wake
 from kcm.runtime.scheduling.clock import SystemClock
-from kcm.runtime.system.actor import Actor, Context
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem, ThreadSpawner
+from kcm.runtime.system.actor import Actor, ActorSpec, Context
+from kcm.runtime.system.actor_system import ActorSystem, ThreadSpawner
 
 WAIT = 10.0
 

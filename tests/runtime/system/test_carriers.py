@@ -13,8 +13,8 @@ from structlog.typing import FilteringBoundLogger
 
 from kcm.protocols.codec import encode
 from kcm.protocols.messages.lifecycle import Describe, Pause, Wake
-from kcm.runtime.system.actor import Actor, Context
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem, ThreadSpawner
+from kcm.runtime.system.actor import Actor, ActorSpec, Context
+from kcm.runtime.system.actor_system import ActorSystem, ThreadSpawner
 from kcm.runtime.system.carriers import BATCH, LOOK
 
 WAIT = 10.0

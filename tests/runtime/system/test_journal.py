@@ -20,8 +20,8 @@ from kcm.protocols.messages.lifecycle import Drain, Pause, Ping, Resume
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.simulation.clock import START, VirtualClock
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor import Actor
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.actor import Actor, ActorSpec
+from kcm.runtime.system.actor_system import ActorSystem
 from kcm.runtime.system.journal import MAGIC, JournalError, JournalWriter, Run, numbered_path, read_journal
 
 ROOT = Path(__file__).parents[3]

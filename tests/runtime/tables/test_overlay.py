@@ -6,8 +6,9 @@ import pytest
 
 from kcm.protocols.objects import encode_object
 from kcm.protocols.resources import PODS
-from kcm.runtime.tables.overlay import Overlay, Tables
+from kcm.runtime.tables.overlay import Overlay
 from kcm.runtime.tables.table import Table, TableWriter
+from kcm.runtime.tables.tables import Tables
 from tests.runtime.tables.conftest import keys, put
 from tests.support.objects import owned_by, pod
 

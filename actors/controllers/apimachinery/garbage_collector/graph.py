@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from kcm.actors.controllers.apimachinery.garbage_collector.items import FOREGROUND, is_deleting, references_of
 from kcm.protocols.objects import Key, split_key
 from kcm.runtime.tables.lister import Lister
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import FURTHER_OWNER, Entry
+from kcm.runtime.tables.tables import Tables
 
 CONTENT_TYPE = "text/vnd.graphviz"
 

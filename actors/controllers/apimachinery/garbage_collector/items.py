@@ -17,8 +17,8 @@ from kcm.protocols.objects import Key, Object, make_key, metadata, split_key
 from kcm.protocols.objects import is_deleting as is_being_deleted
 from kcm.protocols.resources import Resource, name_of_resource
 from kcm.runtime.tables.lister import Lister
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import FURTHER_OWNER, Entry
+from kcm.runtime.tables.tables import Tables
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"  # the finalizers
 FINALIZERS = frozenset({FOREGROUND, ORPHAN})

@@ -13,8 +13,8 @@ from kcm.protocols.objects import Key, split_key
 from kcm.protocols.resources import Resource
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 ARRIVES_WITHIN = 30.0  # seconds that a new table is waited for; then what is there has to do
 UNSHOWN_CHECK = 5.0  # seconds until an owner that exists is looked for again in the tables, or live; doubled each time

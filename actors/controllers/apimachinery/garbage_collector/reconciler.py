@@ -80,8 +80,8 @@ from kcm.protocols.objects import (
 from kcm.protocols.resources import Resource
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

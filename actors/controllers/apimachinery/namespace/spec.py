@@ -13,7 +13,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import NAMESPACES, PODS, Resource
 from kcm.runtime.scheduling.backoff import Backoff
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 GONE = Interest(types=(EventType.DELETED,))
 

@@ -29,7 +29,7 @@ from kcm.protocols.quota.pods import Pods, is_terminating
 from kcm.protocols.quota.services import Services
 from kcm.protocols.quota.volume_claims import VolumeClaims, concerns_quotas
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 GONE = Interest(types=(EventType.DELETED,))
 CHANGED = Interest(types=(EventType.DELETED, EventType.MODIFIED))

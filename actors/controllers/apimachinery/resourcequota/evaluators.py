@@ -21,7 +21,7 @@ from kcm.protocols.quota.services import Services
 from kcm.protocols.quota.volume_claims import VolumeClaims
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
 from kcm.runtime.tables.lister import Lister
-from kcm.runtime.tables.overlay import TableMissingError, Tables
+from kcm.runtime.tables.tables import TableMissingError, Tables
 
 DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
 WHOLE = frozenset({DEVICE_CLASSES, resource_claims.RESOURCE})

@@ -36,7 +36,7 @@ from kcm.protocols.quota.pods import Pods, gone_at
 from kcm.protocols.resources import PODS, RESOURCE_QUOTAS
 from kcm.protocols.versions import parse_version
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

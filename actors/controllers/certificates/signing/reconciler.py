@@ -32,7 +32,7 @@ from kcm.protocols.messages.outcomes import Raised
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.times import format_time
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 from kcm.runtime.x509.key_files import KeyFiles
 
 REASON = "SignerValidationFailure"

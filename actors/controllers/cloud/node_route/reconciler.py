@@ -29,7 +29,7 @@ from kcm.protocols.resources import NODES
 from kcm.protocols.routes import Route, decode_routes, encode_route
 from kcm.runtime.flags.values import format_duration
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

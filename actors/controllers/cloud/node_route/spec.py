@@ -18,7 +18,7 @@ from kcm.protocols.objects import Object, uid_of
 from kcm.protocols.resources import NODES
 from kcm.runtime.cloud.providers import has_provider
 from kcm.runtime.metrics.registry import Family
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 GATE = "CloudControllerManagerWatchBasedRoutesReconciliation"
 QUEUE, ALL_ROUTES = "Routes", "routes"

@@ -52,8 +52,8 @@ from kcm.protocols.messages.outcomes import CommandFailed, Done, Failure, Invali
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, is_deleting, key_of, metadata, uid_of
 from kcm.protocols.resources import NODES, SERVICES
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

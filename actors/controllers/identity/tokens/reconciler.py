@@ -44,7 +44,7 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.resources import SECRETS, SERVICE_ACCOUNTS
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

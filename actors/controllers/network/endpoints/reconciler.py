@@ -29,8 +29,8 @@ from kcm.protocols.objects import Key, Object, annotations_of, labels_of, metada
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import ENDPOINTS, PODS, SERVICES
 from kcm.protocols.services import HEADLESS, LEADER, NO_CLUSTER_IP, OVER_CAPACITY, TRIGGER_TIME, has_cluster_ip
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

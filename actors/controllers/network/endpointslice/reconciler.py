@@ -41,8 +41,8 @@ from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from kcm.protocols.services import TRIGGER_TIME, has_cluster_ip
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

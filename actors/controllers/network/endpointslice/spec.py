@@ -14,7 +14,7 @@ from kcm.actors.reconciliation import Change, Interest, Watch, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.resources import ENDPOINT_SLICES, NODES, SERVICES
 from kcm.runtime.scheduling.backoff import Backoff
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 RETRIES = 15
 TOPOLOGY = "nodes"

@@ -27,7 +27,7 @@ from kcm.protocols.objects import Key, Object, is_deleting, metadata
 from kcm.protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from kcm.protocols.services import service_facts
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

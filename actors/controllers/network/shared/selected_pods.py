@@ -16,8 +16,8 @@ from kcm.protocols.pods import PodFacts, is_terminal, pod_facts
 from kcm.protocols.resources import PODS, SERVICES
 from kcm.protocols.services import service_facts
 from kcm.runtime.tables.lister import Lister
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -34,7 +34,8 @@ from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
 from kcm.protocols.objects import Key, Object, is_deleting, name_of
 from kcm.protocols.resources import NODES
 from kcm.runtime.metrics.registry import Metrics
-from kcm.runtime.tables.overlay import Tables, UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -17,7 +17,7 @@ from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import decode_object
 from kcm.protocols.resources import NODES
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -30,8 +30,8 @@ from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.nodes import NodeFacts
 from kcm.protocols.resources import NODES
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

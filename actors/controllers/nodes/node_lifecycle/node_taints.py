@@ -12,7 +12,7 @@ from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFo
 from kcm.protocols.nodes import NodeFacts
 from kcm.protocols.resources import NODES
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -38,7 +38,7 @@ from kcm.protocols.nodes import NodeFacts
 from kcm.protocols.objects import Key, Object, is_deleting
 from kcm.protocols.resources import NODES, PODS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -26,8 +26,8 @@ from kcm.protocols.nodes import LEASE_NAMESPACE, NodeFacts, lease_facts
 from kcm.protocols.objects import decode_object, make_key, split_key
 from kcm.protocols.resources import LEASES, NODES, Resource
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

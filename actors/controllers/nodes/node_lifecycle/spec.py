@@ -20,7 +20,7 @@ from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.reconciliation.derived import PODS_BY_NODE
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from kcm.protocols.resources import LEASES, NODES, PODS
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 
 
 def _build(context: ControllerContext) -> NodeLifecycleReconciler:

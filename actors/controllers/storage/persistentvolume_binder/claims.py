@@ -41,7 +41,7 @@ from kcm.protocols.volumes import (
     volume_name_of,
     waits_for_consumer,
 )
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 PROVISIONINGS = "provisionings"  # the queue of claims for which we make a volume ourselves
 

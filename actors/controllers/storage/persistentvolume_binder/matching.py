@@ -26,7 +26,7 @@ from kcm.protocols.volumes import (
     requested_storage,
     volume_facts,
 )
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
 CLAIMED, UNCLAIMED = "claim of volume", "class of unclaimed volume"

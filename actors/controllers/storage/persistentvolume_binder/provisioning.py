@@ -56,7 +56,7 @@ from kcm.protocols.volumes import (
     waits_for_consumer,
 )
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 TRIES, PAUSE = 5, 10.0  # seconds
 

@@ -24,7 +24,7 @@ from kcm.actors.reconciliation import Reconciliation
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -38,7 +38,7 @@ from kcm.protocols.objects import (
 )
 from kcm.protocols.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from kcm.protocols.volumes import is_pod_ended, key_of_reference
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 FAILED = "VolumeFailedRecycle"
 

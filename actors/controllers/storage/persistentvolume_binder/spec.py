@@ -24,7 +24,7 @@ from kcm.protocols.objects import Key
 from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from kcm.protocols.volumes import claim_facts, key_of_reference, volume_name_of
 from kcm.runtime.scheduling.backoff import Backoff
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 GONE = Interest(types=(EventType.DELETED,))
 CLAIM_FACTS = Facts(PERSISTENT_VOLUME_CLAIMS, claim_facts)

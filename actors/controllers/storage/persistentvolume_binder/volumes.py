@@ -28,7 +28,7 @@ from kcm.protocols.volumes import (
     phase_of,
     volume_name_of,
 )
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 CLAIM_QUEUE, RECYCLINGS, DELETIONS = "claims", "recyclings", "deletions"
 RELEASED = ("Released", "Failed")  # phases: its claim was looked for before

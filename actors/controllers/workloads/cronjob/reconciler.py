@@ -73,7 +73,7 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.cron_schedules import ScheduleError
 from kcm.runtime.scheduling.cron_times import Schedule
 from kcm.runtime.scheduling.time_zones import UnknownZoneError, Zone
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 FORBID, REPLACE = "Forbid", "Replace"
 DOCUMENTED = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/"

@@ -51,7 +51,7 @@ from kcm.protocols.objects import (
     namespace_of,
 )
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
 

@@ -35,8 +35,9 @@ from kcm.protocols.messages.outcomes import CommandFailed, Refused
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, namespace_of, uid_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables, UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -16,7 +16,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import Key, is_deleting, labels_of, uid_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 
 class NodeChange(NamedTuple):

@@ -59,7 +59,8 @@ from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from kcm.protocols.selectors import LabelSelector, label_selector_of
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables, UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
+from kcm.runtime.tables.tables import Tables
 
 UNREADABLE_WAIT = 10.0  # seconds until pods that cannot be read are looked at again
 _its_deployment = its_controller(DEPLOYMENTS)

@@ -21,7 +21,7 @@ from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from kcm.protocols.selectors import LabelSelector, label_selector_of
 from kcm.runtime.tables.lister import Lister
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 
 class BudgetFacts(NamedTuple):

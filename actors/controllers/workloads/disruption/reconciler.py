@@ -47,8 +47,8 @@ from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from kcm.protocols.times import parse_time
 from kcm.protocols.versions import parse_version
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

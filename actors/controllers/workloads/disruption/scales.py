@@ -18,8 +18,8 @@ from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Refus
 from kcm.protocols.objects import OwnerRef, decode_object, make_key, split_key, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS, Resource
 from kcm.runtime.tables.lister import Lister, UnreadableError
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 APPS = frozenset({"apps", "extensions"})  # groups in which there are, or were, ReplicaSets and Deployments
 SCALES = frozenset({"autoscaling/v1", "apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"})  # that can be read

@@ -54,7 +54,7 @@ from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Refus
 from kcm.protocols.objects import Key, name_of, namespace_of, uid_of
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

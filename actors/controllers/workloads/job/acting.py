@@ -20,7 +20,7 @@ from kcm.actors.reconciliation import Step, together
 from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused, Unknown
 from kcm.protocols.objects import Key, make_key, split_key
 from kcm.protocols.resources import JOBS
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -29,7 +29,7 @@ from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
 from kcm.protocols.objects import Object, decode_object
 from kcm.protocols.resources import JOBS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -22,7 +22,7 @@ from kcm.protocols.fnv import fnv1a_32
 from kcm.protocols.hashing import safe_encode
 from kcm.protocols.objects import Object, key_of, make_key, name_of, namespace_of, uid_of
 from kcm.protocols.resources import JOBS, POD_GROUPS, WORKLOADS, Resource
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -15,7 +15,7 @@ from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, decode_object, key_of, resource_version_of, split_key, uid_of
 from kcm.protocols.resources import JOBS, PODS
 from kcm.protocols.versions import parse_version
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
 

@@ -20,7 +20,7 @@ from kcm.actors.reconciliation import Change, Reconciliation, Step, get_live, mu
 from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
 from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key, uid_of
 from kcm.protocols.resources import JOBS, PODS
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 BATCH = 100  # finalizers removed at a time
 

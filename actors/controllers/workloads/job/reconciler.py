@@ -75,8 +75,8 @@ from kcm.protocols.objects import Key, Object, is_deleting, split_key
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

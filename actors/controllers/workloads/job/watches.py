@@ -15,7 +15,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, metadata, uid_of
 from kcm.protocols.resources import JOBS, PODS
 from kcm.protocols.selectors import label_selector_of
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 
 class JobFacts(NamedTuple):

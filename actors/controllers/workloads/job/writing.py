@@ -14,7 +14,7 @@ from kcm.protocols.objects import Object
 from kcm.protocols.pods import is_active, is_terminating
 from kcm.protocols.resources import PODS
 from kcm.protocols.times import format_time, parse_time
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
 _OMITTED = ("active", "succeeded", "failed", "completedIndexes", "conditions", "startTime", "failedIndexes")

@@ -14,7 +14,7 @@ from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, uid_of
 from kcm.protocols.resources import PODS, REPLICASETS, Resource
 from kcm.protocols.selectors import LabelSelector, label_selector_of
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,8 +51,8 @@ from kcm.protocols.objects import Key, Object, is_deleting, make_key, metadata, 
 from kcm.protocols.pods import PodFacts, is_active
 from kcm.protocols.resources import PODS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -9,7 +9,7 @@ from typing import Any
 from kcm.actors.reconciliation import RetryQuietly, Step
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import CommandFailed
-from kcm.runtime.tables.overlay import UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
 
 MOST = 500  # steps that are under way at once
 FAILURES = (CommandFailed, RetryQuietly, UnreadableError)  # what a step raises of its object, and not of our bugs

@@ -42,7 +42,7 @@ from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, Failure, NotFound, Refused
 from kcm.protocols.objects import Object, decode_object, is_deleting, key_of, make_key, name_of, split_key, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
-from kcm.runtime.tables.overlay import Lister
+from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
 TRIES = 4  # of an update that meets a newer version

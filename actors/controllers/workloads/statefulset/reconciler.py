@@ -52,8 +52,8 @@ from kcm.protocols.messages.outcomes import CommandFailed
 from kcm.protocols.objects import Key, is_deleting, key_of, name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
 
 BURST = 500  # pods that policy Parallel creates in one sync
 UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at again

@@ -15,7 +15,7 @@ from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Q
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, make_key, split_key
 from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 
 def set_of_its_name(change: Change, tables: Tables) -> Iterable[Key]:

@@ -14,7 +14,7 @@ from kcm.protocols.messages.outcomes import AlreadyExists, Outcome
 from kcm.protocols.objects import Object, make_key, name_of, owner_reference
 from kcm.protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
 from kcm.protocols.selectors import map_selector
-from kcm.runtime.tables.overlay import UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
 
 WEB = {"app": "web"}
 SET: Object = {

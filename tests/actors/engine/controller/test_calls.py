@@ -27,7 +27,7 @@ from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.simulation.blocking_calls import BlockingCallError
 from kcm.runtime.system.journal import JournalWriter, Run, read_journal
 from kcm.runtime.system.journal_table import described, message_of
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 MakeCluster = Callable[..., SimulatedCluster]

@@ -34,10 +34,10 @@ from kcm.protocols.messages.watches import EventType, Subscribe, Synced, WatchEv
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import Resource
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.vitals import Vitals
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import Tables
 from tests.support.scripted import Probe
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

@@ -8,8 +8,8 @@ from kcm.actors.engine.controller.readiness import StaleTableError, check_freshn
 from kcm.actors.reconciliation import delete
 from kcm.protocols.messages.commands import Delete, DeleteCollection
 from kcm.protocols.resources import NODES, PODS, REPLICASETS
-from kcm.runtime.tables.overlay import TableMissingError, Tables
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import TableMissingError, Tables
 
 NOW, STALE_AFTER = 1000.0, 300.0
 

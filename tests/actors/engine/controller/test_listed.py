@@ -14,8 +14,8 @@ from kcm.protocols.resources import PODS, REPLICASETS
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.simulation.clock import VirtualClock
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import Tables
 
 
 class Facts(NamedTuple):

@@ -21,7 +21,7 @@ from kcm.runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_DEPTH, WORKQU
 from kcm.runtime.metrics.meters import WorkQueueMeter
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.vitals import Vitals
 from tests.support.scripted import Probe
 

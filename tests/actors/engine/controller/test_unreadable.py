@@ -10,8 +10,9 @@ from kcm.protocols.messages.commands import Command, DeleteCollection
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import NODES, PODS, REPLICASETS, Resource
 from kcm.runtime.tables.entry import Unreadable
-from kcm.runtime.tables.overlay import Tables, UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import Tables
 from tests.support.objects import pod, stored
 
 

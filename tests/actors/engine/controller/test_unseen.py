@@ -19,9 +19,9 @@ from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.tables.interests import InterestIndex
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.selection import WHOLE
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tables.view import Part, View, mark_of, marks
 
 ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED

@@ -18,7 +18,7 @@ from kcm.runtime.calls.pool import NOT_HELD
 from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.ledger import Ledger
 from tests.support.scripted import Probe, ScriptedTransport
 

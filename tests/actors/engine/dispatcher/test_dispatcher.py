@@ -29,7 +29,7 @@ from kcm.protocols.messages.outcomes import (
 )
 from kcm.runtime.scheduling.permits import Tenure
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.ledger import Ledger
 from tests.support.scripted import Probe, ScriptedTransport
 

@@ -23,7 +23,7 @@ from kcm.protocols.resources import EVENTS, LEASES, PODS, REPLICASETS
 from kcm.runtime.metrics.families import LEADER_ELECTION_MASTER_STATUS, LEADER_ELECTION_SLOWPATH
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.vitals import Vitals
 from tests.support.objects import replica_set
 from tests.support.scripted import Probe

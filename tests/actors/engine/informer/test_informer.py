@@ -19,7 +19,7 @@ from kcm.protocols.versions import State
 from kcm.protocols.watch_lines import INITIAL_EVENTS_END
 from kcm.runtime.client.api import Response
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.tables.overlay import Overlay
 from kcm.runtime.tables.table import FORESEEN, Table
 from tests.support.objects import pod

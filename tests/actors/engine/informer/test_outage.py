@@ -13,7 +13,7 @@ from kcm.actors.engine.informer import Informer, InformerLimits, Outage
 from kcm.protocols.resources import Resource
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.tables.table import Table
 from tests.support.scripted import ScriptedStream, ScriptedTransport
 

@@ -35,8 +35,7 @@ from kcm.protocols.messages.lifecycle import (
 )
 from kcm.protocols.messages.watches import Unsubscribe
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor import Actor, Context
-from kcm.runtime.system.actor_system import ActorSpec
+from kcm.runtime.system.actor import Actor, ActorSpec, Context
 from kcm.runtime.system.vitals import Vitals
 
 

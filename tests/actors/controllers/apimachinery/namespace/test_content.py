@@ -25,7 +25,7 @@ from kcm.protocols.messages.commands import Command, Delete, DeleteCollection, L
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.outcomes import Conflict, Done, Forbidden, Gone, Invalid, NotFound, Outcome, ServerFailure
 from kcm.protocols.objects import Object, encode_object
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 ALL = ("delete", "deletecollection", "list")
 UNSUPPORTED = Invalid("the server does not allow this method on the requested resource", b"", 405)

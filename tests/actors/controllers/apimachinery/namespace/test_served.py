@@ -10,7 +10,7 @@ from kcm.actors.simulation.driver import drive_steps
 from kcm.protocols.messages.commands import Command, Fetch
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 ALL = ["create", "delete", "deletecollection", "get", "list", "watch"]
 

@@ -18,8 +18,8 @@ from kcm.protocols.messages.eviction import EvictNode, NodeDue, SetEvictionRate,
 from kcm.protocols.messages.lifecycle import StartChild, StopChild
 from kcm.runtime.metrics.registry import Counter, Gauge
 from kcm.runtime.simulation.world import World
-from kcm.runtime.system.actor import Actor
-from kcm.runtime.system.actor_system import ActorSpec, ActorSystem
+from kcm.runtime.system.actor import Actor, ActorSpec
+from kcm.runtime.system.actor_system import ActorSystem
 
 QUEUE = zone_queue_name("eu:a")
 

@@ -19,7 +19,7 @@ from kcm.protocols.messages.commands import Create, Delete, Get, List
 from kcm.protocols.messages.outcomes import AlreadyExists, Forbidden, NotFound, Outcome
 from kcm.protocols.objects import Object, finalizers_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from kcm.runtime.tables.overlay import UnreadableError
+from kcm.runtime.tables.lister import UnreadableError
 from tests.actors.controllers.storage.persistentvolume_binder.scene import (
     BOTH,
     BY_US,

@@ -19,8 +19,8 @@ from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.client.api import Request
 from kcm.runtime.tables.frozen import freeze
-from kcm.runtime.tables.overlay import Tables
 from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.tables import Tables
 from tests.actors.controllers.workloads.deployment.objects import LABELS, strategy, template
 
 KEY = "default/web"

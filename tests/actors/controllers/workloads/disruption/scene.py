@@ -22,7 +22,7 @@ from kcm.protocols.resources import (
     Resource,
 )
 from kcm.runtime.logs.standard_log import quiet_log
-from kcm.runtime.tables.overlay import Tables
+from kcm.runtime.tables.tables import Tables
 
 LABELS = {"app": "web"}
 KEY = "default/budget"

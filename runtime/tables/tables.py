@@ -1,0 +1,145 @@
+"""All tables that one controller reads, each through its overlay and its lister."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.entry import Entry, Unreadable
+from kcm.runtime.tables.ineffective import IneffectivePatches
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.overlay import AnyOverlay, Overlay, overlay_of
+from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.typed import TypedLister
+from kcm.runtime.tables.view import AnyTable
+
+M = TypeVar("M")
+
+
+class TableMissingError(KeyError):
+    """A discovered resource has no table, or one that is not synced. The key is retried once there may be one."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError shows the repr
+
+
+class Tables:
+    """All tables that a controller reads, each through its overlay. `tables[PODS]` is the lister of pods.
+
+    Static tables, which its spec names, are there as long as it runs. Those of discovered resources come and go.
+    """
+
+    def __init__(self, tables: Mapping[str, AnyTable], *, discovers: bool = False) -> None:
+        """tables: the static ones by Resource.id. discovers: the controller has a `Discovered`."""
+        self._overlays = {resource_id: overlay_of(table) for resource_id, table in tables.items()}
+        self.ineffective = IneffectivePatches()
+        self._listers = {
+            resource_id: Lister(overlay, self.ineffective) for resource_id, overlay in self._overlays.items()
+        }
+        self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # those that were asked for
+        self._static = frozenset(tables)
+        self._discovers = discovers
+        self._arrived: dict[str, Lister] = {}
+        self._by_kind: dict[tuple[str, str], Lister] = {}  # of discovered resources that can be read, by group and kind
+
+    def __getitem__(self, resource: Resource[M]) -> Lister[M]:
+        """The lister of this resource: of models, if the resource names one, else of maps.
+
+        Raises KeyError for a resource that the controller's spec neither watches nor reads; its subclass
+        TableMissingError for a discovered resource that cannot be read now.
+        """
+        if not isinstance(resource, Resource):
+            raise TypeError(f"tables[…] takes a Resource(version=…, plural=…, kind=…), not {resource!r:.80}")
+        lister = self._listers.get(resource.id)
+        if lister is None and self._discovers:
+            raise TableMissingError(f"there is no table of {resource.id}: it is not served, or not selected")
+        if lister is None:
+            raise KeyError(f"{resource.id} is neither watched nor read by this controller: see its ControllerSpec")
+        if not self.is_readable(resource.id):
+            raise TableMissingError(f"the table of {resource.id} is not synced")
+        if resource.model is not None:
+            return self._typed_lister(resource, resource.model, lister)
+        return lister  # type: ignore[return-value]
+
+    def _typed_lister(self, resource: Resource[M], model: type[M], maps: Lister) -> TypedLister[M]:
+        """One for each model, as long as the table is the same."""
+        known = self._typed.get((resource.id, model))
+        if known is None or known.maps is not maps:
+            known = self._typed[resource.id, model] = TypedLister(maps, resource, model)
+        return known
+
+    @property
+    def has_models(self) -> bool:
+        """Whether one of its resources was asked for as a model."""
+        return bool(self._typed)
+
+    def misread(self) -> Iterable[tuple[Resource, Unreadable]]:
+        """What is there, and could not be read as a model when it was last asked for."""
+        for lister in self._typed.values():
+            for one in lister.misread():
+                yield lister.resource, one
+
+    def is_readable(self, resource_id: str) -> bool:
+        return resource_id in self._static or resource_id in self._arrived
+
+    def discovered(self) -> tuple[Resource, ...]:
+        """The resources that were found by discovery and can be read."""
+        return tuple(lister.resource for resource_id, lister in self._listers.items() if resource_id in self._arrived)
+
+    def arriving(self) -> tuple[Resource, ...]:
+        """The resources that were found by discovery and cannot be read yet."""
+        there = (one for one in self._listers.items() if one[0] not in self._static and one[0] not in self._arrived)
+        return tuple(lister.resource for _, lister in there)
+
+    def of_kind(self, api_version: str, kind: str) -> Lister | None:
+        """The discovered resource that an owner reference names, whatever the version; None where none can be read."""
+        return self._by_kind.get((api_version.rpartition("/")[0], kind))
+
+    def dependents(self, uid: str) -> list[tuple[Lister, Entry]]:
+        """Objects with an owner reference to this uid, of all discovered resources that can be read."""
+        found: list[tuple[Lister, Entry]] = []
+        for lister in self._arrived.values():
+            found.extend((lister, entry) for entry in lister.dependent_entries(uid))
+        return found
+
+    def has_dependents(self, uid: str) -> bool:
+        return any(lister.dependent_entries(uid) for lister in self._arrived.values())
+
+    def overlay(self, resource_id: str) -> AnyOverlay | None:
+        return self._overlays.get(resource_id)
+
+    def overlays(self) -> Mapping[str, AnyOverlay]:
+        return self._overlays
+
+    def has_unreadable(self) -> bool:
+        """Whether one of them has an object that cannot be read. Asked before each write."""
+        return any(overlay.table.has_unreadable for overlay in self._overlays.values())
+
+    @property
+    def static(self) -> frozenset[str]:
+        """By Resource.id."""
+        return self._static
+
+    # For the driver of the reconciler.
+
+    def add(self, table: Table) -> None:
+        """The table of a discovered resource is there; it cannot be read before it has `arrived`."""
+        self.remove(table.resource.id)
+        overlay = self._overlays[table.resource.id] = Overlay(table)
+        self._listers[table.resource.id] = Lister(overlay, self.ineffective)
+
+    def arrived(self, resource_id: str) -> None:
+        """It is synced, and shows what was written under the controller's name before."""
+        lister = self._arrived[resource_id] = self._listers[resource_id]
+        self._by_kind[lister.resource.group, lister.resource.kind] = lister
+
+    def remove(self, resource_id: str) -> None:
+        """Raises ValueError for a static one."""
+        if resource_id in self._static:
+            raise ValueError(f"the table of {resource_id} is static")
+        self._overlays.pop(resource_id, None)
+        lister = self._listers.pop(resource_id, None)
+        self._arrived.pop(resource_id, None)
+        if lister is not None and self._by_kind.get(of := (lister.resource.group, lister.resource.kind)) is lister:
+            del self._by_kind[of]
