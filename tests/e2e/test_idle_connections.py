@@ -31,6 +31,7 @@ def limited(directory: Path, secure_port: int) -> Iterator[Manager]:
         f"--secure-port={secure_port}",
         "--address=127.0.0.1",
         f"--port={plain}",
+        "--v=2",  # until_working looks for lines of that verbosity
     )
     command = [sys.executable, "-P", "-m", "kcm.actors.command", *flags]
     limit = ["sh", "-c", f'ulimit -n {DESCRIPTORS}; exec "$@"', "sh"]
