@@ -204,8 +204,9 @@ class ObservedLease:
             self._observed_at = self._clock.monotonic()
         if (before or {}).get("holderIdentity") != after.get("holderIdentity"):
             holder = after.get("holderIdentity") or ""
-            if holder:
-                self._log.info("new leader elected", lease=self.key, identity=holder)
+            if holder:  # for ourselves "became leader" follows at once
+                own = holder == self._election.identity
+                self._log.info("new leader elected", v=2 if own else 0, lease=self.key, identity=holder)
             self._new_holder(holder)
         self._observed = lease
 
