@@ -9,7 +9,7 @@ import sys
 from kcm import (
     BUILT_IN,
     AlreadyExists,
-    CommandFailed,
+    CommandError,
     ControllerSpec,
     ControllerSystem,
     Key,
@@ -44,7 +44,7 @@ class Websites:
         is_new = self._deployments.get(key) is None
         try:
             deployment = yield from ensure(self._deployments, own(deployment_of(website), by=website, of=WEBSITES))
-        except CommandFailed as err:
+        except CommandError as err:
             if not isinstance(err.failure, AlreadyExists):
                 raise
             yield record(WEBSITES, website, "Warning", "NameTaken", f"Deployment {key} has another owner")

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kcm.actors.app.system import ControllerSystem
     from kcm.actors.controllers.built_in import BUILT_IN
     from kcm.actors.engine.elector import Election
-    from kcm.actors.options import ControllerOptions, InvalidOptions, Options
+    from kcm.actors.options import ControllerOptions, InvalidOptionsError, Options
+    from kcm.actors.options import InvalidOptionsError as InvalidOptions
     from kcm.actors.reconciliation import (
         ORPHANS,
         Change,
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     from kcm.protocols.messages.discovery import ServedResource
     from kcm.protocols.messages.outcomes import (
         AlreadyExists,
-        CommandFailed,
+        CommandError,
         Conflict,
         Done,
         Forbidden,
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
         Throttled,
         Unknown,
     )
+    from kcm.protocols.messages.outcomes import CommandError as CommandFailed
     from kcm.protocols.models import ObjectMeta, OwnerReference, as_object
     from kcm.protocols.objects import (
         Key,
@@ -129,7 +131,9 @@ else:
             "call": "kcm.actors.reconciliation:call",
             "Change": "kcm.actors.reconciliation:Change",
             "Clock": "kcm.runtime.scheduling.clock:Clock",
-            "CommandFailed": "kcm.protocols.messages.outcomes:CommandFailed",
+            "CommandError": "kcm.protocols.messages.outcomes:CommandError",
+            "CommandFailed": "kcm.protocols.messages.outcomes:CommandError",
+            "InvalidOptions": "kcm.actors.options:InvalidOptionsError",
             "ConfigError": "kcm.runtime.client.config:ConfigError",
             "Conflict": "kcm.protocols.messages.outcomes:Conflict",
             "controlled_by": "kcm.actors.reconciliation:controlled_by",
@@ -165,7 +169,7 @@ else:
             "installed_controllers": "kcm.actors.app.installed:installed_controllers",
             "Interest": "kcm.actors.reconciliation:Interest",
             "Invalid": "kcm.protocols.messages.outcomes:Invalid",
-            "InvalidOptions": "kcm.actors.options:InvalidOptions",
+            "InvalidOptionsError": "kcm.actors.options:InvalidOptionsError",
             "is_deleting": "kcm.protocols.objects:is_deleting",
             "its_controller": "kcm.actors.reconciliation:its_controller",
             "itself": "kcm.actors.reconciliation:itself",
@@ -249,6 +253,7 @@ __all__ = [
     "Backoff",
     "Change",
     "Clock",
+    "CommandError",
     "CommandFailed",
     "ConfigError",
     "Conflict",
@@ -273,6 +278,7 @@ __all__ = [
     "Interest",
     "Invalid",
     "InvalidOptions",
+    "InvalidOptionsError",
     "Key",
     "LaunchError",
     "Lister",

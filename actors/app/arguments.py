@@ -14,7 +14,7 @@ from kcm.protocols.arguments import check_sequence
 def read_options(arguments: Sequence[str], *, controllers: Iterable[ControllerSpec] = BUILT_IN) -> Options:
     """What these flags of run-kcm say; they may name these controllers, and upstream's that are not built yet.
 
-    Raises FlagError when a flag cannot be read, InvalidOptions when what they say cannot be, ValueError if two
+    Raises FlagError when a flag cannot be read, InvalidOptionsError when what they say cannot be, ValueError if two
     controllers claim one alias or flag.
     """
     check_sequence("read_options", arguments, 'a list of flags, as ["--kube-api-qps=50"]')

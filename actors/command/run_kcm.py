@@ -48,15 +48,15 @@ def with_flags(arguments: Sequence[str]) -> int:
     from kcm.actors.app.arguments import read_options
     from kcm.actors.app.installed import installed_controllers
     from kcm.actors.controllers.built_in import BUILT_IN
-    from kcm.actors.options import InvalidOptions, help_text
+    from kcm.actors.options import InvalidOptionsError, help_text
     from kcm.runtime.flags.declaration import FlagError
 
     installed = installed_controllers()
     try:
         options = read_options(arguments, controllers=(*BUILT_IN, *installed.specs))
-    except (FlagError, InvalidOptions) as err:
+    except (FlagError, InvalidOptionsError) as err:
         print(f"Error: {err}", file=sys.stderr)
-        if isinstance(err, InvalidOptions) and err.known_controllers:
+        if isinstance(err, InvalidOptionsError) and err.known_controllers:
             print(f"Known controllers: {', '.join(err.known_controllers)}", file=sys.stderr)
         return 1
     if options.process.help:

@@ -48,7 +48,7 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from kcm.protocols.hollow_nodes import is_hollow
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command, PatchType
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, labels_of, make_key, uid_of
 from kcm.protocols.resources import LEASES, NODES
@@ -163,7 +163,7 @@ class HollowNodes:
         for command, outcome in zip(commands, (renewed, *written), strict=True):
             # A node that is not found was deleted: its event is on its way.
             if not isinstance(outcome, Done | NotFound):
-                raise CommandFailed(command, outcome)
+                raise CommandError(command, outcome)
         interval = heartbeat_interval(node, usual=self._heartbeat)
         kubelet.beats, kubelet.due = _next(name, kubelet.beats, interval, started)
         if changes:

@@ -51,7 +51,7 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.conditions import changed_condition
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Create
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, encode_object, split_key
 from kcm.protocols.pods import is_terminal
@@ -290,7 +290,7 @@ class HollowScheduler:
         placements.remove(key)
         # Gone, assigned by another program, or replaced: its event enqueues it.
         if not isinstance(outcome, NotFound | Conflict):
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
 
     def _wait(self, key: Key, pod: Object, demand: Demand, placements: Placements, message: str) -> Step[RequeueAfter]:
         """Say why it fits nowhere, and try again later."""

@@ -1,7 +1,7 @@
 """The command line of kcm: parse_options(argv, ...) -> Options."""
 
 from kcm.actors.options.controller_options import Check, ControllerOptions
-from kcm.actors.options.parsing import InvalidOptions, help_text, parse_options
+from kcm.actors.options.parsing import InvalidOptionsError, help_text, parse_options
 from kcm.actors.options.table import Options
 
-__all__ = ["Check", "ControllerOptions", "InvalidOptions", "Options", "help_text", "parse_options"]
+__all__ = ["Check", "ControllerOptions", "InvalidOptionsError", "Options", "help_text", "parse_options"]

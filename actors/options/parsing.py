@@ -26,7 +26,7 @@ SUMMARY = (
 )
 
 
-class InvalidOptions(Exception):
+class InvalidOptionsError(Exception):
     """The options were understood but cannot be. errors: every fault; the text is all of them in one line.
 
     known_controllers: set where --controllers names another than these.
@@ -44,7 +44,7 @@ def parse_options(
 
     controllers: those whose names and flags are known. unbuilt: more of these, whose flags do nothing yet; in the
     result's `generic.controllers` all names are canonical. With --help or --version flags are read, and not validated.
-    Raises FlagError when the line cannot be read, InvalidOptions when what it says cannot be, ValueError if two
+    Raises FlagError when the line cannot be read, InvalidOptionsError when what it says cannot be, ValueError if two
     controllers claim one alias or flag.
     """
     known = (*controllers, *unbuilt)
@@ -64,7 +64,7 @@ def parse_options(
         *errors,
     ]
     if errors:
-        raise InvalidOptions(errors)
+        raise InvalidOptionsError(errors)
     chosen = tuple(_canonical(item, aliases) for item in options.generic.controllers)
     options = replace(
         options,
@@ -77,7 +77,7 @@ def parse_options(
     checks = [check for controller in in_order(known) for check in controller.checks]
     errors = [*unknown, *faults(options, checks)]
     if errors:
-        raise InvalidOptions(errors, known_controllers=names if unknown else ())
+        raise InvalidOptionsError(errors, known_controllers=names if unknown else ())
     return options
 
 

@@ -10,7 +10,7 @@ from kcm.actors.reconciliation.differences import differences, without_none
 from kcm.actors.reconciliation.reconciler import Step, step
 from kcm.actors.reconciliation.steps import must, must_object
 from kcm.protocols.merge_patches import merge_patched
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done
 from kcm.protocols.models import as_object
 from kcm.protocols.objects import (
     Key,
@@ -34,8 +34,8 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     `wanted` does not name is left alone, and None is what is not to be there. The patch has the version that was looked
     at as its precondition. An object that is being deleted is returned as it is: once it is gone, it is made again.
 
-    Where `wanted` has a controller (see `own`) and the object another, or none, it is left alone, and CommandFailed is
-    raised with AlreadyExists, which names its controller. Also raises CommandFailed for other outcomes, and
+    Where `wanted` has a controller (see `own`) and the object another, or none, it is left alone, and CommandError is
+    raised with AlreadyExists, which names its controller. Also raises CommandError for other outcomes, and
     UnreadableError for an object that is there and cannot be read.
 
     A patch that changes nothing, as of a misspelt field, is logged and not repeated until the object or its wanted
@@ -66,21 +66,21 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
         if isinstance(outcome, Done):
             return lister.returned(decode_object(outcome.body))
         if not isinstance(outcome, AlreadyExists):
-            raise CommandFailed(making, outcome)
+            raise CommandError(making, outcome)
         # By us, and the answer was lost or the watch is late; or by another.
         found = yield from must(get_live(resource, key))
         assert isinstance(found, Done)
         present = decode_object(found.body)
     stranger = _stranger(wanted, present)
     if stranger:
-        raise CommandFailed(making, AlreadyExists(f"{resource} {key!r} {stranger}"))
+        raise CommandError(making, AlreadyExists(f"{resource} {key!r} {stranger}"))
     if is_deleting(present):
         return lister.returned(present)
     changes = differences(_comparable(wanted, present), present)
     if not lister.selects(merge_patched(present, changes)):
         selected = f"the controller selects only objects {lister.selection}"
         if not lister.selects(present):  # from the live read: it belongs to another shard, for example
-            raise CommandFailed(making, AlreadyExists(f"{resource} {key!r} exists already, and {selected}"))
+            raise CommandError(making, AlreadyExists(f"{resource} {key!r} exists already, and {selected}"))
         raise ValueError(f"{resource} {key} is not patched: {selected}, and would never see it again")
     if not changes or lister.ineffective.holds_back(resource, present, changes):
         return lister.returned(present)

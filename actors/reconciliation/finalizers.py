@@ -33,7 +33,7 @@ def ensure_finalizer(lister: Lister[M], obj: Mapping[str, Any] | M, name: str) -
     """Add the finalizer if the object lacks it; returns the object, which has it now.
 
     To be done before anything is made outside: whoever is stopped in between still gets to clean up. Raises
-    CommandFailed if it was not written, and ValueError on an object that is being deleted, which takes no more of them.
+    CommandError if it was not written, and ValueError on an object that is being deleted, which takes no more of them.
     """
     _check(name)
     now = _as_shown(lister, obj)
@@ -49,7 +49,7 @@ def ensure_finalizer(lister: Lister[M], obj: Mapping[str, Any] | M, name: str) -
 def remove_finalizer(lister: Lister[M], obj: Mapping[str, Any] | M, name: str) -> Step[None]:
     """Remove the finalizer if the object has it. To be done once the clean-up is confirmed: the object may go then.
 
-    Raises CommandFailed if it was not written. An object that is gone, or is another by now, is no failure.
+    Raises CommandError if it was not written. An object that is gone, or is another by now, is no failure.
     """
     _check(name)
     now = _as_shown(lister, obj)

@@ -21,7 +21,7 @@ from kcm.protocols.arguments import check_number, check_text
 from kcm.protocols.codec import pack, unpack
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.calls import Call
-from kcm.protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome, Raised, Refused, Unknown
+from kcm.protocols.messages.outcomes import FAILURES, CommandError, Done, Outcome, Raised, Refused, Unknown
 from kcm.runtime.calls.prepared_calls import PreparedCall, carry_out, carry_out_async
 
 T = TypeVar("T")
@@ -203,7 +203,7 @@ def call(
     or ends; a thread cannot be, and what it does it does. key: what it is about, for journals, health checks and the
     scopes of faults; empty: the key that is reconciled.
 
-    Raises CommandFailed, with failure Raised, Unknown or Refused (see `outside`). but: exceptions of the function and
+    Raises CommandError, with failure Raised, Unknown or Refused (see `outside`). but: exceptions of the function and
     types of outcomes that are returned instead; `Raised.is_a(KeyError)` tells which it was.
     Raises TypeError and ValueError at once on what cannot be called or passed.
     """
@@ -224,7 +224,7 @@ def _called(command: Outside, but: tuple[But, ...]) -> Step[Any]:
             isinstance(outcome, Raised) and issubclass(one, Exception) and outcome.is_a(one)
         ):
             return outcome
-    raise CommandFailed(command, outcome)
+    raise CommandError(command, outcome)
 
 
 def answer_of(outcome: Done) -> Any:

@@ -28,7 +28,7 @@ def patch_status(lister: Lister[M], obj: Mapping[str, Any] | M, status: Any) -> 
     observedGeneration is lower than the stored one is not sent.
 
     A patch that changes nothing, as of a field that the schema does not have, is logged and not repeated until the
-    object or its wanted changes are others, or the controller resyncs. Raises CommandFailed, for a Conflict too: the
+    object or its wanted changes are others, or the controller resyncs. Raises CommandError, for a Conflict too: the
     key is retried with what is there by then.
     """
     check_lister("patch_status", lister)

@@ -9,7 +9,7 @@ from kcm.actors.reconciliation.reconciler import Step, step
 from kcm.protocols.arguments import check_number
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import FAILURES, CommandFailed, Done, Outcome
+from kcm.protocols.messages.outcomes import FAILURES, CommandError, Done, Outcome
 from kcm.protocols.objects import Object, decode_object
 
 T = TypeVar("T")
@@ -50,13 +50,13 @@ def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
 
 @step
 def must_all(commands: Sequence[Command], *, but: tuple[type[Outcome], ...] = ()) -> Step[list[Outcome]]:
-    """As together; raises CommandFailed for the first outcome that is neither Done nor one of `but`."""
+    """As together; raises CommandError for the first outcome that is neither Done nor one of `but`."""
     commands = _listed("must_all", commands)
     _check_but("must_all", but)
     outcomes = yield from together(commands)
     for command, outcome in zip(commands, outcomes, strict=True):
         if not (isinstance(outcome, Done) or isinstance(outcome, but)):  # noqa: SIM101 (mypy follows two, not one)
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
     return outcomes
 
 
@@ -81,12 +81,12 @@ def is_done(outcome: Outcome) -> bool:
 
 @step
 def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outcome]:
-    """One command that has to succeed, outcomes of the types `but` are returned too. Raises CommandFailed on others."""
+    """One command that has to succeed, outcomes of the types `but` are returned too. Raises CommandError on others."""
     _check_but("must", but)
     outcome: Outcome = yield command
     if isinstance(outcome, Done) or isinstance(outcome, but):  # noqa: SIM101 (mypy follows two, not one)
         return outcome
-    raise CommandFailed(command, outcome)
+    raise CommandError(command, outcome)
 
 
 @step

@@ -35,7 +35,7 @@ from kcm.actors.simulation.served import SERVED
 from kcm.protocols.arguments import check_function, check_mapping, check_number, check_type
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, List, Patch, PatchType
 from kcm.protocols.messages.lifecycle import Describe, Drain
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Outcome
 from kcm.protocols.models import as_object
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, namespace_of
 from kcm.protocols.pods import PodFacts, pod_facts
@@ -240,7 +240,7 @@ class SimulatedCluster:
             Request(method=method, path=path, body=b"" if body is None else encode_object(body), **more)
         )
 
-    # What the server refuses raises CommandFailed, whose `failure` is the outcome: Invalid, Conflict, NotFound, …
+    # What the server refuses raises CommandError, whose `failure` is the outcome: Invalid, Conflict, NotFound, …
 
     def create(self, resource: Resource[M], given: Mapping[str, Any] | M) -> Object:
         """apiVersion, kind and a namespace ("default") need not be said."""
@@ -313,5 +313,5 @@ class SimulatedCluster:
 
 def _accepted(command: Command, outcome: Outcome) -> Object:
     if not isinstance(outcome, Done):
-        raise CommandFailed(command, outcome)
+        raise CommandError(command, outcome)
     return decode_object(outcome.body)

@@ -161,7 +161,7 @@ class Settled:
     outcome: Outcome
 
 
-class CommandFailed(Exception):
+class CommandError(Exception):
     """A command had an outcome that its reconciler does not match; the key is retried with backoff.
 
     failure.message is the server's text alone.

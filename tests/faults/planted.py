@@ -22,7 +22,7 @@ from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Q
 from kcm.actors.reconciliation.steps import is_done
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.trials.catalogue import TRIALS
-from kcm.protocols.messages.outcomes import CommandFailed, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, NotFound, Outcome
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
 from kcm.protocols.pods import is_active
 from kcm.protocols.resources import PODS, REPLICASETS
@@ -133,7 +133,7 @@ class Ordinals:
                 continue
             if self._flaws.no_retry:
                 continue
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
         return None
 
     def note(self, change: Change) -> None:

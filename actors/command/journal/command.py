@@ -17,7 +17,7 @@ from kcm.actors.app.arguments import read_options
 from kcm.actors.app.installed import installed_controllers
 from kcm.actors.command.journal.replay import Difference, command_values, replay, told_in_words
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.options import InvalidOptions, Options
+from kcm.actors.options import InvalidOptionsError, Options
 from kcm.protocols.messages.commands import Submit
 from kcm.protocols.messages.journal import Opened
 from kcm.protocols.times import parse_time
@@ -64,7 +64,7 @@ def show_replay(file: Path, actor: str, incarnation: int | None) -> int:
     def options_of(arguments: Sequence[str]) -> Options:
         try:
             return read_options(arguments, controllers=specs)
-        except (FlagError, InvalidOptions) as err:
+        except (FlagError, InvalidOptionsError) as err:
             raise JournalError(f"the run's command line is not understood: {err}") from err
 
     done = replay(

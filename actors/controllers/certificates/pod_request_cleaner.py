@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import Reconciliation, batches, delete, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
 from kcm.protocols.objects import Object, metadata
 from kcm.protocols.resources import Resource
 from kcm.protocols.times import parse_time
@@ -52,7 +52,7 @@ class PodRequestCleaner:
     def clean(self) -> Reconciliation:
         """One look at all requests."""
         over = [entry for entry in self._requests.entries() if self._is_over(entry)]
-        failures: list[CommandFailed] = []
+        failures: list[CommandError] = []
         for some in batches(over, BATCH):
             commands = [
                 delete(POD_CERTIFICATE_REQUESTS, entry, depends_on=((POD_CERTIFICATE_REQUESTS, entry.key),))
@@ -62,7 +62,7 @@ class PodRequestCleaner:
             for entry, command, outcome in zip(some, commands, outcomes, strict=True):
                 if not isinstance(outcome, Done | NotFound | Conflict):
                     self._complain(entry, outcome.message)
-                    failures.append(CommandFailed(command, outcome))
+                    failures.append(CommandError(command, outcome))
         if failures:
             raise failures[0]
         return None

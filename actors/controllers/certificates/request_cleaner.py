@@ -34,7 +34,7 @@ from kcm.actors.controllers.certificates.shared.requests import (
 )
 from kcm.actors.reconciliation import Reconciliation, Step, batches, call, delete, step, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
 from kcm.protocols.objects import Object, metadata
 from kcm.protocols.times import parse_time
 from kcm.runtime.scheduling.clock import Clock
@@ -128,9 +128,9 @@ class RequestCleaner:
         return reason
 
     @step
-    def _delete(self, entries: Sequence[Entry]) -> Step[list[CommandFailed]]:
+    def _delete(self, entries: Sequence[Entry]) -> Step[list[CommandError]]:
         """Returns what could not be deleted."""
-        failures: list[CommandFailed] = []
+        failures: list[CommandError] = []
         for some in batches(entries, BATCH):
             depends = [((CERTIFICATE_SIGNING_REQUESTS, entry.key),) for entry in some]
             commands = [
@@ -141,7 +141,7 @@ class RequestCleaner:
             for entry, command, outcome in zip(some, commands, outcomes, strict=True):
                 if not isinstance(outcome, Done | NotFound | Conflict):
                     self._log.error("Error while attempting to clean CSR", csr=entry.key, error=outcome.message)
-                    failures.append(CommandFailed(command, outcome))
+                    failures.append(CommandError(command, outcome))
         return failures
 
 

@@ -22,7 +22,7 @@ from kcm.actors.reconciliation import Read, Reconciliation, delete, get_live, mu
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
 from kcm.protocols.mounted_secrets import secret_names
 from kcm.protocols.objects import (
     Key,
@@ -117,7 +117,7 @@ class LegacyTokenCleaner:
         commands = list(self._commands(now))
         outcomes = yield from together(commands)
         failures = [
-            CommandFailed(command, outcome)
+            CommandError(command, outcome)
             for command, outcome in zip(commands, outcomes, strict=True)
             if not isinstance(outcome, Done | NotFound)
         ]

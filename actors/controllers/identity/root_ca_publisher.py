@@ -19,7 +19,7 @@ from kcm.actors.controllers.identity.sync_metrics import SyncMetrics, families
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.reconciliation import Change, Interest, Reconciliation, Step, Watch, create, must, update
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, annotations_of, make_key, metadata
 from kcm.protocols.resources import CONFIGMAPS, NAMESPACES
@@ -74,7 +74,7 @@ class RootCaPublisher:
         if isinstance(outcome, Done):
             self._log.info("root certificates published", v=2, key=key)
         elif not isinstance(outcome, NotFound) and not is_namespace_terminating(outcome):
-            raise CommandFailed(making, outcome)
+            raise CommandError(making, outcome)
 
 
 def new_or_active(change: Change, _tables: Tables) -> Iterable[Key]:

@@ -14,7 +14,7 @@ from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, create, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, make_key
 from kcm.protocols.resources import NAMESPACES, SERVICE_ACCOUNTS
@@ -45,7 +45,7 @@ class ServiceAccounts:
         if isinstance(outcome, Done):
             self._log.info("service account created", v=2, key=key)
         elif not isinstance(outcome, AlreadyExists) and not is_namespace_terminating(outcome):
-            raise CommandFailed(making, outcome)
+            raise CommandError(making, outcome)
         return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kcm.actors.reconciliation import Step
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandFailed,
+    CommandError,
     Conflict,
     Failure,
     Forbidden,
@@ -45,7 +45,7 @@ class SyncMetrics:
         try:
             yield from sync
             code = 200
-        except CommandFailed as err:
+        except CommandError as err:
             code = code_of(err.failure)
             raise
         except GeneratorExit:

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from kcm.actors.reconciliation import Step, get_live, patch, together
 from kcm.protocols.messages.commands import Command, Get, Patch, PatchType
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Invalid, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, Failure, Invalid, NotFound
 from kcm.protocols.objects import (
     Object,
     OwnerRef,
@@ -154,7 +154,7 @@ def claim(
     released one loses. The other arguments: see plan_claim.
 
     Before the first adoption the owner is fetched once: the table may not show yet that it was deleted or replaced.
-    Raises CommandFailed after all commands were sent. NotFound is no failure, nor is a release that the server finds
+    Raises CommandError after all commands were sent. NotFound is no failure, nor is a release that the server finds
     invalid (the object has lost our reference, or has become another).
     """
     plan = plan_claim(candidates, owner=owner, matches=matches, look=look, belongs=belongs)
@@ -184,7 +184,7 @@ def claim(
         elif not isinstance(outcome, NotFound) and (adopting or not _is_unprocessable(outcome)):
             failures.append((command, outcome))
     if failures:
-        raise CommandFailed(failures[0][0], _aggregate([failure for _, failure in failures]))
+        raise CommandError(failures[0][0], _aggregate([failure for _, failure in failures]))
     return kept
 
 

@@ -22,7 +22,7 @@ from kcm.protocols.messages.commands import Command, Create
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandFailed,
+    CommandError,
     Conflict,
     Done,
     Failure,
@@ -89,7 +89,7 @@ class Creations:
     created: list[Key] = field(default_factory=list)
     existing: list[Key] = field(default_factory=list)
     failed: int = 0
-    failure: CommandFailed | None = None
+    failure: CommandError | None = None
     unanswered: list[str] = field(default_factory=list)
 
 
@@ -125,7 +125,7 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
                 result.failed += 1
                 failure = as_if_generated(outcome, name, base=form.base)
                 if result.failure is None:
-                    result.failure = CommandFailed(command, failure)
+                    result.failure = CommandError(command, failure)
                 if not isinstance(outcome, Refused):  # it was never sent, and the event would not be either
                     yield record(owners, owner, "Warning", "FailedCreate", f"Error creating: {failure.message}")
 
@@ -146,7 +146,7 @@ def fetch_existing(creations: Creations) -> Step[list[Key]]:
         if isinstance(outcome, Done | NotFound):
             resolved.append(get.key)
         else:
-            creations.failure = CommandFailed(get, outcome)
+            creations.failure = CommandError(get, outcome)
             creations.unanswered.append(split_key(get.key)[1])
     return resolved
 
@@ -164,7 +164,7 @@ class Deletions:
     conflicting: list[Key] = field(default_factory=list)
     unanswered: list[str] = field(default_factory=list)
     settled: list[str] = field(default_factory=list)
-    failure: CommandFailed | None = None
+    failure: CommandError | None = None
 
 
 def delete_pods(
@@ -197,7 +197,7 @@ def delete_pods(
                     result.unanswered.append(pod.uid)
                 if result.failure is None:
                     why = dataclasses.replace(outcome, message=f"unable to delete pods: {outcome.message}")
-                    result.failure = CommandFailed(command, why)
+                    result.failure = CommandError(command, why)
                 if not isinstance(outcome, Refused):
                     yield record(owners, owner, "Warning", "FailedDelete", f"Error deleting: {outcome.message}")
     return result

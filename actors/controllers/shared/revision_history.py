@@ -20,7 +20,7 @@ from kcm.actors.controllers.shared.controller_revisions import (
 )
 from kcm.actors.controllers.shared.ownership import claim, look_into
 from kcm.actors.reconciliation import Step, get_live, must_object, perform
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done
 from kcm.protocols.objects import Object, decode_object, make_key, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, Resource
 from kcm.runtime.tables.lister import Lister, UnreadableError
@@ -32,7 +32,7 @@ def claim_revisions(
     """The owner's revisions: those it has and selects, and orphans that it adopts.
 
     lister: of ControllerRevisions. releases: those that it selects no more lose their owner, as a DaemonSet has it;
-    else they stay its own, and count for nothing. Raises CommandFailed as `claim` does, UnreadableError where one
+    else they stay its own, and count for nothing. Raises CommandError as `claim` does, UnreadableError where one
     cannot be read: it may be the current one.
     """
     doubt = lister.in_doubt(namespace_of(owner), owner=uid_of(owner))
@@ -56,7 +56,7 @@ class Created(NamedTuple):
 def create_unique(revision: Object, *, owner: Object, collision_count: int) -> Step[Created]:
     """Create it, or find it: what bears its name and records the same is it; beside another it takes a further name.
 
-    Its labels stay as they are. Raises CommandFailed. Source: CreateControllerRevision.
+    Its labels stay as they are. Raises CommandError. Source: CreateControllerRevision.
     """
     while True:
         name = revision_name(name_of(owner), data_hash(revision["data"], collision_count))
@@ -65,7 +65,7 @@ def create_unique(revision: Object, *, owner: Object, collision_count: int) -> S
         if isinstance(outcome, Done):
             return Created(decode_object(outcome.body), collision_count)
         if not isinstance(outcome, AlreadyExists):
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
         existing = yield from must_object(get_live(CONTROLLER_REVISIONS, make_key(namespace_of(owner), name)))
         if equal_data(existing.get("data"), revision["data"]):
             return Created(existing, collision_count)
@@ -73,7 +73,7 @@ def create_unique(revision: Object, *, owner: Object, collision_count: int) -> S
 
 
 def renumber(revision: Object, number: int) -> Step[Object]:
-    """Give a revision this number; returns it as it is then. Raises CommandFailed.
+    """Give a revision this number; returns it as it is then. Raises CommandError.
 
     Differs from UpdateControllerRevision: a conflict is not tried again here but with the whole sync.
     """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcm.actors.reconciliation import Step, get_live, perform, update
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Refused
 from kcm.protocols.objects import Object, decode_object, key_of, metadata, uid_of
 from kcm.protocols.resources import Resource
 
@@ -17,7 +17,7 @@ def write_status(
     """PUT this status to the object's status subresource; returns False if the object is gone.
 
     After a failure the object is fetched and the same status written to its new version, `retries` times: the counts
-    were true when they were taken, and the next event brings newer ones. Raises CommandFailed.
+    were true when they were taken, and the next event brings newer ones. Raises CommandError.
 
     It is a PUT of the whole status and no patch_status: the roles that upstream gives its controllers let them update
     a status, and not patch it.
@@ -34,14 +34,14 @@ def write_status(
         if isinstance(outcome, NotFound):
             return False
         if retries == 0 or isinstance(outcome, Refused):
-            raise CommandFailed(put, outcome)
+            raise CommandError(put, outcome)
         retries -= 1
         get = get_live(resource, key_of(obj))
         found = yield from perform(get)
         if isinstance(found, NotFound):
             return False
         if not isinstance(found, Done):
-            raise CommandFailed(get, found)
+            raise CommandError(get, found)
         current = decode_object(found.body)
         if uid_of(current) != uid_of(obj):
             return False
@@ -49,7 +49,7 @@ def write_status(
             return True  # the update had succeeded, and only its response was lost
         if metadata(current).get("generation") != metadata(obj).get("generation"):
             # Our counts are for an older spec.generation: retry, so that observedGeneration never decreases.
-            raise CommandFailed(put, outcome)
+            raise CommandError(put, outcome)
 
 
 def without_zeros(status: Object, *fields: str) -> Object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcm.actors.reconciliation import Reconciliation
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
 from kcm.runtime.tables.overlay import AnyOverlay
 from kcm.runtime.tables.tables import Tables
@@ -62,7 +62,7 @@ def _bury(overlay: AnyOverlay, command: Delete) -> None:
 
 def stale_update(err: Exception, tables: Tables) -> Update | Patch | None:
     """The update, or patch of a version, that met a conflict, if the tables still show what it was made from."""
-    if not isinstance(err, CommandFailed) or not isinstance(err.failure, Conflict):
+    if not isinstance(err, CommandError) or not isinstance(err.failure, Conflict):
         return None
     command = err.command
     overlay = tables.overlay(command.resource)

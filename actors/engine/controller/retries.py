@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kcm.actors.engine.controller.readiness import StaleTableError
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from kcm.protocols.messages.commands import Delete, Patch, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.lister import UnreadableError
@@ -62,7 +62,7 @@ def retry(
     """
     attempt = queue.failures(key) + 1
     log = log.bind(key=str(key), attempt=attempt, error=one_line(err))
-    if isinstance(err, CommandFailed) and isinstance(err.failure, AWAY):
+    if isinstance(err, CommandError) and isinstance(err.failure, AWAY):
         delay = min(queue.add_rate_limited(key, now), AWAY_RETRY)
         queue.add_after(key, AWAY_RETRY, now)  # the earlier of the two counts
         log.warning("the server did not answer, trying again", seconds=round(delay, 3))
@@ -71,7 +71,7 @@ def retry(
         queue.add_after(key, max(err.after, SOONEST), now)
         log.info("reconcile asked to be tried again", v=2, seconds=round(err.after, 3))
         return
-    if isinstance(err, TerminalError) or (isinstance(err, CommandFailed) and isinstance(err.failure, terminal)):
+    if isinstance(err, TerminalError) or (isinstance(err, CommandError) and isinstance(err.failure, terminal)):
         queue.give_up(key)
         log.error("reconcile failed for good, dropped until the next event")
         return
@@ -98,13 +98,13 @@ def retry(
     delay = queue.add_rate_limited(key, now)
     if isinstance(err, RetryQuietly):
         log.debug("reconcile waits for others, trying again", seconds=round(delay, 3))
-    elif isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):
+    elif isinstance(err, CommandError) and isinstance(err.failure, Conflict):
         log.info("reconcile met a newer object, trying again", v=2, seconds=round(delay, 3))
-    elif isinstance(err, CommandFailed) and isinstance(err.failure, NotFound) and isinstance(err.command, ON_AN_OBJECT):
+    elif isinstance(err, CommandError) and isinstance(err.failure, NotFound) and isinstance(err.command, ON_AN_OBJECT):
         log.info("reconcile met an object that is gone, trying again", v=2, seconds=round(delay, 3))
-    elif isinstance(err, CommandFailed) and _in_an_ending_namespace(err.failure):
+    elif isinstance(err, CommandError) and _in_an_ending_namespace(err.failure):
         log.info("reconcile met a namespace that is being deleted, trying again", v=2, seconds=round(delay, 3))
-    elif isinstance(err, (CommandFailed, ValueError)):
+    elif isinstance(err, (CommandError, ValueError)):
         log.warning("reconcile failed, trying again", seconds=round(delay, 3))
     else:
         log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=traces.first_of(err))
@@ -126,7 +126,7 @@ def pass_delay(err: Exception, failures: int, *, every: float) -> float:
 
 def report_pass(err: Exception, *, delay: float, attempt: int, traces: Traces, log: FilteringBoundLogger) -> None:
     """log: bound to controller and pass."""
-    expected = isinstance(err, (*SAID, CommandFailed, StaleTableError, TableMissingError, UnreadableError, ValueError))
+    expected = isinstance(err, (*SAID, CommandError, StaleTableError, TableMissingError, UnreadableError, ValueError))
     log.warning(
         "pass failed, trying again",
         attempt=attempt,

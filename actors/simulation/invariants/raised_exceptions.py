@@ -1,4 +1,4 @@
-"""What actors, reconciliations, passes, `to` functions and indexes raise: all but CommandFailed is a violation."""
+"""What actors, reconciliations, passes, `to` functions and indexes raise: all but CommandError is a violation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kcm.actors.reconciliation.actor_names import controller_of
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Fail
-from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.runtime.faults.vocabulary import InjectedError
 from kcm.runtime.tables.tables import TableMissingError
 
-EXPECTED = (CommandFailed, InjectedError, StaleTableError, TableMissingError, Retry, RetryQuietly, TerminalError)
+EXPECTED = (CommandError, InjectedError, StaleTableError, TableMissingError, Retry, RetryQuietly, TerminalError)
 Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by the controller's name
 
 
@@ -36,7 +36,7 @@ class Mishap(NamedTuple):
 class Mishaps:
     """counts: by actor and what it did. latest: of each of these."""
 
-    name = "nothing raises but CommandFailed"
+    name = "nothing raises but CommandError"
 
     def __init__(self, cluster: SimulatedCluster, *, allowed: Allowed, fail: Fail) -> None:
         """To be made before any process starts. allowed: of an informer, what any controller may raise."""
@@ -78,7 +78,7 @@ def described(mishap: Mishap) -> str:
 
 
 def _place(error: BaseException) -> str:
-    if isinstance(error, CommandFailed) or error.__traceback__ is None:
+    if isinstance(error, CommandError) or error.__traceback__ is None:
         return ""
     *_, last = traceback.extract_tb(error.__traceback__)
     return f" ({Path(last.filename).name}:{last.lineno}, in {last.name})"

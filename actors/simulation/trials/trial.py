@@ -51,7 +51,7 @@ class Trial:
     invariants: what must hold at every moment, beside what follows from `owns` and from being a controller.
     owns: which dependents it creates and deletes for which owners. deletes: resources of which it may delete objects
     that it does not own. deletes_any: it may delete objects of all resources; invariants of its own say which.
-    raises: what its code may raise, beside CommandFailed: anything else is a violation.
+    raises: what its code may raise, beside CommandError: anything else is a violation.
     """
 
     controller: str

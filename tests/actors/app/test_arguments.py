@@ -8,7 +8,7 @@ import pytest
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.options import InvalidOptions
+from kcm.actors.options import InvalidOptionsError
 from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.resources import PODS
@@ -27,7 +27,7 @@ def test_controllers_are_named_by_alias_upstreams_and_ones_own() -> None:
 
 
 def test_a_controller_that_is_not_given_is_not_known() -> None:
-    with pytest.raises(InvalidOptions, match='"website" is not in the list of known controllers'):
+    with pytest.raises(InvalidOptionsError, match='"website" is not in the list of known controllers'):
         read_options(["--controllers=website"])
 
 

@@ -10,7 +10,7 @@ from kcm.actors.hollow.kubelet import TIME_TO_STOP, HollowKubelet, kubelet_watch
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Driven, bodies, drive, failing
 from kcm.protocols.messages.commands import Delete, Patch
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, Unknown
 from kcm.protocols.objects import Object, encode_object, name_of
 from kcm.protocols.resources import NODES, PODS, Resource
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned
@@ -243,7 +243,7 @@ def test_a_new_kubelet_does_not_hand_out_what_pods_have() -> None:
 
 def test_a_write_that_failed_is_repeated_with_the_same_address() -> None:
     world = World(bound(), bound("other"))
-    world.drive(answer=lambda _: Unknown("timeout"), raises=CommandFailed)
+    world.drive(answer=lambda _: Unknown("timeout"), raises=CommandError)
     world.drive("default/other")
     world.drive()
     assert addresses(world, "web", "other") == ["240.0.0.2", "240.0.0.3"]

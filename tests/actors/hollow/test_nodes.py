@@ -12,7 +12,7 @@ from kcm.actors.hollow.nodes import HollowNodes, node_watches, spread
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, failing
 from kcm.protocols.messages.commands import Command, Create, Delete, Patch
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome, Unknown
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, NotFound, Outcome, Unknown
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import LEASES, NODES
 from kcm.protocols.times import format_micro_time
@@ -203,7 +203,7 @@ def test_a_node_that_vanishes_while_it_speaks_is_no_error() -> None:
 
 def test_a_heartbeat_that_failed_is_still_due() -> None:
     world = World(hollow_node())
-    world.drive(answer=lambda _: Unknown("timeout"), raises=CommandFailed)
+    world.drive(answer=lambda _: Unknown("timeout"), raises=CommandError)
     assert kinds(world.drive())[0] == (Patch, LEASES.id)
 
 

@@ -10,7 +10,7 @@ from kcm.actors.hollow.scheduler import HollowScheduler, scheduler_watches
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Driven, bodies, drive
 from kcm.protocols.messages.commands import Create, Patch
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object, decode_object, encode_object, key_of
 from kcm.protocols.resources import NODES, PODS, Resource
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned
@@ -330,7 +330,7 @@ def test_a_pod_that_is_gone_or_assigned_by_another_is_fine(outcome: Outcome) -> 
 @pytest.mark.parametrize("outcome", [Unknown("timeout"), ServerFailure("down")])
 def test_a_binding_that_failed_is_tried_again(outcome: Outcome) -> None:
     world = World(unassigned(requests=ALL), on=[hollow_node()])
-    assert world.drive(answer=lambda _: outcome, raises=CommandFailed).records == []
+    assert world.drive(answer=lambda _: outcome, raises=CommandError).records == []
     assert world.schedule() == "hollow-node-0"
 
 

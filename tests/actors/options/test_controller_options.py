@@ -9,7 +9,7 @@ import pytest
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.unbuilt import UNBUILT, UnbuiltController
-from kcm.actors.options import ControllerOptions, InvalidOptions, Options, help_text, parse_options
+from kcm.actors.options import ControllerOptions, InvalidOptionsError, Options, help_text, parse_options
 from kcm.actors.options.configz import configuration, flag_values
 from kcm.runtime.flags.declaration import flag
 
@@ -60,7 +60,7 @@ def test_flags_of_what_is_not_built_yet_are_accepted_with_a_warning() -> None:
 
 
 def test_their_checks_count_among_the_others() -> None:
-    with pytest.raises(InvalidOptions) as caught:
+    with pytest.raises(InvalidOptionsError) as caught:
         options("--website-replicas=0", "--hollow-zones=0")
     assert caught.value.errors == (
         "website-replicas must be greater than 0",
@@ -69,7 +69,7 @@ def test_their_checks_count_among_the_others() -> None:
 
 
 def test_an_unknown_controller_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(InvalidOptions) as caught:
+    with pytest.raises(InvalidOptionsError) as caught:
         options("--controllers=nope")
     assert caught.value.known_controllers == ("website-controller",)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.app.arguments import read_options
-from kcm.actors.options import InvalidOptions, Options
+from kcm.actors.options import InvalidOptionsError, Options
 from kcm.actors.options.feature_gates import ALWAYS, GATES, WORKING, resolve
 from kcm.actors.options.known_gates import DEPENDENCIES, STAGES
 
@@ -15,7 +15,7 @@ def options(*argv: str) -> Options:
 
 
 def faults(*argv: str) -> tuple[str, ...]:
-    with pytest.raises(InvalidOptions) as error:
+    with pytest.raises(InvalidOptionsError) as error:
         options(*argv)
     return error.value.errors
 

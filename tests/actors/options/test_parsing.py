@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kcm.actors.app.arguments import read_options
-from kcm.actors.options import InvalidOptions, Options, help_text
+from kcm.actors.options import InvalidOptionsError, Options, help_text
 from kcm.runtime.flags.declaration import FlagError
 
 FLAGS = read_options(["--help"]).flags
@@ -18,7 +18,7 @@ def options(*argv: str) -> Options:
 
 
 def faults(*argv: str) -> tuple[str, ...]:
-    with pytest.raises(InvalidOptions) as error:
+    with pytest.raises(InvalidOptionsError) as error:
         options(*argv)
     return error.value.errors
 

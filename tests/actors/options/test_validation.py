@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.app.arguments import read_options
-from kcm.actors.options import InvalidOptions, Options
+from kcm.actors.options import InvalidOptionsError, Options
 
 
 def options(*argv: str) -> Options:
@@ -13,7 +13,7 @@ def options(*argv: str) -> Options:
 
 
 def faults(*argv: str) -> tuple[str, ...]:
-    with pytest.raises(InvalidOptions) as error:
+    with pytest.raises(InvalidOptionsError) as error:
         options(*argv)
     return error.value.errors
 
@@ -139,7 +139,7 @@ def test_what_upstream_lets_pass_passes(argv: tuple[str, ...]) -> None:
 
 
 def test_all_faults_are_told_together() -> None:
-    with pytest.raises(InvalidOptions) as error:
+    with pytest.raises(InvalidOptionsError) as error:
         options("--concurrent-job-syncs=0", "--hollow-zones=0")
     assert str(error.value) == (
         "[concurrent-job-syncs must be greater than 0, but got 0, --hollow-zones must be greater than 0, but got 0]"

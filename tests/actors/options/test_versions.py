@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.actors.options import InvalidOptions, parse_options
+from kcm.actors.options import InvalidOptionsError, parse_options
 from kcm.actors.options.versions import version_faults
 
 BELOW = (
@@ -48,7 +48,7 @@ def test_versions_out_of_form_or_range_are_refused(
 
 
 def test_command_line_with_version_that_is_too_old_is_refused() -> None:
-    with pytest.raises(InvalidOptions) as error:
+    with pytest.raises(InvalidOptionsError) as error:
         parse_options(["--emulated-version=1.30"])
     assert error.value.errors == tuple(text.format("1.30") for text in BELOW)
     assert str(error.value) == f"[{', '.join(error.value.errors)}]"

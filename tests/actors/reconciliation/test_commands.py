@@ -25,7 +25,7 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.messages.cloud import ListRoutes
 from kcm.protocols.messages.commands import Command, Create, Delete, Fetch, List, Patch, PatchType
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Forbidden, Unknown
 from kcm.protocols.objects import Key, Object, decode_object, name_of
 from kcm.protocols.resources import DEPLOYMENTS, NODES, PODS, Resource
 from kcm.runtime.tables.tables import Tables
@@ -231,6 +231,6 @@ def test_an_event_is_normal_or_a_warning() -> None:
     ],
 )
 def test_a_failure_says_which_command_failed(command: Command, text: str) -> None:
-    assert str(CommandFailed(command, Conflict("newer"))) == f"{text}: Conflict: newer"
-    assert str(CommandFailed(command, Unknown())) == f"{text}: Unknown"
-    assert CommandFailed(command, Forbidden("no")).failure.message == "no"
+    assert str(CommandError(command, Conflict("newer"))) == f"{text}: Conflict: newer"
+    assert str(CommandError(command, Unknown())) == f"{text}: Unknown"
+    assert CommandError(command, Forbidden("no")).failure.message == "no"

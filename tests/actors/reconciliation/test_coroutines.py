@@ -36,7 +36,7 @@ from kcm.actors.reconciliation.forgotten_steps import forgotten_steps
 from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, Driven, created_names, drive
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.system.journal import JournalWriter, Run, read_journal
@@ -226,7 +226,7 @@ def test_a_step_is_a_generator_function() -> None:
 def test_a_failure_is_raised_where_it_is_awaited() -> None:
     class Careful(WithAwait):
         async def _note(self, key: Key) -> None:  # type: ignore[override]
-            with pytest.raises(CommandFailed, match="Conflict: newer"):
+            with pytest.raises(CommandError, match="Conflict: newer"):
                 await must(patch(CONFIGMAPS, key, {}))
             await super()._note(key)
 

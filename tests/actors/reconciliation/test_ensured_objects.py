@@ -16,7 +16,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import drive_steps
 from kcm.protocols.merge_patches import merge_patched
 from kcm.protocols.messages.commands import Command, Create, Get, Patch
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Outcome
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, Outcome
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, labels_of
 from kcm.protocols.resources import PODS, Resource
 from kcm.runtime.tables.lister import Lister
@@ -118,7 +118,7 @@ def test_object_of_another_shard_is_left_alone() -> None:
     theirs = pod("web", version=9, node="n2")
     lister = seen_by(Watch(PODS, to=itself, fields="spec.nodeName=n1"))
     with pytest.raises(
-        CommandFailed, match=r"pods 'default/web' exists already, and .* with spec\.nodeName=n1"
+        CommandError, match=r"pods 'default/web' exists already, and .* with spec\.nodeName=n1"
     ) as raised:
         ensured(lister, {"metadata": {"name": "web", "namespace": "default"}}, live=theirs)
     assert isinstance(raised.value.failure, AlreadyExists)

@@ -12,7 +12,7 @@ from kcm.actors.reconciliation import answer_of, call, outside
 from kcm.protocols.codec import decode, encode, pack, unpack
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.commands import in_words
-from kcm.protocols.messages.outcomes import CommandFailed, Done, Outcome, Raised, Refused, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Done, Outcome, Raised, Refused, Unknown
 from kcm.runtime.calls.prepared_calls import carry_out, raised
 
 
@@ -116,7 +116,7 @@ RAISED = raised(KeyError("u1"))
     ],
 )
 def test_what_it_raises_and_what_is_not_known_ends_the_reconciliation(outcome: Outcome, text: str) -> None:
-    with pytest.raises(CommandFailed) as caught:
+    with pytest.raises(CommandError) as caught:
         answered(call(Directory().remove, "u1"), outcome)
     assert str(caught.value) == text
 
@@ -136,7 +136,7 @@ def test_an_author_may_let_some_failures_through(outcome: Outcome, but: tuple[An
 
 
 def test_other_failures_are_raised_all_the_same() -> None:
-    with pytest.raises(CommandFailed):
+    with pytest.raises(CommandError):
         answered(call(Directory().remove, "u1", but=(ValueError, Unknown)), RAISED)
 
 

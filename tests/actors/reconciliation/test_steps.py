@@ -8,7 +8,7 @@ import pytest
 
 from kcm.actors.reconciliation import batches, delete, in_batches, must_all
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome
 from kcm.protocols.resources import PODS
 
 COMMANDS = [delete(PODS, f"d/p{number}") for number in range(5)]
@@ -45,7 +45,7 @@ def test_commands_that_must_succeed_return_what_is_allowed() -> None:
 
 
 def test_commands_that_must_succeed_raise_the_first_failure() -> None:
-    with pytest.raises(CommandFailed) as raised:
+    with pytest.raises(CommandError) as raised:
         run(must_all(COMMANDS, but=(Conflict,)), [DONE, Conflict("a"), NotFound("b"), NotFound("c"), DONE])
     assert (raised.value.command, raised.value.failure) == (COMMANDS[2], NotFound("b"))
 

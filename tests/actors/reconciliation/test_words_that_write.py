@@ -30,7 +30,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, Driven, bodies, drive_steps
 from kcm.protocols.conditions import set_condition
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, NotFound, Outcome
 from kcm.protocols.objects import Key, Object, decode_object, finalizers_of, is_deleting
 from kcm.protocols.resources import NAMESPACES, NODES, REPLICASETS, Resource
 from kcm.runtime.tables.tables import Tables
@@ -148,7 +148,7 @@ def test_a_creation_whose_answer_was_lost_is_found() -> None:
 def test_what_is_a_predecessors_or_a_strangers_is_left_alone(present: Object, why: str) -> None:
     bench = Bench({CONFIGMAPS: [present]})
     wanted = own(configmap(a="1"), by=owner(), of=SETS)
-    with pytest.raises(CommandFailed, match=re.escape(why)) as raised:
+    with pytest.raises(CommandError, match=re.escape(why)) as raised:
         run(ensure(bench.tables[CONFIGMAPS], wanted), bench)
     assert isinstance(raised.value.failure, AlreadyExists)
 
@@ -382,6 +382,6 @@ def test_a_conflict_is_not_repeated_while_the_watch_is_late() -> None:
     bench = Bench({SETS: [owner()]})
     step = patch_status(bench.tables[SETS], owner(), {"replicas": 9})
     command = next(step)
-    with pytest.raises(CommandFailed) as raised:
+    with pytest.raises(CommandError) as raised:
         step.send(Conflict("changed"))
     assert stale_update(raised.value, bench.tables) is command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Invalid
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Invalid
 from kcm.protocols.resources import NODES, PODS, Resource
 
 POD = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
@@ -20,19 +20,19 @@ def test_what_goes_without_saying_need_not_be_said(cluster: SimulatedCluster) ->
 
 def test_refused_request_raises_its_outcome(cluster: SimulatedCluster) -> None:
     cluster.create(PODS, POD)
-    with pytest.raises(CommandFailed) as refusal:
+    with pytest.raises(CommandError) as refusal:
         cluster.create(PODS, POD)
     assert str(refusal.value) == 'create pods default/web: AlreadyExists: pods "web" already exists'
     assert isinstance(refusal.value.failure, AlreadyExists)
-    with pytest.raises(CommandFailed, match=r'^delete nodes n: NotFound: nodes "n" not found$'):
+    with pytest.raises(CommandError, match=r'^delete nodes n: NotFound: nodes "n" not found$'):
         cluster.delete(NODES, "n")
-    with pytest.raises(CommandFailed, match=r'^create pods default/a: Invalid: Pod "a" is invalid: ') as refusal:
+    with pytest.raises(CommandError, match=r'^create pods default/a: Invalid: Pod "a" is invalid: ') as refusal:
         cluster.create(PODS, {"metadata": {"name": "a"}, "spec": {"containers": []}})
     assert isinstance(refusal.value.failure, Invalid)
     assert refusal.value.failure.code == 422
-    with pytest.raises(CommandFailed, match=r"^patch pods default/web: (Invalid|Forbidden): "):
+    with pytest.raises(CommandError, match=r"^patch pods default/web: (Invalid|Forbidden): "):
         cluster.merge(PODS, "default/web", {"spec": {"nodeName": 3}})
-    with pytest.raises(CommandFailed, match="NotFound"):
+    with pytest.raises(CommandError, match="NotFound"):
         cluster.list(Resource(version="v1", plural="nothings", kind="Nothing"))
     assert cluster.get(PODS, "default/b") is None
 

@@ -8,7 +8,7 @@ import pytest
 
 from kcm.actors.reconciliation import Reconciliation, call
 from kcm.actors.simulation.driver import Bench, drive, returned
-from kcm.protocols.messages.outcomes import CommandFailed, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Unknown
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import PODS
 from kcm.runtime.calls.prepared_calls import raised
@@ -55,6 +55,6 @@ def test_answers_are_given_by_hand() -> None:
     drive(asking, "d/a", lambda _command: returned([7]), tables=bench.tables)
     assert asking.answers == [[7], [7]]
     for failure in (raised(KeyError("u1")), Unknown("late")):
-        driven = drive(Asking(), "d/a", lambda _c, f=failure: f, tables=bench.tables, raises=CommandFailed)  # type: ignore[misc]
-        assert isinstance(driven.error, CommandFailed)
+        driven = drive(Asking(), "d/a", lambda _c, f=failure: f, tables=bench.tables, raises=CommandError)  # type: ignore[misc]
+        assert isinstance(driven.error, CommandError)
         assert driven.error.failure == failure

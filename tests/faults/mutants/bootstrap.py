@@ -14,7 +14,7 @@ from kcm.actors.controllers.bootstrap.signer import BootstrapSigner
 from kcm.actors.controllers.bootstrap.token_cleaner import TokenCleaner
 from kcm.actors.reconciliation import Reconciliation, delete
 from kcm.actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
-from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.objects import Key
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.faults.mutants.mutant import Mutant
@@ -48,7 +48,7 @@ def failed_updates_are_forgotten() -> Iterator[None]:
     right = BootstrapSigner.reconcile
 
     def reconcile(self: BootstrapSigner, key: Key) -> Reconciliation:
-        with suppress(CommandFailed):
+        with suppress(CommandError):
             yield from right(self, key)
         return None
 

@@ -20,7 +20,7 @@ from kcm.actors.reconciliation import RequeueAfter
 from kcm.actors.simulation.campaign.setting import WORKLOADS as SPECS
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.trials.catalogue import TRIALS
-from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.runtime.simulation.plan import draw_stale_state
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NoFlood, OwnersLive, RecreateWaits
@@ -42,7 +42,7 @@ def collisions_are_not_counted() -> Iterator[None]:
     """A ReplicaSet that another has the name of is asked for under that name again and again."""
 
     def again(self: Rollout, command: Any, outcome: Any, wanted: Any) -> Any:
-        raise CommandFailed(command, outcome)
+        raise CommandError(command, outcome)
         yield
 
     with patch.object(Rollout, "_existing", again):

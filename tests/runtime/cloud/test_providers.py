@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kcm.actors.app.arguments import read_options
-from kcm.actors.options import InvalidOptions
+from kcm.actors.options import InvalidOptionsError
 from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.cloud.providers import CloudError, has_provider, is_known, load_provider
@@ -97,6 +97,6 @@ def test_flags_are_held_against_the_clouds_that_there_are(flags: list[str], faul
     if fault is None:
         read_options(flags)
         return
-    with pytest.raises(InvalidOptions) as raised:
+    with pytest.raises(InvalidOptionsError) as raised:
         read_options(flags)
     assert str(raised.value).count(fault) == 1

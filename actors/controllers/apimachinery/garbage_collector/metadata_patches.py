@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kcm.actors.reconciliation import Step, together
 from kcm.protocols.messages.commands import Patch
-from kcm.protocols.messages.outcomes import CommandFailed, Done, Invalid, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Done, Invalid, NotFound, Outcome
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.tables.lister import Lister
@@ -28,7 +28,7 @@ class Patching:
         self._merged: set[str] = set()  # Resource.ids
 
     def all_of(self, objects: Sequence[tuple[Lister, Object]], make: MakePatch) -> Step[None]:
-        """One that is gone is no failure. Raises CommandFailed for another."""
+        """One that is gone is no failure. Raises CommandError for another."""
         commands = [
             make(lister.resource, obj, strategic=lister.resource.id not in self._merged) for lister, obj in objects
         ]
@@ -44,7 +44,7 @@ class Patching:
 def _raise_failure(commands: Sequence[Patch], outcomes: Sequence[Outcome]) -> None:
     for command, outcome in zip(commands, outcomes, strict=True):
         if not isinstance(outcome, (Done, NotFound)) and not _is_unsupported(outcome):
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
 
 
 def _is_unsupported(outcome: Outcome) -> bool:

@@ -66,7 +66,7 @@ from kcm.actors.reconciliation import (
 from kcm.protocols.messages.commands import Command, Patch
 from kcm.protocols.messages.discovery import TablesChanged
 from kcm.protocols.messages.lifecycle import Restarted
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -227,7 +227,7 @@ class GarbageCollector:
                 command = delete(resource, entry, propagation=propagation, depends_on=rests_on)
                 outcome = yield from perform(command)
         if not isinstance(outcome, (Done, NotFound)):
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
 
     # An owner that no table shows.
 
@@ -252,13 +252,13 @@ class GarbageCollector:
         return None
 
     def _live(self, item: Item, resource: Resource, command: Command, outcome: Outcome, *, gone: bool) -> Object | None:
-        """Return the owner as the server has it; None if it does not exist. Raises Retry, CommandFailed."""
+        """Return the owner as the server has it; None if it does not exist. Raises Retry, CommandError."""
         if isinstance(outcome, Done):
             live = decode_object(outcome.body)
             return live if uid_of(live) == item.uid else None
         deletion_was_seen = gone and self._owners.lister_of(item) is not None
         if not isinstance(outcome, NotFound):
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
         if not deletion_was_seen and not _names(outcome, split_key(item.key)[1]):
             raise Retry(f"{resource} are not served as they were: {outcome.message}", after=KIND_CHECK)
         return None
@@ -327,7 +327,7 @@ class GarbageCollector:
             lookup.position = start
         try:
             yield from self._ask_for(lookup, asked)
-        except (CommandFailed, Retry):
+        except (CommandError, Retry):
             lookup.position = start
             raise
         finally:
@@ -340,13 +340,13 @@ class GarbageCollector:
         return None
 
     def _ask_for(self, lookup: Lookup, owners: Sequence[tuple[int, Item]]) -> Step[None]:
-        """Raises Retry and CommandFailed, after all other answers were taken."""
+        """Raises Retry and CommandError, after all other answers were taken."""
         resources = [self._owners.resource_of(owner) for _, owner in owners]
         if None in resources:
             raise Retry("the kind of an owner is not served any more", after=KIND_CHECK)
         commands = [get_live(one, owner.key) for one, (_, owner) in zip(resources, owners, strict=True) if one]
         outcomes = yield from together(commands)
-        failure: CommandFailed | Retry | None = None
+        failure: CommandError | Retry | None = None
         absent = []
         for (number, owner), command, outcome in zip(owners, commands, outcomes, strict=True):
             resource = self._owners.resource_of(owner)
@@ -354,7 +354,7 @@ class GarbageCollector:
                 continue
             try:
                 live = self._live(owner, resource, command, outcome, gone=False)
-            except (CommandFailed, Retry) as err:
+            except (CommandError, Retry) as err:
                 failure = err
                 continue
             if live is None:

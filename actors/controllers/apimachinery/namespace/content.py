@@ -25,7 +25,7 @@ from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command, DeleteCollection
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.outcomes import (
-    CommandFailed,
+    CommandError,
     Conflict,
     Done,
     Failure,
@@ -56,7 +56,7 @@ class Content:
 
     numbers: dict[Resource, int] = field(default_factory=dict)
     finalizers: dict[Resource, Counter[str]] = field(default_factory=dict)
-    failures: list[CommandFailed] = field(default_factory=list)
+    failures: list[CommandError] = field(default_factory=list)
     doubtful: bool = False
 
 
@@ -104,7 +104,7 @@ def delete_content(namespace: str, there: Mapping[ServedResource, Pages]) -> Ste
     def keep(one: ServedResource, command: Command, outcome: Failure) -> None:
         if one not in failed:
             failed.add(one)
-            content.failures.append(CommandFailed(command, outcome))
+            content.failures.append(CommandError(command, outcome))
 
     served = list(there)
     whole = [one for one in served if "deletecollection" in one.verbs]

@@ -52,7 +52,7 @@ from kcm.actors.reconciliation import (
 )
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.discovery import ServedResource
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
 from kcm.protocols.objects import Key, Object, decode_object, is_deleting, uid_of
 from kcm.protocols.resources import NAMESPACES, PODS, Resource
 from kcm.protocols.times import parse_time
@@ -105,7 +105,7 @@ class NamespaceController:
             return None
         try:
             return (yield from self._empty(namespace, deletion))
-        except CommandFailed:
+        except CommandError:
             deletion.wait_until(self._clock.monotonic() + PER_LOOK.delay(deletion.looks))
             deletion.looks += 1
             raise
@@ -162,7 +162,7 @@ class NamespaceController:
             if not isinstance(listed, Done):
                 if isinstance(listed, NotFound):
                     return Content(), 0
-                return Content(failures=[CommandFailed(command, listed)]), 0
+                return Content(failures=[CommandError(command, listed)]), 0
             pages = (*pages, follows)
             there += items_of(listed)
             follows = what_follows(listed)
@@ -219,13 +219,13 @@ class NamespaceController:
 
         try:
             return (yield from self._write(namespace, with_conditions, "status"))
-        except CommandFailed as err:
+        except CommandError as err:
             self._log.warning("conditions not written", key=namespace["metadata"]["name"], error=str(err))
             return namespace
 
     def _write(self, namespace: Object, change: Callable[[Object], Object], subresource: str) -> Step[Object | None]:
         """Returns it as it is then; None if it is gone. Nothing is written where nothing changes. Another version is
-        read and changed anew, but not another namespace of its name: CommandFailed is raised.
+        read and changed anew, but not another namespace of its name: CommandError is raised.
         """
         name, uid = namespace["metadata"]["name"], uid_of(namespace)
         for _ in range(MOST_CONFLICTS):
@@ -245,7 +245,7 @@ class NamespaceController:
                 break
             namespace = live
         assert isinstance(outcome, Conflict)
-        raise CommandFailed(command, outcome)
+        raise CommandError(command, outcome)
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ from kcm.protocols.messages.cloud import (
 )
 from kcm.protocols.messages.commands import PatchType
 from kcm.protocols.messages.events import Record, RecordType
-from kcm.protocols.messages.outcomes import CommandFailed, Done, Failure, Invalid, NotFound, Outcome, Refused, Throttled
+from kcm.protocols.messages.outcomes import CommandError, Done, Failure, Invalid, NotFound, Outcome, Refused, Throttled
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, is_deleting, key_of, metadata, uid_of
 from kcm.protocols.resources import NODES, SERVICES
 from kcm.runtime.scheduling.clock import Clock
@@ -259,7 +259,7 @@ class ServiceLoadBalancerReconciler:
             return True
         known.ensured = None
         if isinstance(outcome, Refused):
-            raise CommandFailed(call, outcome)
+            raise CommandError(call, outcome)
         there = yield from perform(GetLoadBalancer(self._cluster, encode_object(service)))
         if isinstance(there, Done) and orjson.loads(there.body) is None:
             return False
@@ -330,7 +330,7 @@ class ServiceLoadBalancerReconciler:
         if isinstance(outcome, NotFound) and but_gone:
             return Done(b"")
         yield from self._report(service, what, outcome)
-        raise CommandFailed(command, outcome)
+        raise CommandError(command, outcome)
 
     def _report(self, service: Object, what: str, outcome: Failure) -> Step[None]:
         if not isinstance(outcome, Refused):
@@ -349,7 +349,7 @@ def raise_for(call: CloudCall, outcome: Failure) -> NoReturn:
     """A cloud that says when it may be called again is called then; else there is a backoff."""
     if isinstance(outcome, Throttled) and outcome.retry_after:
         raise Retry(outcome.message, after=outcome.retry_after)
-    raise CommandFailed(call, outcome)
+    raise CommandError(call, outcome)
 
 
 def is_elsewhere(outcome: Outcome) -> bool:

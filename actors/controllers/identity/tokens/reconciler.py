@@ -29,7 +29,7 @@ from kcm.actors.controllers.identity.token_secrets import (
 )
 from kcm.actors.controllers.shared.secret_data import data_of
 from kcm.actors.reconciliation import Change, Reconciliation, Step, delete, get_live, must, together, update
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -175,7 +175,7 @@ class Tokens:
                 self._log.info("token deleted, its service account is gone", key=command.key, account=gone.key)
         for command, outcome in zip(commands, outcomes, strict=True):
             if not isinstance(outcome, Done | NotFound):
-                raise CommandFailed(command, outcome)
+                raise CommandError(command, outcome)
         return None
 
     def reconcile_secret(self, key: SecretKey) -> Reconciliation:

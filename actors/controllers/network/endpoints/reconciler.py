@@ -24,7 +24,7 @@ from kcm.actors.controllers.network.shared.subsets import endpoint_port, repacke
 from kcm.actors.controllers.network.shared.trigger_times import TriggerTimes
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.reconciliation import Enqueue, Reconciliation, Step, create, delete, get_live, must, record, update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Refused
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound, Refused
 from kcm.protocols.objects import Key, Object, annotations_of, labels_of, metadata, split_key
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import ENDPOINTS, PODS, SERVICES
@@ -180,7 +180,7 @@ class EndpointsReconciler:
             reason = "FailedToCreateEndpoint" if is_new else "FailedToUpdateEndpoint"
             text = "Failed to create endpoint for service" if is_new else "Failed to update endpoint"
             yield record(ENDPOINTS, wanted, "Warning", reason, f"{text} {key}: {outcome.message}")
-        raise CommandFailed(command, outcome)
+        raise CommandError(command, outcome)
 
 
 def _objects(ports: Iterable[Port]) -> list[Object]:

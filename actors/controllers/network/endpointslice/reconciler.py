@@ -35,7 +35,7 @@ from kcm.actors.controllers.network.shared.trigger_times import TriggerTimes
 from kcm.actors.reconciliation import Enqueue, Reconciliation, Step, record
 from kcm.protocols.errors import aggregate
 from kcm.protocols.messages.commands import Create, Delete, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Refused
+from kcm.protocols.messages.outcomes import CommandError, Refused
 from kcm.protocols.objects import Key, Object, annotations_of, is_deleting, metadata, split_key, uid_of
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
@@ -120,9 +120,9 @@ class EndpointSliceReconciler:
         troubles: list[str] = []
         try:
             yield from self._sync(key, service, spec, troubles)
-        except (CommandFailed, MissingNodeError) as err:
+        except (CommandError, MissingNodeError) as err:
             self._metrics.synced("error")
-            if not (isinstance(err, CommandFailed) and isinstance(err.failure, Refused)):
+            if not (isinstance(err, CommandError) and isinstance(err.failure, Refused)):
                 text = f"Error updating Endpoint Slices for Service {key}: {aggregate(troubles)}"
                 yield record(SERVICES, service, "Warning", "FailedToUpdateEndpointSlices", text)
             raise
@@ -148,7 +148,7 @@ class EndpointSliceReconciler:
         ]
         trigger_time = self._times.changed(key, service, pods)
         types = address_types(spec)
-        failure: CommandFailed | None = None
+        failure: CommandError | None = None
         is_complete = True
         for address_type in types:
             missing: list[str] = []
@@ -161,7 +161,7 @@ class EndpointSliceReconciler:
             notices = self._add_hints(key, service, plan, address_type)
             try:
                 yield from self._write(key, service, plan, trigger_time)
-            except CommandFailed as err:
+            except CommandError as err:
                 failure = failure or err
                 troubles.append(_failed(err, key))
             for notice in notices:
@@ -171,7 +171,7 @@ class EndpointSliceReconciler:
             self._topology.forget(key, slice_.get("addressType") or "")
         try:
             yield from self._writes.delete(others)
-        except CommandFailed as err:
+        except CommandError as err:
             failure = failure or err
             troubles.append(_failed(err, key).replace("failed to delete", "error deleting", 1))
         if failure is not None:
@@ -284,7 +284,7 @@ class EndpointSliceReconciler:
             self._log.info("slices written", key=key, created=len(create), updated=len(update), deleted=len(gone))
 
 
-def _failed(err: CommandFailed, service: Key) -> str:
+def _failed(err: CommandError, service: Key) -> str:
     match err.command:
         case Create():
             what = "create"

@@ -8,7 +8,7 @@ from kcm.actors.controllers.network.shared.slices import SliceChange
 from kcm.actors.controllers.shared.generated_names import as_if_generated, generate_name, generated_names
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.reconciliation import Step, create, delete, get_live, must, own, together, update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Outcome, Unknown
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound, Outcome, Unknown
 from kcm.protocols.objects import Key, Object, key_of, make_key, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.resources import ENDPOINT_SLICES, Resource
 from kcm.runtime.tables.lister import Lister
@@ -59,7 +59,7 @@ class SliceWrites:
         """In this order: creations at once, updates one after the other, deletions at once.
 
         While one update is under way, changes of pods gather: a rollout costs fewer writes than with updates at once.
-        Returns False where the namespace is being terminated, and takes none. Raises CommandFailed for the first that
+        Returns False where the namespace is being terminated, and takes none. Raises CommandError for the first that
         failed; later updates, and what comes after its list, are not sent.
         """
         if create and not (yield from self._create(key, owner, owners, create)):
@@ -90,7 +90,7 @@ class SliceWrites:
             for slice_, name in zip(slices, names, strict=True)
         ]
         outcomes = yield from together(commands)
-        failure: CommandFailed | None = None
+        failure: CommandError | None = None
         terminating = False
         for command, name, outcome in zip(commands, names, outcomes, strict=True):
             match outcome:
@@ -100,11 +100,11 @@ class SliceWrites:
                     terminating = True
                 case AlreadyExists():  # ours, made by a request whose answer was lost; or somebody's
                     yield from must(get_live(ENDPOINT_SLICES, make_key(namespace, name)), but=(NotFound,))
-                    failure = failure or CommandFailed(command, outcome)
+                    failure = failure or CommandError(command, outcome)
                 case _:
                     if isinstance(outcome, Unknown):
                         self._unsure.setdefault(key, []).append(name)
-                    failure = failure or CommandFailed(command, as_if_generated(outcome, name, base=base))
+                    failure = failure or CommandError(command, as_if_generated(outcome, name, base=base))
         if terminating:
             return False
         if failure is not None:
@@ -117,15 +117,15 @@ class SliceWrites:
             self._remember(key_of(slice_), "update")
 
     def delete(self, slices: Sequence[Object]) -> Step[None]:
-        """All at once. Raises CommandFailed for the first that failed."""
+        """All at once. Raises CommandError for the first that failed."""
         commands = [delete(ENDPOINT_SLICES, slice_) for slice_ in slices]
         outcomes: list[Outcome] = yield from together(commands)
-        failure: CommandFailed | None = None
+        failure: CommandError | None = None
         for command, slice_, outcome in zip(commands, slices, outcomes, strict=True):
             if isinstance(outcome, Done):
                 self._deleted(slice_)
             elif not isinstance(outcome, NotFound):
-                failure = failure or CommandFailed(command, outcome)
+                failure = failure or CommandError(command, outcome)
         if failure is not None:
             raise failure
 

@@ -30,7 +30,7 @@ from kcm.actors.reconciliation import (
     record,
 )
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
 from kcm.protocols.objects import Key, Object, is_deleting, name_of
 from kcm.protocols.resources import NODES
 from kcm.runtime.metrics.registry import Metrics
@@ -81,7 +81,7 @@ class NodeIpamReconciler:
         """The pass over what nodes hold already."""
         try:
             found = yield from must_object(list_live(NODES))
-        except CommandFailed as err:
+        except CommandError as err:
             raise Retry(f"nodes cannot get ranges yet: {err}", after=LIST_AGAIN) from err
         for text in self._ranges.unreadable:
             self._log.warning("service range not understood, it is not kept free", cidr=text)
@@ -145,7 +145,7 @@ class NodeIpamReconciler:
                 case NotFound():
                     return  # its event releases the range
         yield _status_event(node, "CIDRAssignmentFailed")
-        raise CommandFailed(command, outcome)
+        raise CommandError(command, outcome)
 
 
 def _status_event(node: Object, reason: str) -> Record:

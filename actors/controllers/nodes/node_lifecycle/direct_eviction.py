@@ -91,7 +91,7 @@ class DirectEviction:
         self._since.pop(node, None)
 
     def evict(self, name: str) -> Step[bool]:
-        """Delete the node's pods. Returns False if it is ready after all. Raises CommandFailed; then retry."""
+        """Delete the node's pods. Returns False if it is ready after all. Raises CommandError; then retry."""
         outcome = yield from must(get_live(NODES, name), but=(NotFound,))
         if isinstance(outcome, Done):
             node = decode_object(outcome.body)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kcm.actors.controllers.nodes.node_lifecycle.labels import missing_labels
 from kcm.actors.controllers.nodes.node_lifecycle.taints import described, taint_patch, taints_are_right
 from kcm.actors.reconciliation import Step, get_live, must, patch
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound
 from kcm.protocols.nodes import NodeFacts
 from kcm.protocols.resources import NODES
 from kcm.runtime.scheduling.clock import Clock
@@ -30,7 +30,7 @@ def keep_taints(
 ) -> Step[bool]:
     """Patch until the node has the NoSchedule taints that its conditions ask for, and the NoExecute taints wanted.
 
-    wanted: their keys, for the node as it is. Returns whether it got its first NoExecute taint. Raises CommandFailed.
+    wanted: their keys, for the node as it is. Returns whether it got its first NoExecute taint. Raises CommandError.
     """
     for _ in range(TRIES):
         entry = nodes.entry(name)
@@ -54,14 +54,14 @@ def keep_taints(
         if isinstance(outcome, NotFound):
             return False
         if not isinstance(outcome, Conflict):
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
         # The lister shows the fetched node from now on.
         yield from must(get_live(NODES, name), but=(NotFound,))
-    raise CommandFailed(command, outcome)
+    raise CommandError(command, outcome)
 
 
 def keep_labels(nodes: Lister, name: str) -> Step[None]:
-    """Copy labels to their older names. Raises CommandFailed."""
+    """Copy labels to their older names. Raises CommandError."""
     node = nodes.get(name)
     labels = missing_labels(node) if node is not None else {}
     if labels:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from kcm.actors.reconciliation import Step, batches, record, together, update
 from kcm.protocols.conditions import is_true
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS
 from kcm.protocols.times import format_time
@@ -26,8 +26,8 @@ def not_ready_pod(pod: Object, now: float) -> Object:
 
 
 def mark_not_ready(pods: Iterable[Object], now: float) -> Step[None]:
-    """Set condition Ready of the ready ones to False, each with an event. Raises CommandFailed if an update failed."""
-    failed: CommandFailed | None = None
+    """Set condition Ready of the ready ones to False, each with an event. Raises CommandError if an update failed."""
+    failed: CommandError | None = None
     for batch in batches([pod for pod in pods if is_true((pod.get("status") or {}).get("conditions"), "Ready")], BATCH):
         commands = [update(PODS, not_ready_pod(pod, now), subresource="status") for pod in batch]
         outcomes = yield from together(commands)
@@ -36,6 +36,6 @@ def mark_not_ready(pods: Iterable[Object], now: float) -> Step[None]:
                 continue
             yield record(PODS, pod, "Warning", "NodeNotReady", "Node is not ready")
             if not isinstance(outcome, Done):
-                failed = CommandFailed(command, outcome)
+                failed = CommandError(command, outcome)
     if failed is not None:
         raise failed

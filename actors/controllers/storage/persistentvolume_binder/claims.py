@@ -22,7 +22,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from kcm.actors.reconciliation import Enqueue, Step, must, must_object, record, step, update
 from kcm.protocols.messages.events import Record, RecordType
-from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from kcm.protocols.volumes import (
@@ -89,7 +89,7 @@ class Claims:
         key = key_of(claim)
         try:
             yield from self._writes.bind(volume, claim)
-        except CommandFailed:
+        except CommandError:
             self._metrics.failed(key)
             raise
         self._metrics.done(key)
@@ -105,7 +105,7 @@ class Claims:
         )
         try:
             yield from must(put)
-        except CommandFailed:
+        except CommandError:
             self._metrics.retroactive_errors.inc()
             raise
         return True
@@ -185,7 +185,7 @@ class Claims:
             return
         try:
             claim = yield from self.annotate(claim, provisioner)
-        except CommandFailed as err:
+        except CommandError as err:
             self._metrics.failed(key)
             yield _event(claim, "Warning", "ProvisioningFailed", f"Error saving claim: {err.failure.message}")
             raise
@@ -198,7 +198,7 @@ class Claims:
 
     @step
     def annotate(self, claim: Object, provisioner: str) -> Step[Object]:
-        """Say who is to make its volume. Raises CommandFailed. Source: setClaimProvisioner."""
+        """Say who is to make its volume. Raises CommandError. Source: setClaimProvisioner."""
         annotations = annotations_of(claim)
         if annotations.get(PROVISIONER) == provisioner:
             return claim

@@ -39,7 +39,7 @@ from kcm.actors.reconciliation import (
     record,
     update,
 )
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Raised
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound, Raised
 from kcm.protocols.objects import Key, Object, annotations_of, finalizers_of, metadata, name_of, uid_of
 from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from kcm.protocols.volumes import (
@@ -99,7 +99,7 @@ class Provisioning:
             return None  # the scheduler is to choose another node: that brings the claim back
         try:
             return (yield from self._provision(claim, class_))
-        except (CommandFailed, ProvisioningError):
+        except (CommandError, ProvisioningError):
             self._metrics.failed(key)
             raise
 
@@ -160,7 +160,7 @@ class Provisioning:
         yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningCleanupFailed", text)
 
     def _carry_out(self, operation: str, function: Any, path: str) -> Step[str]:
-        """Why the host did not do it; "" if it did. Raises CommandFailed if that is not known."""
+        """Why the host did not do it; "" if it did. Raises CommandError if that is not known."""
         since = self._clock.monotonic()
         outcome = yield from call(function, path, but=(Raised,))
         raised = isinstance(outcome, Raised)

@@ -119,7 +119,7 @@ class Volumes:
     def still_released(self, name: Key) -> Step[Object | None]:
         """The volume as the server has it, if nobody has a right to what is on it any more.
 
-        Raises CommandFailed; UnreadableError.
+        Raises CommandError; UnreadableError.
         """
         volume = yield from as_the_server_has_it(PERSISTENT_VOLUMES, name)
         return volume if volume is not None and self._is_released(volume) else None

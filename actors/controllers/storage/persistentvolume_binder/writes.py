@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @step
 def as_the_server_has_it(resource: Resource, key: Key) -> Step[Object | None]:
-    """The object; None if it is gone. Raises CommandFailed."""
+    """The object; None if it is gone. Raises CommandError."""
     outcome = yield from must(get_live(resource, key), but=(NotFound,))
     return decode_object(outcome.body) if isinstance(outcome, Done) else None
 

@@ -53,7 +53,7 @@ from kcm.actors.reconciliation import (
     update,
 )
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Refused
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound, Refused
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -96,7 +96,7 @@ class CronJobReconciler:
         self._unfinished: set[Key] = set()  # whose last sync failed, or was ended: its writes may not be shown
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Raises ValueError on a malformed CronJob, CommandFailed on a write that did not succeed."""
+        """Raises ValueError on a malformed CronJob, CommandError on a write that did not succeed."""
         self._cron_jobs.require(key)
         cron_job = self._cron_jobs.get(key)
         if cron_job is None:
@@ -117,7 +117,7 @@ class CronJobReconciler:
             yield from self._follow(cron_job, jobs, status)
             if not is_deleting(cron_job):
                 again = yield from self._run(cron_job, status, rescheduled=rescheduled, unsure=unsure)
-        except CommandFailed as err:
+        except CommandError as err:
             failure = err
         yield from _write(cron_job, status)
         if failure is not None:
@@ -262,13 +262,13 @@ class CronJobReconciler:
                 if not is_namespace_terminating(outcome) and not isinstance(outcome, Refused):
                     message = f"Error creating job: {outcome.message}"
                     yield record(CRONJOBS, cron_job, "Warning", "FailedCreate", message)
-                raise CommandFailed(command, outcome)
+                raise CommandError(command, outcome)
         if not end_of(job) and not status.lists(uid_of(job)):
             status.add(job)
         status.started(slot)
 
     def _replace(self, cron_job: Object, status: RunStatus) -> Step[None]:
-        """Delete what still runs. Raises CommandFailed where that cannot be done: then nothing is started."""
+        """Delete what still runs. Raises CommandError where that cannot be done: then nothing is started."""
         for reference in list(status.active):
             key = _key_of(reference)
             job = self._jobs.get(key)
@@ -277,21 +277,21 @@ class CronJobReconciler:
                 found = yield from perform(command)
                 if not isinstance(found, Done):
                     yield record(CRONJOBS, cron_job, "Warning", "FailedGet", f"Get job: {found.message}")
-                    raise CommandFailed(command, found)
+                    raise CommandError(command, found)
                 job = decode_object(found.body)
             failure = yield from _remove(cron_job, job, status, rests_on_table=False)
             if failure is not None:
                 raise failure
 
 
-def _remove(cron_job: Object, job: Object, status: RunStatus, *, rests_on_table: bool) -> Step[CommandFailed | None]:
+def _remove(cron_job: Object, job: Object, status: RunStatus, *, rests_on_table: bool) -> Step[CommandError | None]:
     """Source: deleteJob."""
     command = delete(JOBS, job, propagation="Background", depends_on=None if rests_on_table else ())
     outcome = yield from perform(command)
     if not isinstance(outcome, Done | NotFound):
         if not isinstance(outcome, Refused):
             yield record(CRONJOBS, cron_job, "Warning", "FailedDelete", f"Deleted job: {outcome.message}")
-        return CommandFailed(command, outcome)
+        return CommandError(command, outcome)
     status.drop(uid_of(job))
     if isinstance(outcome, Done):
         yield record(CRONJOBS, cron_job, "Normal", "SuccessfulDelete", f"Deleted job {name_of(job)}")
@@ -321,7 +321,7 @@ def _what_counts(cron_job: Object) -> tuple[object, ...]:
 
 
 def _write(cron_job: Object, status: RunStatus) -> Step[Object]:
-    """The status, if it has changed. Returns the CronJob as it is then. Raises CommandFailed, for a Conflict too."""
+    """The status, if it has changed. Returns the CronJob as it is then. Raises CommandError, for a Conflict too."""
     changed = status.changed()
     if changed is None:
         return cron_job

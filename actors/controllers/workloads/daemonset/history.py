@@ -39,7 +39,7 @@ from kcm.actors.reconciliation import (
     update,
 )
 from kcm.protocols.hashing import template_hash
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, NotFound
 from kcm.protocols.objects import (
     Object,
     annotations_of,
@@ -74,7 +74,7 @@ class History(NamedTuple):
 def ensure_history(daemon_set: Object, spec: DaemonSpec, *, revisions: Lister, pods: Sequence[Entry]) -> Step[History]:
     """Claim, label, create and number revisions until the current one is the newest. pods: all of the DaemonSet.
 
-    Raises CommandFailed. Source: constructHistory.
+    Raises CommandError. Source: constructHistory.
     """
     claimed = yield from claim_revisions(
         revisions, owner=daemon_set, owners=DAEMONSETS, matches=spec.selector.matches, releases=True
@@ -108,7 +108,7 @@ def surplus_revisions(old: Sequence[Object], pods: Iterable[Entry], *, limit: in
 
 
 def clean_up(revisions: Sequence[Object]) -> Step[None]:
-    """Delete these. One that is gone is no failure. Raises CommandFailed."""
+    """Delete these. One that is gone is no failure. Raises CommandError."""
     yield from must_all([delete(CONTROLLER_REVISIONS, each) for each in revisions], but=(NotFound,))
 
 
@@ -129,13 +129,13 @@ def _record(daemon_set: Object, spec: DaemonSpec, data: Object, number: int) -> 
     if isinstance(outcome, Done):
         return decode_object(outcome.body)
     if not isinstance(outcome, AlreadyExists):
-        raise CommandFailed(command, outcome)
+        raise CommandError(command, outcome)
     key = make_key(namespace_of(daemon_set), name)
     existing = yield from must_object(get_live(CONTROLLER_REVISIONS, key))
     if equal_data(existing.get("data"), data):
         return existing
     yield from _count_collision(daemon_set, spec)
-    raise CommandFailed(command, outcome)
+    raise CommandError(command, outcome)
 
 
 def _count_collision(daemon_set: Object, spec: DaemonSpec) -> Step[None]:

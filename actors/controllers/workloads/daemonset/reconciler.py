@@ -31,7 +31,7 @@ from kcm.actors.controllers.workloads.daemonset.rolling_update import plan_updat
 from kcm.actors.controllers.workloads.daemonset.status import count_nodes, next_status
 from kcm.actors.controllers.workloads.daemonset.watches import NodeChange
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, record
-from kcm.protocols.messages.outcomes import CommandFailed, Refused
+from kcm.protocols.messages.outcomes import CommandError, Refused
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, namespace_of, uid_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
 from kcm.runtime.scheduling.clock import Clock
@@ -55,7 +55,7 @@ class _Acted(NamedTuple):
     """
 
     acted: bool = False
-    failure: CommandFailed | None = None
+    failure: CommandError | None = None
     wait: float | None = None
 
 
@@ -74,7 +74,7 @@ class DaemonSetReconciler:
         self._names: dict[Key, PodNames] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Raises ValueError on a malformed DaemonSet, CommandFailed on a write that did not succeed."""
+        """Raises ValueError on a malformed DaemonSet, CommandError on a write that did not succeed."""
         entry = self._sets.entry(key)
         known = self._placements.get(key)
         if known is not None and (entry is None or entry.uid != known[0]):
@@ -152,7 +152,7 @@ class DaemonSetReconciler:
         if failure is None:
             try:
                 yield from clean_up(surplus_revisions(history.old, pods, limit=spec.history_limit))
-            except CommandFailed as err:
+            except CommandError as err:
                 failure = err
         counts = count_nodes(nodes, placed, spec=spec, hash=history.hash, now=now)
         status = next_status(spec.status, counts, generation=metadata(daemon_set).get("generation") or 0)

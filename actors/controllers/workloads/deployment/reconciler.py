@@ -43,7 +43,7 @@ from kcm.actors.reconciliation import (
     record,
     update,
 )
-from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import (
     Key,
@@ -138,14 +138,14 @@ class DeploymentReconciler:
         self._templates, self._recreations = Templates(), Recreations()
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Raises ValueError on a malformed Deployment or ReplicaSet, CommandFailed on a write that did not succeed."""
+        """Raises ValueError on a malformed Deployment or ReplicaSet, CommandError on a write that did not succeed."""
         deployment = self._deployments.get(key)
         if deployment is None:
             self._recreations.forget(key)
             return None
         try:
             return (yield from self._reconcile(deployment))
-        except CommandFailed as err:
+        except CommandError as err:
             if is_namespace_terminating(err.failure):
                 return None
             raise
@@ -242,7 +242,7 @@ def _roll(rollout: Rollout) -> Reconciliation:
     shrinkage = shrink_plan(rollout.deployment, new, old)
     try:
         yield from rollout.resize(shrinkage)
-    except CommandFailed:
+    except CommandError:
         # Upstream forgets this failure and waits for an event, which after a 5xx may never come. Here as there the
         # status is written first, so that a rollout that is held up by it runs into its deadline.
         yield from rollout.sync_rollout_status()

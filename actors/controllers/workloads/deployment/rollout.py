@@ -56,7 +56,7 @@ from kcm.actors.reconciliation import (
 from kcm.protocols.conditions import with_condition
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Failure, NotFound, Refused
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, Failure, NotFound, Refused
 from kcm.protocols.objects import Object, annotations_of, decode_object, key_of, name_of, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
 from kcm.runtime.scheduling.clock import Clock
@@ -65,7 +65,7 @@ from kcm.runtime.scheduling.clock import Clock
 class Rollout:
     """deployment, new (the ReplicaSet with its template, or None) and old (all others, oldest first), as last written.
 
-    Every step raises CommandFailed if a write fails.
+    Every step raises CommandError if a write fails.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Rollout:
             return existing
         if not isinstance(outcome, Done):
             yield from self._creation_failed(outcome, wanted)
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
         created = decode_object(outcome.body)
         self._recreations.made(self.deployment, name_of(created), self._clock.monotonic())
         if replicas(wanted) > 0:
@@ -143,15 +143,15 @@ class Rollout:
         look = get_live(REPLICASETS, key_of(wanted))
         looked = yield from perform(look)
         if isinstance(looked, NotFound):
-            raise CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
         if not isinstance(looked, Done):
-            raise CommandFailed(look, looked)
+            raise CommandError(look, looked)
         existing = decode_object(looked.body)
         if is_ours(self.deployment, existing):
             return existing
         collisions = number(self.deployment, "status", "collisionCount") + 1
         yield from self.write_status(with_status(self.deployment, collisionCount=collisions))
-        raise CommandFailed(command, outcome)
+        raise CommandError(command, outcome)
 
     def _creation_failed(self, failure: Failure, wanted: Object) -> Step[None]:
         if isinstance(failure, Refused) or is_namespace_terminating(failure):

@@ -41,7 +41,7 @@ from kcm.actors.controllers.workloads.disruption.pod_counts import (
 from kcm.actors.controllers.workloads.disruption.scales import Scales
 from kcm.actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, unmarked_status
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Refused
 from kcm.protocols.objects import Key, Object, make_key, resource_version_of, split_key
 from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from kcm.protocols.times import parse_time
@@ -188,7 +188,7 @@ class DisruptionReconciler:
         if not isinstance(outcome, Done):
             if not isinstance(outcome, Conflict | Refused):
                 yield from self._allow_nothing(budget, outcome.message)
-            raise CommandFailed(put, outcome)
+            raise CommandError(put, outcome)
         counts = {name: status[name] for name in ("expectedPods", "desiredHealthy", "currentHealthy")}
         self._log.info("disruptions counted", key=key, allowed=status["disruptionsAllowed"], **counts)
 

@@ -14,7 +14,7 @@ from kcm.actors.controllers.shared.served_kinds import ServedKinds
 from kcm.actors.controllers.workloads.disruption.pod_counts import CannotCountError
 from kcm.actors.reconciliation import Step, perform
 from kcm.protocols.messages.commands import Get
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Refused
 from kcm.protocols.objects import OwnerRef, decode_object, make_key, split_key, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS, Resource
 from kcm.runtime.tables.lister import Lister, UnreadableError
@@ -105,7 +105,7 @@ class Scales:
             if isinstance(outcome, Done):
                 return _read(resource, outcome.body, owner)
             if isinstance(outcome, Refused):
-                raise CommandFailed(get, outcome)
+                raise CommandError(get, outcome)
             if not isinstance(outcome, NotFound):
                 raise CannotCountError(outcome.message)
         return None

@@ -22,7 +22,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
 )
 from kcm.actors.reconciliation import Step, perform
 from kcm.protocols.messages.commands import Fetch
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Outcome, Refused
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Outcome, Refused
 from kcm.protocols.selectors import LabelSelector
 from kcm.runtime.scheduling.clock import Clock
 
@@ -153,11 +153,11 @@ def _get(path: str, query: Mapping[str, str], about: str) -> Step[Any]:
 
 
 def _fetched(path: str, query: Mapping[str, str]) -> Step[Outcome]:
-    """Raises CommandFailed for what was never sent."""
+    """Raises CommandError for what was never sent."""
     fetch = Fetch(path, query=tuple((name, value) for name, value in query.items() if value))
     outcome = yield from perform(fetch)
     if isinstance(outcome, Refused):
-        raise CommandFailed(fetch, outcome)
+        raise CommandError(fetch, outcome)
     return outcome
 
 

@@ -50,7 +50,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import (
     Draft,
 )
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, perform, update
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Refused
 from kcm.protocols.objects import Key, name_of, namespace_of, uid_of
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from kcm.runtime.scheduling.clock import Clock
@@ -291,7 +291,7 @@ class HorizontalPodAutoscaling:
         if isinstance(outcome, Done | NotFound):
             return None
         if isinstance(outcome, Refused):
-            raise CommandFailed(put, outcome)
+            raise CommandError(put, outcome)
         yield event(look, "Warning", "FailedUpdateStatus", outcome.message)
         return AutoscalingError(f"failed to update status for {name_of(look.autoscaler)}: {outcome.message}")
 

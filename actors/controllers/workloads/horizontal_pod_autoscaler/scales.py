@@ -17,7 +17,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import ch
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import no_match
 from kcm.actors.reconciliation import Step, perform
 from kcm.protocols.messages.commands import Get, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Refused, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, Failure, Refused, Unknown
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, make_key, resource_version_of
 from kcm.protocols.resources import Resource
 
@@ -86,7 +86,7 @@ class Scales:
             if isinstance(outcome, Done):
                 return
             if isinstance(outcome, Refused):
-                raise CommandFailed(put, outcome)
+                raise CommandError(put, outcome)
             text = _text(outcome, "put", scale.resource, scale.key)
             try:
                 latest = yield from _read(scale.resource, scale.key)
@@ -106,7 +106,7 @@ def _read(resource: Resource, key: Key) -> Step[Scale]:
     get = Get(resource.id, key, "scale")
     outcome = yield from perform(get)
     if isinstance(outcome, Refused):
-        raise CommandFailed(get, outcome)
+        raise CommandError(get, outcome)
     if not isinstance(outcome, Done):
         raise ScaleError(_text(outcome, "get", resource, key))
     body = decode_object(outcome.body)

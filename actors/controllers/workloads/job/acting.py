@@ -17,7 +17,7 @@ from kcm.actors.controllers.workloads.job.pods import JobPod
 from kcm.actors.controllers.workloads.job.syncs import LOOK_AGAIN, Managed, Sync
 from kcm.actors.controllers.workloads.job.writing import track, untrack
 from kcm.actors.reconciliation import Step, together
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Refused, Unknown
 from kcm.protocols.objects import Key, make_key, split_key
 from kcm.protocols.resources import JOBS
 from kcm.runtime.tables.lister import Lister
@@ -45,7 +45,7 @@ class PodActions:
         outcomes = yield from together([track(entry) for entry in lost])
         for entry, outcome in zip(lost, outcomes, strict=True):
             if not isinstance(outcome, Done | NotFound | Conflict):
-                raise CommandFailed(track(entry), outcome)
+                raise CommandError(track(entry), outcome)
         if plan.create:
             return (yield from self._create(sync, job, plan))
         if plan.wait is not None:
@@ -58,7 +58,7 @@ class PodActions:
         tracked = [pod.entry for pod in pods if pod.is_tracked]
         commands = [untrack(entry, unchanged=True) for entry in tracked]
         outcomes = yield from together(commands)
-        failure: CommandFailed | None = None
+        failure: CommandError | None = None
         wait: float | None = None
         for entry, command, outcome in zip(tracked, commands, outcomes, strict=True):
             if isinstance(outcome, Done):
@@ -69,7 +69,7 @@ class PodActions:
                 if isinstance(outcome, Unknown):
                     sync.memory.doomed.add(entry.uid)
                 if failure is None:
-                    failure = CommandFailed(command, outcome)
+                    failure = CommandError(command, outcome)
         gone = yield from delete_pods(untracked, owner=sync.job, owners=JOBS)
         sync.memory.doomed.update(gone.unanswered)
         sync.memory.doomed.difference_update(gone.settled)

@@ -25,7 +25,7 @@ from kcm.actors.controllers.workloads.job.writing import (
 )
 from kcm.actors.reconciliation import Step, must, record, together, update
 from kcm.protocols.messages.events import RecordType
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
 from kcm.protocols.objects import Object, decode_object
 from kcm.protocols.resources import JOBS
 from kcm.runtime.scheduling.clock import Clock
@@ -110,17 +110,17 @@ class Counting:
         self._metrics.counted(ending.job.spec, before, tally)
         return True
 
-    def _release(self, job: Observed, tracking: Tracking) -> Step[tuple[set[str], CommandFailed | None]]:
+    def _release(self, job: Observed, tracking: Tracking) -> Step[tuple[set[str], CommandError | None]]:
         """Remove finalizers. Returns the uids of pods that still have it, and the first failure."""
         tracked = tracked_uids(job.pods)
         commands = [untrack(pod.entry) for pod in tracking.release]
         outcomes = yield from together(commands)
-        failure: CommandFailed | None = None
+        failure: CommandError | None = None
         for pod, command, outcome in zip(tracking.release, commands, outcomes, strict=True):
             if isinstance(outcome, Done | NotFound):
                 tracked.discard(pod.uid)
             elif failure is None:
-                failure = CommandFailed(command, outcome)
+                failure = CommandError(command, outcome)
         return tracked, failure
 
     def _report(self, sync: Sync, spec: JobSpec, tally: Tally, end: Object) -> Step[None]:

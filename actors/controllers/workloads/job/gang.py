@@ -134,7 +134,7 @@ class Gangs:
     def pod_group_of(self, job: Object, spec: JobSpec, *, has_pods: bool) -> Step[str]:
         """Return the name of the PodGroup for new pods of this Job; "" if they are scheduled one by one.
 
-        Raises CommandFailed if an object that is missing could not be created.
+        Raises CommandError if an object that is missing could not be created.
         """
         if not is_candidate(spec):
             return ""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished, manager_elsewhere
 from kcm.actors.controllers.workloads.job.writing import untrack
 from kcm.actors.reconciliation import Change, Reconciliation, Step, get_live, must, together
-from kcm.protocols.messages.outcomes import CommandFailed, Done, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
 from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key, uid_of
 from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.tables.tables import Tables
@@ -87,13 +87,13 @@ class OrphanReconciler:
         if not entries or not (yield from self._is_abandoned(orphan)):
             return
         commands = [untrack(entry) for entry in entries]
-        failures: list[CommandFailed] = []
+        failures: list[CommandError] = []
         for start in range(0, len(commands), BATCH):
             batch = commands[start : start + BATCH]
             outcomes = yield from together(batch)
             for command, outcome in zip(batch, outcomes, strict=True):
                 if not isinstance(outcome, Done | NotFound):
-                    failures.append(CommandFailed(command, outcome))
+                    failures.append(CommandError(command, outcome))
         if failures:
             raise failures[0]
 

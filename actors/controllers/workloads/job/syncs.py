@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kcm.actors.controllers.workloads.job.memory import Memory
 from kcm.actors.controllers.workloads.job.metrics import RECONCILING, TRACKING
-from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.objects import Object
 from kcm.runtime.tables.table import Entry
 
@@ -35,5 +35,5 @@ class Managed(NamedTuple):
     """
 
     action: str = TRACKING
-    failure: CommandFailed | None = None
+    failure: CommandError | None = None
     wait: float | None = None

@@ -46,7 +46,7 @@ from kcm.actors.reconciliation import (
     RequeueAfter,
     Step,
 )
-from kcm.protocols.messages.outcomes import CommandFailed, Refused
+from kcm.protocols.messages.outcomes import CommandError, Refused
 from kcm.protocols.objects import Key, Object, is_deleting, make_key, metadata, split_key
 from kcm.protocols.pods import PodFacts, is_active
 from kcm.protocols.resources import PODS
@@ -76,7 +76,7 @@ class _Managed(NamedTuple):
     """
 
     acted: bool = False
-    failure: CommandFailed | None = None
+    failure: CommandError | None = None
     wait: float | None = None
 
 
@@ -274,7 +274,7 @@ class ReplicaSetReconciler:
         )
 
 
-def _condition(failure: CommandFailed | None, surplus: int) -> tuple[str, str] | None:
+def _condition(failure: CommandError | None, surplus: int) -> tuple[str, str] | None:
     """Reason and message of the condition ReplicaFailure."""
     if failure is None:
         return None

@@ -8,11 +8,11 @@ from typing import Any
 
 from kcm.actors.reconciliation import RetryQuietly, Step
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.runtime.tables.lister import UnreadableError
 
 MOST = 500  # steps that are under way at once
-FAILURES = (CommandFailed, RetryQuietly, UnreadableError)  # what a step raises of its object, and not of our bugs
+FAILURES = (CommandError, RetryQuietly, UnreadableError)  # what a step raises of its object, and not of our bugs
 
 
 def abreast(steps: Iterable[Step[Any]]) -> Step[list[Exception]]:

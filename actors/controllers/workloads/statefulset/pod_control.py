@@ -39,7 +39,7 @@ from kcm.actors.reconciliation import (
 from kcm.protocols.errors import aggregate
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, Failure, NotFound, Refused
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Done, Failure, NotFound, Refused
 from kcm.protocols.objects import Object, decode_object, is_deleting, key_of, make_key, name_of, split_key, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from kcm.runtime.tables.lister import Lister
@@ -61,7 +61,7 @@ class PodControl:
     def create(self, ordinal: int, *, template: Object, revision: str) -> Step[bool]:
         """Create its missing claims, then the pod. Returns False where a claim goes with a former pod of its name.
 
-        Raises CommandFailed; ClaimGoing.
+        Raises CommandError; ClaimGoing.
         """
         name = pod_name(self._set.name, ordinal)
         member = Member(name, "", ordinal)
@@ -69,18 +69,18 @@ class PodControl:
             return False
         try:
             yield from self._create_claims(name, ordinal)
-        except (CommandFailed, ClaimGoing) as err:
+        except (CommandError, ClaimGoing) as err:
             yield from self._report("Create", name, err)
             raise
         command = create(PODS, pod_of(self._set, ordinal, template=template, revision=revision))
         outcome = yield from perform(command)
         if isinstance(outcome, AlreadyExists):
-            raise CommandFailed(command, outcome)
-        failure: CommandFailed | None = None
+            raise CommandError(command, outcome)
+        failure: CommandError | None = None
         if isinstance(outcome, Done):
             member = member._replace(uid=uid_of(decode_object(outcome.body)))
         else:
-            failure = CommandFailed(command, outcome)
+            failure = CommandError(command, outcome)
         yield from self._own_claims_of(member)
         yield from self._report("Create", name, failure)
         if failure is not None:
@@ -103,7 +103,7 @@ class PodControl:
         try:
             if not is_itself:
                 yield from self._create_claims(member.name, ordinal)
-        except (CommandFailed, ClaimGoing) as err:
+        except (CommandError, ClaimGoing) as err:
             yield from self._report("Update", member.name, err)
             raise
         if not has_claims:
@@ -111,25 +111,25 @@ class PodControl:
         if not is_itself:
             try:
                 yield from self._update(pod, ordinal)
-            except CommandFailed as err:
+            except CommandError as err:
                 yield from self._report("Update", member.name, err)
                 raise
         yield from self._report("Update", member.name, None)
 
     def own_claims(self, pod: Entry, ordinal: int) -> Step[None]:
-        """Give its claims the owners that the retention policy wants, before a pod goes. Raises CommandFailed."""
+        """Give its claims the owners that the retention policy wants, before a pod goes. Raises CommandError."""
         yield from self._own_claims(self._member(pod, ordinal))
 
     def delete(self, pod: Entry) -> Step[None]:
-        """Delete the pod. One that is gone is no failure. Raises CommandFailed.
+        """Delete the pod. One that is gone is no failure. Raises CommandError.
 
         A Conflict has no event: another pod has its name by now, which the table shows soon, or it is refused for now.
         """
         command = delete(PODS, pod, depends_on=(PODS, (STATEFULSETS, key_of(self._set.obj))))
         outcome = yield from perform(command)
         if isinstance(outcome, Conflict):
-            raise CommandFailed(command, outcome)
-        failure = None if isinstance(outcome, Done | NotFound) else CommandFailed(command, outcome)
+            raise CommandError(command, outcome)
+        failure = None if isinstance(outcome, Done | NotFound) else CommandError(command, outcome)
         yield from self._report("Delete", split_key(pod.key)[1], failure)
         if failure is not None:
             raise failure
@@ -165,13 +165,13 @@ class PodControl:
                 return
             left -= 1
             if not isinstance(outcome, Conflict) or left == 0:
-                raise CommandFailed(command, outcome)
+                raise CommandError(command, outcome)
             current = yield from must_object(get_live(PODS, pod.key))
             if uid_of(current) != pod.uid:
-                raise CommandFailed(command, outcome)
+                raise CommandError(command, outcome)
 
     def _create_claims(self, pod: str, ordinal: int) -> Step[None]:
-        """Create the claims that are missing. Raises CommandFailed; ClaimGoing for one that is being deleted."""
+        """Create the claims that are missing. Raises CommandError; ClaimGoing for one that is being deleted."""
         missing, going = [], []
         for claim in claims_of(self._set, ordinal) if self._set.claim_templates else ():
             there = self._known_claim(name_of(claim))
@@ -181,7 +181,7 @@ class PodControl:
                 going.append(f"pvc {name_of(claim)} is being deleted")
         commands = [create(PERSISTENT_VOLUME_CLAIMS, claim) for claim in missing]
         outcomes = yield from together(commands)
-        failures: list[CommandFailed] = []
+        failures: list[CommandError] = []
         for command, claim, outcome in zip(commands, missing, outcomes, strict=True):
             if isinstance(outcome, Done):
                 yield self._claim_event(pod, name_of(claim), "")
@@ -191,7 +191,7 @@ class PodControl:
                 yield self._claim_event(pod, name_of(claim), outcome.message)
         if failures:
             said = aggregate([*(each.failure.message for each in failures), *going])
-            raise CommandFailed(failures[0].command, dataclasses.replace(failures[0].failure, message=said))
+            raise CommandError(failures[0].command, dataclasses.replace(failures[0].failure, message=said))
         if going:
             raise ClaimGoing(aggregate(going))
 
@@ -199,7 +199,7 @@ class PodControl:
         """As own_claims, for a pod that stays: what fails is said of the pod."""
         try:
             yield from self._own_claims(member)
-        except CommandFailed as err:
+        except CommandError as err:
             yield from self._report("Update", member.name, err)
             raise
 
@@ -235,15 +235,15 @@ class PodControl:
     def _member(self, pod: Entry, ordinal: int) -> Member:
         return Member(split_key(pod.key)[1], pod.uid, ordinal)
 
-    def _report(self, verb: str, pod: str, failure: CommandFailed | ClaimGoing | None) -> Step[None]:
+    def _report(self, verb: str, pod: str, failure: CommandError | ClaimGoing | None) -> Step[None]:
         """An event about a write of this pod; none about one that was never sent."""
-        if isinstance(failure, CommandFailed) and isinstance(failure.failure, Refused):
+        if isinstance(failure, CommandError) and isinstance(failure.failure, Refused):
             return
         said = f"{verb} Pod {pod} in StatefulSet {self._set.name}"
         if failure is None:
             yield record(STATEFULSETS, self._set.obj, "Normal", f"Successful{verb}", f"{said} successful")
         else:
-            why = failure.failure.message if isinstance(failure, CommandFailed) else str(failure)
+            why = failure.failure.message if isinstance(failure, CommandError) else str(failure)
             yield record(STATEFULSETS, self._set.obj, "Warning", f"Failed{verb}", f"{said} failed error: {why}")
 
     def _claim_event(self, pod: str, claim: str, why: str) -> Record:
@@ -254,5 +254,5 @@ class PodControl:
         return record(STATEFULSETS, self._set.obj, "Warning", "FailedCreate", text)
 
 
-def _failed(command: Command, outcome: Failure, what: str) -> CommandFailed:
-    return CommandFailed(command, dataclasses.replace(outcome, message=f"{what}: {outcome.message}"))
+def _failed(command: Command, outcome: Failure, what: str) -> CommandError:
+    return CommandError(command, dataclasses.replace(outcome, message=f"{what}: {outcome.message}"))

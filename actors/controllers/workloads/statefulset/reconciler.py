@@ -48,7 +48,7 @@ from kcm.actors.controllers.workloads.statefulset.revisions import (
 )
 from kcm.actors.controllers.workloads.statefulset.status import differs, status_of
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step
-from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.objects import Key, is_deleting, key_of, name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from kcm.runtime.scheduling.clock import Clock
@@ -126,7 +126,7 @@ class StatefulSetReconciler:
         try:
             if differs(found, status):
                 yield from write_status(STATEFULSETS, obj, status)
-        except CommandFailed as err:
+        except CommandError as err:
             failure = failure or err
         yield from truncate_history(found, revisions, map(revision_of, pods))
         if failure is not None:

@@ -14,7 +14,7 @@ from kcm.actors.reconciliation import RequeueAfter
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, drive
 from kcm.protocols.messages.commands import Command, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object, decode_object
 from kcm.protocols.resources import CONFIGMAPS, SECRETS
 from kcm.protocols.times import format_time
@@ -99,7 +99,7 @@ def test_what_failed_is_tried_again(outcome: Outcome, fails: bool) -> None:
         return outcome
 
     scene = Scene([info({"kubeconfig": "payload"})], [token()])
-    assert len(scene.sync(answer, raises=CommandFailed if fails else None).commands) == 1
+    assert len(scene.sync(answer, raises=CommandError if fails else None).commands) == 1
 
 
 def test_the_signature_of_a_token_that_cannot_be_read_stays() -> None:

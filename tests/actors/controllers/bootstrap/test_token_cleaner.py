@@ -14,7 +14,7 @@ from kcm.actors.reconciliation import RequeueAfter
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Bench, drive
 from kcm.protocols.messages.commands import Command, Delete
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import SECRETS
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
@@ -60,7 +60,7 @@ def test_what_failed_is_tried_again(outcome: Outcome, fails: bool) -> None:
         return outcome
 
     bench, cleaner = scene(expiring(NOW))
-    driven = drive(cleaner, KEY, answer, tables=bench.tables, raises=CommandFailed if fails else None)
+    driven = drive(cleaner, KEY, answer, tables=bench.tables, raises=CommandError if fails else None)
     assert len(driven.commands) == 1
 
 

@@ -28,7 +28,7 @@ from kcm.actors.reconciliation import RetryQuietly
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, Driven, drive
 from kcm.protocols.messages.commands import Command, Create, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, Forbidden, Outcome
 from kcm.protocols.objects import Object, decode_object, encode_object
 from kcm.runtime.apiserver.registry.users import Access, Decision
 from kcm.runtime.logs.standard_log import quiet_log
@@ -160,7 +160,7 @@ def test_other_conditions_stay() -> None:
 
 @pytest.mark.parametrize("outcome", [Conflict("newer"), Forbidden("no")])
 def test_an_approval_that_is_refused_is_tried_again(outcome: Outcome) -> None:
-    with pytest.raises(CommandFailed):
+    with pytest.raises(CommandError):
         run(csr(), "selfnodeclient", outcome=outcome)
 
 

@@ -14,7 +14,7 @@ from kcm.actors.options import Options
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
 from kcm.actors.simulation.trials.certificates.pod_request_cleaner import request
 from kcm.protocols.messages.commands import Command, Delete
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure
 from kcm.protocols.objects import Object
 from kcm.protocols.times import format_time
 from kcm.runtime.logs.standard_log import quiet_log
@@ -59,7 +59,7 @@ def test_what_is_gone_or_another_is_no_error_and_a_failure_is_tried_again() -> N
     old = [aged(LIFE, name) for name in "abc"]
     gone = {"default/a": NotFound(), "default/b": Conflict()}
     assert [one.key for one in look(*old, outcomes={**gone}).of(Delete)] == ["default/a", "default/b", "default/c"]
-    with pytest.raises(CommandFailed):
+    with pytest.raises(CommandError):
         look(*old, outcomes={"default/a": ServerFailure("down")})
 
 

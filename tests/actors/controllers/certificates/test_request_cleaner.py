@@ -14,7 +14,7 @@ from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGN
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
 from kcm.protocols.messages.commands import Command, Delete
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome, ServerFailure
 from kcm.protocols.objects import Object
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.simulation.keys import authority_pair
@@ -100,7 +100,7 @@ def test_a_deletion_that_fails_holds_up_no_other_and_is_tried_again() -> None:
     gone = {"b": NotFound(), "c": Conflict()}
     driven, _ = look(*old, outcomes={**gone})
     assert [one.key for one in driven.of(Delete)] == ["a", "b", "c", "d", "e"]
-    with pytest.raises(CommandFailed):
+    with pytest.raises(CommandError):
         look(*old, outcomes={"a": ServerFailure("down")})
 
 

@@ -22,7 +22,7 @@ from kcm.actors.controllers.certificates.signing.rules import RULES, lifetime
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive
 from kcm.protocols.messages.commands import Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Outcome
 from kcm.protocols.objects import Object, decode_object
 from kcm.runtime.simulation.keys import AuthorityFiles, KeyPair, authority_pair, request_pem
 from kcm.runtime.x509.key_files import KeyFiles
@@ -252,7 +252,7 @@ def test_a_certificate_for_another_version_is_not_kept() -> None:
 
         return answer
 
-    with pytest.raises(CommandFailed):
+    with pytest.raises(CommandError):
         run(approved(), answer=refusing)
 
 

@@ -14,7 +14,7 @@ from kcm.actors.controllers.identity.clusterrole_aggregation import SPEC, Cluste
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, Driven, drive
 from kcm.protocols.messages.commands import Patch, PatchType
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict
+from kcm.protocols.messages.outcomes import CommandError, Conflict
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import CLUSTER_ROLES
 from kcm.runtime.logs.standard_log import quiet_log
@@ -121,7 +121,7 @@ def test_a_selector_that_is_none_fails() -> None:
 
 def test_one_that_changed_meanwhile_is_looked_at_again() -> None:
     roles = [role("hammer", BAR, HAMMER), combined([BAR])]
-    assert len(sync(*roles, raises=CommandFailed, answer=lambda _command: Conflict("newer")).commands) == 1
+    assert len(sync(*roles, raises=CommandError, answer=lambda _command: Conflict("newer")).commands) == 1
 
 
 def test_while_a_role_cannot_be_read_rules_come_and_none_go() -> None:

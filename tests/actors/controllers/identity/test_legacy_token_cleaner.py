@@ -24,7 +24,7 @@ from kcm.actors.controllers.identity.legacy_token_cleaner import (
 )
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
 from kcm.protocols.messages.commands import Command, Delete, Get, Patch
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome, ServerFailure
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 from kcm.protocols.times import format_time
@@ -147,7 +147,7 @@ def test_a_token_that_a_pod_names_stays(spec: Object) -> None:
     ("outcome", "fails"), [(NotFound("x"), False), (Conflict("x"), True), (ServerFailure("x"), True)]
 )
 def test_what_fails_is_tried_again(outcome: Outcome, fails: bool) -> None:
-    driven = clean(secret(), outcome=outcome, raises=CommandFailed if fails else None)
+    driven = clean(secret(), outcome=outcome, raises=CommandError if fails else None)
     assert done(driven) == [Patch]
 
 

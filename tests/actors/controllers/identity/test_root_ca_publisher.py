@@ -25,7 +25,7 @@ from kcm.actors.simulation.driver import Bench, bodies, drive
 from kcm.protocols.messages.commands import Command, Create, Update
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandFailed,
+    CommandError,
     Conflict,
     Failure,
     Forbidden,
@@ -121,7 +121,7 @@ def test_what_others_say_of_it_stays() -> None:
 )
 def test_a_namespace_that_ends_needs_none(outcome: Outcome, fails: bool, code: str) -> None:
     scene = Scene()
-    scene.sync(lambda _command: outcome, raises=CommandFailed if fails else None)
+    scene.sync(lambda _command: outcome, raises=CommandError if fails else None)
     assert scene.counted(code) == (1.0, 1)
 
 

@@ -11,7 +11,7 @@ from kcm.actors.controllers.identity.service_accounts import SPEC, ServiceAccoun
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, created_keys, drive
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Forbidden, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Forbidden, NotFound, Outcome, ServerFailure
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import NAMESPACES, SERVICE_ACCOUNTS
 from kcm.runtime.logs.standard_log import quiet_log
@@ -64,7 +64,7 @@ def test_what_is_there_and_what_is_ending_are_no_failures(outcome: Outcome, fail
     def answer(_command: Command) -> Outcome:
         return outcome
 
-    drive(reconciler, "default", answer, tables=bench.tables, raises=CommandFailed if fails else None)
+    drive(reconciler, "default", answer, tables=bench.tables, raises=CommandError if fails else None)
 
 
 def test_accounts_come_with_their_namespaces_and_come_back(cluster: SimulatedCluster) -> None:

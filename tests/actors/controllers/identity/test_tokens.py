@@ -27,7 +27,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Answer, Bench, Driven, drive_steps, failing
 from kcm.actors.simulation.trials.identity.key import key_file
 from kcm.protocols.messages.commands import Command, Delete, Get, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome, ServerFailure
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
 from kcm.protocols.resources import SECRETS, SERVICE_ACCOUNTS
@@ -118,7 +118,7 @@ def test_an_account_that_another_has_taken_the_place_of_is_gone() -> None:
 def test_a_token_that_is_gone_already_is_no_failure(outcome: Outcome, fails: bool) -> None:
     scene = Scene(secrets=[token_secret()])
     answer = failing(after=0, outcome=outcome, to=Delete, otherwise=scene.answer)
-    assert len(scene.gone(answer=answer, raises=CommandFailed if fails else None).of(Delete)) == 1
+    assert len(scene.gone(answer=answer, raises=CommandError if fails else None).of(Delete)) == 1
 
 
 # Secrets.
@@ -203,7 +203,7 @@ def test_a_secret_that_has_changed_waits_for_its_event() -> None:
 def test_a_secret_that_is_gone_meanwhile_is_no_failure(to: type[Command], outcome: Outcome, fails: bool) -> None:
     scene = Scene([account()], [token_secret()])
     answer = failing(after=0, outcome=outcome, to=to, otherwise=scene.answer)
-    assert isinstance(scene.secret(answer=answer, raises=CommandFailed if fails else None).commands[-1], to)
+    assert isinstance(scene.secret(answer=answer, raises=CommandError if fails else None).commands[-1], to)
 
 
 def test_malformed_data_is_written_anew() -> None:

@@ -10,7 +10,7 @@ from kcm.actors.reconciliation import Reconciliation
 from kcm.actors.simulation.driver import Bench, bodies, drive
 from kcm.protocols.messages.commands import Command, Get, Patch
 from kcm.protocols.messages.outcomes import (
-    CommandFailed,
+    CommandError,
     Conflict,
     Done,
     Forbidden,
@@ -233,7 +233,7 @@ OBSTACLES = {
 def test_nothing_is_adopted_for_an_owner_that_may_be_gone_but_releases_go_on(live: Object | Outcome, why: str) -> None:
     pods = [running_pod("a", labels=WEB), running_pod("b", labels=OTHER, owner=reference(WEB_RS))]
     bench, claimer, answer = claiming(pods, live=live)
-    driven = drive(claimer, "default/web", answer, tables=bench.tables, raises=CommandFailed)
+    driven = drive(claimer, "default/web", answer, tables=bench.tables, raises=CommandError)
     assert said(driven.error) == f"can't adopt Pod default/a (uid-of-a): {why}"
     assert isinstance(driven.error.command, Get)
     assert [command.key for command in driven.of(Patch)] == ["default/b"]
@@ -261,7 +261,7 @@ def test_which_outcomes_of_a_patch_fail_the_sync(adopting: bool, outcome: Outcom
         "default/web",
         lambda command: outcome if isinstance(command, Patch) else answer(command),
         tables=bench.tables,
-        raises=CommandFailed if fails else None,
+        raises=CommandError if fails else None,
     )
     assert claimer.kept == (None if fails else [])
 
@@ -274,7 +274,7 @@ def test_all_patches_are_tried_and_all_failures_told() -> None:
         "default/web",
         lambda command: refusals.get(command.key) or answer(command),
         tables=bench.tables,
-        raises=CommandFailed,
+        raises=CommandError,
     )
     assert len(driven.of(Patch)) == 3
     assert said(driven.error) == "[a: no, c: no]"

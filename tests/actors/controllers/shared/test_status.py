@@ -9,7 +9,7 @@ from kcm.actors.controllers.shared.status import without_zeros, write_status
 from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, failing
 from kcm.protocols.messages.commands import Get, Update
 from kcm.protocols.messages.outcomes import (
-    CommandFailed,
+    CommandError,
     Conflict,
     Forbidden,
     NotFound,
@@ -91,26 +91,26 @@ def test_what_was_written_and_its_answer_lost_is_not_written_again() -> None:
 def test_the_second_failure_is_raised() -> None:
     driven, _ = write(
         lambda bench: failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=bench.accept),
-        raises=CommandFailed,
+        raises=CommandError,
     )
     assert [type(command) for command in driven.commands] == [Update, Get, Update]
     assert said(driven.error) == "newer"
 
 
 def test_without_retries_the_first_failure_is_raised() -> None:
-    driven, _ = write(refusing(Conflict("newer"), 1), raises=CommandFailed, retries=0)
+    driven, _ = write(refusing(Conflict("newer"), 1), raises=CommandError, retries=0)
     assert [type(command) for command in driven.commands] == [Update]
 
 
 def test_what_was_never_sent_is_not_tried_again() -> None:
-    driven, _ = write(refusing(Refused("the lease is lost"), 1), raises=CommandFailed)
+    driven, _ = write(refusing(Refused("the lease is lost"), 1), raises=CommandError)
     assert [type(command) for command in driven.commands] == [Update]
 
 
 def test_a_failure_to_read_is_raised() -> None:
     driven, _ = write(
         lambda _bench: lambda command: Conflict("newer") if isinstance(command, Update) else Forbidden("no"),
-        raises=CommandFailed,
+        raises=CommandError,
     )
     assert said(driven.error) == "no"
 

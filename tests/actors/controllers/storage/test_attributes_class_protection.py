@@ -16,7 +16,7 @@ from kcm.actors.controllers.storage.attributes_class_protection import (
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Bench, drive, failing
 from kcm.protocols.messages.commands import Update
-from kcm.protocols.messages.outcomes import CommandFailed, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, ServerFailure
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Object, encode_object, finalizers_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
@@ -83,7 +83,7 @@ def test_a_class_is_held_while_it_is_used(before: Object, users: Any, after: tup
 def test_what_fails_is_tried_again(before: Object) -> None:
     bench = bench_of(before)
     refusing = failing(after=0, outcome=ServerFailure(), to=Update, otherwise=bench.accept)
-    drive(protection(bench), "fast", refusing, tables=bench.tables, raises=CommandFailed)
+    drive(protection(bench), "fast", refusing, tables=bench.tables, raises=CommandError)
     assert drive(protection(bench), "gone", bench.accept, tables=bench.tables).commands == []
 
 

@@ -14,7 +14,7 @@ from kcm.actors.reconciliation import Change
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Answer, Bench, Driven, drive
 from kcm.protocols.messages.commands import Command, List, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Done, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, Done, Outcome, ServerFailure
 from kcm.protocols.objects import Object, encode_object, finalizers_of, make_key
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 
@@ -139,7 +139,7 @@ def test_one_list_serves_all_claims_of_a_namespace() -> None:
 
 def test_without_a_list_nothing_is_let_go() -> None:
     scene = Scene([claim(deleted=True)])
-    scene.reconcile(answer=lambda _: ServerFailure(), raises=CommandFailed)
+    scene.reconcile(answer=lambda _: ServerFailure(), raises=CommandError)
     assert scene.held()
 
 

@@ -7,7 +7,7 @@ import pytest
 from kcm.actors.controllers.storage.volume_protection import VolumeProtection
 from kcm.actors.simulation.driver import Bench, drive, failing
 from kcm.protocols.messages.commands import Update
-from kcm.protocols.messages.outcomes import CommandFailed, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, ServerFailure
 from kcm.protocols.objects import Object, finalizers_of
 from kcm.protocols.resources import PERSISTENT_VOLUMES
 
@@ -47,5 +47,5 @@ def test_a_volume_is_held_while_it_is_bound(before: Object, after: tuple[str, ..
 def test_what_fails_is_tried_again(before: Object) -> None:
     bench = Bench({PERSISTENT_VOLUMES: [before]})
     refusing = failing(after=0, outcome=ServerFailure(), to=Update, otherwise=bench.accept)
-    drive(VolumeProtection(tables=bench.tables), "v", refusing, tables=bench.tables, raises=CommandFailed)
+    drive(VolumeProtection(tables=bench.tables), "v", refusing, tables=bench.tables, raises=CommandError)
     assert drive(VolumeProtection(tables=bench.tables), "gone", bench.accept, tables=bench.tables).commands == []

@@ -11,7 +11,7 @@ from kcm.actors.reconciliation import RequeueAfter, TerminalError
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, drive
 from kcm.protocols.messages.commands import Command, Delete, Get
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import JOBS
 from kcm.protocols.times import format_time
@@ -138,7 +138,7 @@ def test_one_that_changes_at_the_last_moment_is_looked_at_again() -> None:
     def answer(command: Command) -> Outcome:
         return Conflict("it has changed") if isinstance(command, Delete) else scene.bench.accept(command)
 
-    scene.sync(answer, raises=CommandFailed)
+    scene.sync(answer, raises=CommandError)
     assert scene.late == []
 
 

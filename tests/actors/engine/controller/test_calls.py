@@ -19,7 +19,7 @@ from kcm.actors.reconciliation import Reconciliation, Watch, answer_of, call, it
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.messages.journal import MessageSent
-from kcm.protocols.messages.outcomes import CommandFailed, Done, Raised
+from kcm.protocols.messages.outcomes import CommandError, Done, Raised
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import Resource
 from kcm.runtime.cloud.fake import FakeCloud
@@ -322,5 +322,5 @@ def test_a_cloud_and_other_calls_go_the_same_way(log: Any) -> None:
 
 
 def test_a_failed_call_is_known_by_its_failure() -> None:
-    err = CommandFailed(outside(len, "a"), Raised(("ValueError",), "ValueError: no"))
+    err = CommandError(outside(len, "a"), Raised(("ValueError",), "ValueError: no"))
     assert isinstance(err.failure, Raised)

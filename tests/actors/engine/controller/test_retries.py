@@ -11,7 +11,7 @@ from kcm.actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces
 from kcm.actors.reconciliation import Retry, TerminalError
 from kcm.protocols.messages.commands import Create, Delete, Get
 from kcm.protocols.messages.outcomes import (
-    CommandFailed,
+    CommandError,
     Conflict,
     Forbidden,
     Invalid,
@@ -26,8 +26,8 @@ KEY = "default/web"
 MANY = 15  # failures after which the backoff alone is longer than half a minute
 
 
-def failed(outcome: Outcome) -> CommandFailed:
-    return CommandFailed(Get("v1/pods", KEY), outcome)
+def failed(outcome: Outcome) -> CommandError:
+    return CommandError(Get("v1/pods", KEY), outcome)
 
 
 def queue_after(
@@ -81,10 +81,10 @@ def test_a_stale_table_is_no_failure_of_the_key(log: FilteringBoundLogger, logs:
     ("err", "level", "traceback"),
     [
         (failed(Conflict("newer", b"")), "info", False),
-        (CommandFailed(Delete("v1/pods", KEY), NotFound("gone", b"")), "info", False),
+        (CommandError(Delete("v1/pods", KEY), NotFound("gone", b"")), "info", False),
         (failed(Forbidden("", b'{"details":{"causes":[{"reason":"NamespaceTerminating"}]}}')), "info", False),
         (failed(Forbidden("exceeded quota", b"{}")), "warning", False),
-        (CommandFailed(Create("v1/pods", "gone", b"{}"), NotFound("no such namespace", b"")), "warning", False),
+        (CommandError(Create("v1/pods", "gone", b"{}"), NotFound("no such namespace", b"")), "warning", False),
         (ValueError("malformed"), "warning", False),
         (RuntimeError("a bug"), "warning", True),
     ],

@@ -26,7 +26,7 @@ from kcm.actors.reconciliation import Change, RequeueAfter
 from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, drive_steps, failing
 from kcm.protocols.messages.commands import Command, List, Update
 from kcm.protocols.messages.discovery import TablesChanged
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.quota.calculation import NotCountedError
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES
@@ -161,7 +161,7 @@ def test_one_that_goes_meanwhile_is_no_failure_and_a_conflict_is_tried_again() -
     assert Desk(quota(HARD)).drive(lambda _: NotFound("gone")).error is None
     desk = Desk(quota(HARD))
     answer = failing(after=0, outcome=Conflict("changed"), to=Update, otherwise=desk.bench.accept)
-    assert isinstance(desk.drive(answer, raises=CommandFailed).error, CommandFailed)
+    assert isinstance(desk.drive(answer, raises=CommandError).error, CommandError)
 
 
 def test_after_a_crash_before_the_outcome_the_same_is_written() -> None:

@@ -11,7 +11,7 @@ from kcm.actors.controllers.network.endpoints.spec import SPEC
 from kcm.actors.reconciliation import Enqueue
 from kcm.actors.simulation.driver import Bench, Driven, drive, drive_steps
 from kcm.protocols.messages.commands import Command, Create, Delete, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Forbidden, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, Forbidden, ServerFailure
 from kcm.protocols.objects import Object, decode_object, encode_object
 from kcm.protocols.resources import ENDPOINTS, PODS, SERVICES
 from kcm.runtime.logs.standard_log import quiet_log
@@ -197,7 +197,7 @@ def test_leftovers_are_looked_at_once_but_for_those_of_an_election() -> None:
 
 
 def test_refusals_are_told_but_not_of_a_namespace_that_is_going() -> None:
-    driven = Scene(pod("a"), services=(service(),)).sync(lambda _: ServerFailure("down"), raises=CommandFailed)
+    driven = Scene(pod("a"), services=(service(),)).sync(lambda _: ServerFailure("down"), raises=CommandError)
     [event] = driven.records
     assert (event.kind, event.reason, event.message) == (
         "Endpoints",

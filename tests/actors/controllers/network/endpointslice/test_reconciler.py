@@ -20,7 +20,7 @@ from kcm.actors.reconciliation import Change, Enqueue
 from kcm.actors.simulation import objects
 from kcm.actors.simulation.driver import Bench, Driven, drive
 from kcm.protocols.messages.commands import Command, Create, Delete, Update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Forbidden, Outcome, Unknown
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, Forbidden, Outcome, Unknown
 from kcm.protocols.objects import Object, decode_object, encode_object, owner_reference
 from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from kcm.runtime.logs.standard_log import quiet_log
@@ -206,7 +206,7 @@ def test_what_went_wrong_is_said_as_upstream_says_it() -> None:
         assert isinstance(command, Create)
         return refused if decode_object(command.body)["addressType"] == "IPv6" else scene.bench.accept(command)
 
-    [event] = scene.sync(refuse_six, raises=CommandFailed).records
+    [event] = scene.sync(refuse_six, raises=CommandError).records
     assert event.message == (
         "Error updating Endpoint Slices for Service default/web: ["
         "skipping Pod b for Service default/web: Node no-b Not Found, "
@@ -216,7 +216,7 @@ def test_what_went_wrong_is_said_as_upstream_says_it() -> None:
     [slice_] = scene.slices()
     name = slice_["metadata"]["name"]
     scene.bench.show(SERVICES, service(ipFamilies=["IPv6"]))
-    [event] = scene.sync(lambda _: refused, raises=CommandFailed).records
+    [event] = scene.sync(lambda _: refused, raises=CommandError).records
     assert event.message.endswith(f", error deleting {name} EndpointSlice for Service default/web: because]")
 
 
@@ -227,7 +227,7 @@ def test_updates_go_out_one_after_the_other_and_end_with_the_first_that_fails() 
     assert [len(batch) for batch in scene.sync().batches] == [3]
     for number in range(1, 7):
         scene.bench.show(PODS, pod(f"p{number}", ips=(f"10.0.0.{number}",), ready=False))
-    failed = scene.sync(lambda _: Forbidden("no"), raises=CommandFailed)
+    failed = scene.sync(lambda _: Forbidden("no"), raises=CommandError)
     assert [[type(one) for one in batch] for batch in failed.batches] == [[Update]]
     assert [[type(one) for one in batch] for batch in scene.sync().batches] == [[Update]] * 3
 
@@ -264,13 +264,13 @@ def test_a_creation_whose_answer_was_lost_is_repeated_under_the_same_name() -> N
         lost.append(decode_object(done.body))
         return Unknown("timed out")
 
-    scene.sync(lose, raises=CommandFailed)
+    scene.sync(lose, raises=CommandError)
     scene.bench.show(SERVICES, {**service(), "metadata": {**service()["metadata"], "labels": {"tier": "front"}}})
 
     def there(command: Command) -> Outcome:
         return AlreadyExists() if isinstance(command, Create) else Done(encode_object(lost[0]))
 
-    again = scene.sync(there, raises=CommandFailed)
+    again = scene.sync(there, raises=CommandError)
     assert written(again.commands[0])["metadata"]["name"] == lost[0]["metadata"]["name"]
     [update] = scene.sync().of(Update)
     assert written(update)["metadata"]["labels"]["tier"] == "front"

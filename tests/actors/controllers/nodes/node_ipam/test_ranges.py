@@ -7,7 +7,7 @@ import pytest
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.nodes.node_ipam.ranges import node_ranges
-from kcm.actors.options import InvalidOptions
+from kcm.actors.options import InvalidOptionsError
 
 ALLOCATE = "--allocate-node-cidrs"
 V4, V6, DUAL = "--cluster-cidr=10.0.0.0/16", "--cluster-cidr=fd00::/48", "--cluster-cidr=10.0.0.0/16,fd00::/48"
@@ -121,7 +121,7 @@ def test_service_ranges_that_cannot_be_read_are_left_out(
     ],
 )
 def test_what_cannot_be_is_said_in_upstreams_words(flags: list[str], error: str) -> None:
-    with pytest.raises(InvalidOptions) as caught:
+    with pytest.raises(InvalidOptionsError) as caught:
         read_options([ALLOCATE, *flags])
     assert caught.value.errors == (error,)
 

@@ -18,7 +18,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.metrics import (
     RETROACTIVE_ERRORS,
 )
 from kcm.protocols.messages.commands import Get, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound
+from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound
 from kcm.protocols.objects import Object, annotations_of
 from kcm.protocols.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES
 from kcm.protocols.volumes import CLASS_ANNOTATION, PROVISIONER, SELECTED_NODE
@@ -301,7 +301,7 @@ def test_a_claim_that_wants_no_class_is_given_none(said: Object) -> None:
 
 def test_a_class_that_cannot_be_given_is_counted_and_tried_again() -> None:
     scene = Scene([], [claim()], [OLD])
-    scene.sync_claim(answer=answering({Update: lambda _: Conflict()}, scene.bench.accept), raises=CommandFailed)
+    scene.sync_claim(answer=answering({Update: lambda _: Conflict()}, scene.bench.accept), raises=CommandError)
     assert scene.metrics.counter(RETROACTIVE_ERRORS).value == 1
 
 
@@ -398,7 +398,7 @@ def test_nothing_is_provisioned_where_that_is_switched_off() -> None:
 def test_a_claim_that_cannot_be_annotated_says_so() -> None:
     scene = Scene([], [claim(class_="gold")], [class_("gold")])
     refusing = answering({Update: lambda _: NotFound("is gone")}, scene.bench.accept)
-    driven = scene.sync_claim(answer=refusing, raises=CommandFailed)
+    driven = scene.sync_claim(answer=refusing, raises=CommandError)
     assert driven.events == [("Warning", "ProvisioningFailed", "Error saving claim: is gone")]
 
 

@@ -21,7 +21,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.metrics import ERROR
 from kcm.actors.controllers.storage.persistentvolume_binder.provisioning import ProvisioningError
 from kcm.actors.reconciliation import RequeueAfter
 from kcm.protocols.messages.commands import Command, Create, Get, Update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Outcome, ServerFailure
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Outcome, ServerFailure
 from kcm.protocols.objects import Object, annotations_of, decode_object, finalizers_of
 from kcm.protocols.resources import PERSISTENT_VOLUMES
 from kcm.protocols.volumes import SELECTED_NODE
@@ -155,7 +155,7 @@ def test_what_failed_is_said_though_another_node_cannot_be_asked_for() -> None:
 def test_a_claim_that_cannot_be_annotated_is_tried_again() -> None:
     on = scene()
     refusing = answering({Update: lambda _: Conflict("newer")}, on.bench.accept)
-    assert provision(on, answer=refusing, raises=CommandFailed) == []
+    assert provision(on, answer=refusing, raises=CommandError) == []
     assert on.metrics.counter(ERRORS_TOTAL, HOST_PATH, "provision").value == 1
 
 
@@ -207,7 +207,7 @@ def test_a_volume_whose_creation_was_lost_counts_as_made(made: Path) -> None:  #
 def test_a_look_that_fails_is_repeated() -> None:
     on = scene()
     failing = answering({Get: lambda _: ServerFailure()}, on.bench.accept)
-    assert provision(on, answer=failing, raises=CommandFailed) == []
+    assert provision(on, answer=failing, raises=CommandError) == []
 
 
 @pytest.mark.parametrize("class_name", ["", None])

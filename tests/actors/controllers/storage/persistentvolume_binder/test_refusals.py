@@ -8,7 +8,7 @@ from itertools import count
 
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import (
-    CommandFailed,
+    CommandError,
     Outcome,
 )
 from kcm.protocols.objects import name_of
@@ -45,10 +45,10 @@ def look(one: Scene, answer: Callable[[Command], Outcome] | None = None) -> None
     """At all claims, and then at all volumes; what fails does not keep the others from being looked at."""
     tables = one.bench.tables
     for claim_ in tables[PERSISTENT_VOLUME_CLAIMS].objects():
-        with suppress(CommandFailed):
+        with suppress(CommandError):
             one.sync_claim(name_of(claim_), answer=answer)
     for volume_ in tables[PERSISTENT_VOLUMES].objects():
-        with suppress(CommandFailed):
+        with suppress(CommandError):
             one.sync_volume(name_of(volume_), answer=answer)
 
 

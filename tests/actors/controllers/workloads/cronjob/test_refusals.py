@@ -9,7 +9,7 @@ import pytest
 
 from kcm.protocols.messages.commands import Command, Get
 from kcm.protocols.messages.outcomes import (
-    CommandFailed,
+    CommandError,
     Done,
     NotFound,
     Outcome,
@@ -48,7 +48,7 @@ def settle(policy: str, outcome: Outcome | None = None, number: int = -1) -> End
 
     answer = OneWriteFails(outcome, number, sound)
     for _ in range(4):
-        with suppress(CommandFailed):
+        with suppress(CommandError):
             scene.sync(answer)
     status = (tables[CRONJOBS].get(KEY) or {})["status"]
     active = sorted(one["name"] for one in status["active"])

@@ -10,7 +10,7 @@ from kcm.actors.simulation.driver import Answer, Driven
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandFailed,
+    CommandError,
     Done,
     Forbidden,
     NotFound,
@@ -155,7 +155,7 @@ def test_nothing_is_started_where_what_runs_cannot_be_replaced(refused: type[Com
             return Done(encode_object({**running, "metadata": meta}))
         return ServerFailure("down") if isinstance(command, refused) else scene.bench.accept(command)
 
-    driven = scene.sync(answer, raises=CommandFailed)
+    driven = scene.sync(answer, raises=CommandError)
     assert (reasons(driven), created(driven)) == ([reason], [])
 
 
@@ -191,7 +191,7 @@ def test_a_creation_that_fails_is_said_and_what_is_known_is_written_all_the_same
     done = job("done", end="Complete", at=DAY + "09:30:00Z")
     scene = Scene(cron_job(), done, now=DAY + "10:01:00Z")
     no = Forbidden("exceeded quota")
-    driven = scene.sync(lambda c: no if isinstance(c, Create) else scene.bench.accept(c), raises=CommandFailed)
+    driven = scene.sync(lambda c: no if isinstance(c, Create) else scene.bench.accept(c), raises=CommandError)
     assert driven.events == [("Warning", "FailedCreate", "Error creating job: exceeded quota")]
     assert status_of(driven) == {"lastSuccessfulTime": DAY + "09:30:00Z"}
 
@@ -200,7 +200,7 @@ def test_in_a_namespace_that_goes_nothing_is_said() -> None:
     scene = Scene(cron_job(), now=DAY + "10:01:00Z")
     status = encode_object({"details": {"causes": [{"reason": "NamespaceTerminating"}]}})
     no = Forbidden("terminating", status)
-    driven = scene.sync(lambda c: no if isinstance(c, Create) else scene.bench.accept(c), raises=CommandFailed)
+    driven = scene.sync(lambda c: no if isinstance(c, Create) else scene.bench.accept(c), raises=CommandError)
     assert driven.events == []
 
 
@@ -257,7 +257,7 @@ def test_the_server_is_asked_after_a_sync_that_did_not_come_to_its_end() -> None
     scene.bench.clock.wall += 61
     scene.bench.hear()
     lost = Unknown("cut")
-    driven = scene.sync(lambda c: lost if isinstance(c, Update) else scene.bench.accept(c), raises=CommandFailed)
+    driven = scene.sync(lambda c: lost if isinstance(c, Update) else scene.bench.accept(c), raises=CommandError)
     assert (len(driven.of(Create)), looks(driven)) == (1, 0)
     scene.bench.hide(JOBS, f"default/{name_at(TEN)}")
     assert looks(scene.sync()) == 1

@@ -12,7 +12,7 @@ from kcm.actors.controllers.workloads.daemonset.spec import SPEC
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.hashing import template_hash
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import Object, decode_object, encode_object, labels_of, name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, nodes, owned, revision, template
@@ -82,7 +82,7 @@ def test_old_revisions_go_but_for_those_of_pods(scene: Build, limit: int, gone: 
     assert [command.key for command in one.sync().of(Delete)] == [f"default/{name}" for name in gone]
 
 
-@pytest.mark.parametrize(("outcome", "raises"), [(NotFound(), None), (Conflict(), CommandFailed)])
+@pytest.mark.parametrize(("outcome", "raises"), [(NotFound(), None), (Conflict(), CommandError)])
 def test_a_revision_that_is_not_deleted_is_tried_again(
     scene: Build, outcome: Outcome, raises: type[Exception] | None
 ) -> None:
@@ -131,7 +131,7 @@ def test_one_that_a_predecessor_left_is_used_and_looked_at_again(scene: Build) -
 def test_a_collision_is_counted_and_gives_another_name(scene: Build, count: int | None, counted: int) -> None:
     status: Any = {} if count is None else {"collisionCount": count}
     one = scene(daemon_set(status=status), nodes=nodes(1))
-    driven = one.sync(answering(one, with_version(revision(NAME, 1, "v9"))), raises=CommandFailed)
+    driven = one.sync(answering(one, with_version(revision(NAME, 1, "v9"))), raises=CommandError)
     [put] = driven.of(Update)
     assert decode_object(put.body)["status"] == {"collisionCount": counted}
     one.sync()

@@ -9,7 +9,7 @@ import pytest
 from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL
 from kcm.actors.simulation.driver import bodies
 from kcm.protocols.messages.commands import Command, Create, Delete, Patch, Update
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Outcome, ServerFailure, Unknown
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Outcome, ServerFailure, Unknown
 from kcm.protocols.objects import Object, annotations_of, controller_of, labels_of, name_of
 from kcm.protocols.resources import DAEMONSETS, NODES, PODS
 from tests.actors.controllers.workloads.daemonset.scene import Scene, daemon_set, node, nodes, owned, target
@@ -170,14 +170,14 @@ def refusing(one: Scene, allowed: int, outcome: Outcome) -> Callable[[Command], 
 
 def test_creations_end_with_the_batch_that_fails_and_the_status_is_written(scene: Build) -> None:
     one = scene(daemon_set(), nodes=nodes(100))
-    driven = one.sync(refusing(one, 10, ServerFailure("no")), raises=CommandFailed)
+    driven = one.sync(refusing(one, 10, ServerFailure("no")), raises=CommandError)
     assert len([command for command in driven.of(Create) if command.resource == PODS.id]) == 15
     assert one.status()["currentNumberScheduled"] == 10
 
 
 def test_a_creation_without_an_outcome_is_repeated_under_its_name_before_anything_else(scene: Build) -> None:
     one = scene(daemon_set(), nodes=nodes(1))
-    driven = one.sync(refusing(one, 0, Unknown("lost")), raises=CommandFailed)
+    driven = one.sync(refusing(one, 0, Unknown("lost")), raises=CommandError)
     assert driven.of(Update) == []
     [lost] = [name_of(body) for body in bodies(driven, Create) if body["kind"] == "Pod"]
     one.bench.show(DAEMONSETS, daemon_set(meta={"annotations": {"changed": "yes"}}))

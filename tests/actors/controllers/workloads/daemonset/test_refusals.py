@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from kcm.protocols.messages.commands import Delete
 from kcm.protocols.messages.outcomes import (
-    CommandFailed,
+    CommandError,
     Outcome,
 )
 from kcm.protocols.objects import Object
@@ -27,7 +27,7 @@ def settle(scene: Build, outcome: Outcome | None, number: int) -> tuple[Scene, b
     one = scene(daemon_set(unavailable=5), nodes=nodes(4), pods=pods)
     answer = OneWriteFails(outcome, number, one.bench.accept)
     for _ in range(6):
-        with suppress(CommandFailed):
+        with suppress(CommandError):
             driven = one.sync(answer)
             gone = [command.key for command in driven.of(Delete) if command.resource == PODS.id]
             one.bench.catch_up()

@@ -10,7 +10,7 @@ from kcm.actors.controllers.workloads.daemonset.watches import NodeChange
 from kcm.actors.reconciliation import Enqueue
 from kcm.actors.simulation.driver import drive_steps
 from kcm.protocols.messages.commands import Command, Get, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Outcome
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import Object, name_of
 from kcm.protocols.resources import NODES
@@ -60,7 +60,7 @@ def test_a_status_that_is_refused_twice_is_an_error(scene: Build) -> None:
     def answer(command: Command) -> Outcome:
         return Conflict("changed") if isinstance(command, Update) else one.bench.accept(command)
 
-    driven = one.sync(answer, raises=CommandFailed)
+    driven = one.sync(answer, raises=CommandError)
     assert (len(driven.of(Update)), len(driven.of(Get))) == (2, 1)
 
 

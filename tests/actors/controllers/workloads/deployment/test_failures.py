@@ -13,7 +13,7 @@ from kcm.actors.simulation.driver import Bench, bodies, drive
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandFailed,
+    CommandError,
     Conflict,
     Forbidden,
     NotFound,
@@ -55,14 +55,14 @@ def refusing(
 
 
 def test_a_replica_set_that_cannot_be_created_is_told_in_condition_and_event_and_tried_again(web: Cluster) -> None:
-    driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandFailed)
+    driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandError)
     name = name_of(bodies(driven, Create)[0])
     message = f'Failed to create new replica set "{name}": {QUOTA.message}'
     assert driven.events == [("Warning", "ReplicaSetCreateError", message)]
     assert web.condition() == ("False", "ReplicaSetCreateError", message)
     assert driven.error.failure is QUOTA
 
-    again = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandFailed)
+    again = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandError)
     assert again.of(Update) == []
     assert again.events == driven.events
     web.roll_out()
@@ -72,7 +72,7 @@ def test_a_replica_set_that_cannot_be_created_is_told_in_condition_and_event_and
 def test_without_a_deadline_there_is_no_condition_to_tell_it_in() -> None:
     web = Cluster()
     web.create_deployment(3, progressDeadlineSeconds=2147483647)
-    driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandFailed)
+    driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandError)
     assert len(driven.events) == 1
     assert driven.of(Update) == []
 
@@ -83,7 +83,7 @@ def test_in_a_namespace_that_is_being_deleted_nothing_is_said_and_nothing_tried_
 
 
 def test_a_write_that_was_never_sent_is_nobodys_fault(web: Cluster) -> None:
-    driven = web.sync(answer=refusing(web, Refused("the lease is not held"), to=Create), raises=CommandFailed)
+    driven = web.sync(answer=refusing(web, Refused("the lease is not held"), to=Create), raises=CommandError)
     assert (driven.events, driven.of(Update)) == ([], [])
 
 
@@ -92,7 +92,7 @@ def test_a_creation_whose_answer_was_lost_is_not_made_twice(web: Cluster) -> Non
         outcome = web.answer(command)
         return Unknown("timed out") if isinstance(command, Create) else outcome
 
-    web.sync(answer=lost, raises=CommandFailed)
+    web.sync(answer=lost, raises=CommandError)
     (made,) = web.all(REPLICASETS)
     assert [command.key for command in web.reconcile().of(Get)] == [f"default/{name_of(made)}"]
     web.roll_out()
@@ -127,7 +127,7 @@ def test_a_replica_set_that_comes_into_sight_while_it_is_created_is_taken(web: C
 def test_while_nobody_says_who_has_the_name_it_is_no_collision(web: Cluster) -> None:
     web.observe()
     web.must(Create(REPLICASETS.id, "default", encode_object(new_replica_set(web.deployment, []))))
-    driven = web.reconcile(answer=refusing(web, Refused("connection refused"), to=Get), raises=CommandFailed)
+    driven = web.reconcile(answer=refusing(web, Refused("connection refused"), to=Get), raises=CommandError)
     assert isinstance(driven.error.failure, Refused)
     assert "collisionCount" not in web.deployment["status"]
 
@@ -154,7 +154,7 @@ def test_another_replica_set_of_that_name_is_a_collision_and_the_next_name_is_an
         squatter = web_replica_set(name, labels={"app": "other"})
     del squatter["metadata"]["uid"]
     web.must(Create(REPLICASETS.id, "default", encode_object(squatter)))
-    driven = web.sync(raises=CommandFailed)
+    driven = web.sync(raises=CommandError)
     assert isinstance(driven.error.failure, AlreadyExists)
     assert web.deployment["status"]["collisionCount"] == 1
     assert driven.events == []
@@ -181,7 +181,7 @@ def test_a_conflict_is_raised_and_the_next_look_succeeds(web: Cluster, subresour
     else:
         for each in web.all(REPLICASETS):
             web.edit(lambda obj: obj["metadata"]["annotations"].update(touched="yes"), REPLICASETS, name_of(each))
-    driven = web.reconcile(raises=CommandFailed)
+    driven = web.reconcile(raises=CommandError)
     assert isinstance(driven.error.failure, Conflict)
     assert driven.error.command.subresource == subresource
     web.roll_out()
@@ -196,7 +196,7 @@ def test_an_old_replica_set_that_cannot_be_scaled_down_is_tried_again_after_the_
     web.make_ready()
     web.run_replica_sets()
     failure = ServerFailure("etcd is away")
-    driven = web.sync(answer=refusing(web, failure, to=Update), raises=CommandFailed)
+    driven = web.sync(answer=refusing(web, failure, to=Update), raises=CommandError)
     assert driven.error.failure is failure
     assert web.deployment["status"]["updatedReplicas"] == 1
     assert web.condition()[1] == "ReplicaSetUpdated"
@@ -204,7 +204,7 @@ def test_an_old_replica_set_that_cannot_be_scaled_down_is_tried_again_after_the_
     assert web.sizes() == {1: 0, 2: 3}
 
 
-@pytest.mark.parametrize("outcome, raises", [(NotFound("gone"), None), (ServerFailure("away"), CommandFailed)])
+@pytest.mark.parametrize("outcome, raises", [(NotFound("gone"), None), (ServerFailure("away"), CommandError)])
 def test_a_deletion_may_find_nothing_but_may_not_fail(web: Cluster, outcome: Outcome, raises: type[Any] | None) -> None:
     web.roll_out()
     web.set_image("web:2")

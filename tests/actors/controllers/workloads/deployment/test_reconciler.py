@@ -9,7 +9,7 @@ import pytest
 from kcm.actors.reconciliation import Retry
 from kcm.actors.simulation.driver import Driven
 from kcm.protocols.messages.commands import Create, Delete, Get, Patch, Update
-from kcm.protocols.messages.outcomes import CommandFailed
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.objects import Object, annotations_of, decode_object, encode_object, name_of, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from kcm.protocols.times import format_time
@@ -340,7 +340,7 @@ def test_a_replica_set_that_is_not_selected_any_more_is_released_and_replaced(ro
     web = rolled_out
     name = name_of(web.replica_sets()[1])
     web.edit(lambda obj: obj["metadata"].update(labels={"app": "debugged"}), REPLICASETS, name)
-    web.sync(raises=CommandFailed)  # it still has the name that the new one would have
+    web.sync(raises=CommandError)  # it still has the name that the new one would have
     released = next(each for each in web.all(REPLICASETS) if name_of(each) == name)
     assert not released["metadata"].get("ownerReferences")
     web.settle()
@@ -355,7 +355,7 @@ def test_a_deployment_that_has_just_been_replaced_adopts_nothing(rolled_out: Clu
     web.observe()
     web.delete_deployment()
     web.create_deployment(3)
-    driven = web.reconcile(raises=CommandFailed)
+    driven = web.reconcile(raises=CommandError)
     assert "can't adopt ReplicaSet" in str(driven.error)
     assert [type(command) for command in driven.commands] == [Get]
 

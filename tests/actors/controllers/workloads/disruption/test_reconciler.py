@@ -13,7 +13,7 @@ from kcm.protocols.conditions import find_condition
 from kcm.protocols.messages.commands import Command, Get, Update
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.outcomes import (
-    CommandFailed,
+    CommandError,
     Conflict,
     Done,
     NotFound,
@@ -343,7 +343,7 @@ def test_a_pod_that_was_not_deleted_after_all_counts_again() -> None:
 
 def test_a_conflict_writes_nothing_else_and_is_tried_again() -> None:
     scene = Scene(budgets=[a_budget(minAvailable=1)], pods=[a_pod("p")])
-    driven = scene.sync(lambda _command: Conflict("later"), raises=CommandFailed)
+    driven = scene.sync(lambda _command: Conflict("later"), raises=CommandError)
     assert len(driven.of(Update)) == 1
 
 
@@ -354,7 +354,7 @@ def test_a_status_that_cannot_be_written_is_followed_by_one_that_allows_nothing(
     def answer(command: Command) -> Outcome:
         return next(outcomes, None) or scene.bench.accept(command)
 
-    driven = scene.sync(answer, raises=CommandFailed)
+    driven = scene.sync(answer, raises=CommandError)
     first, second = written(driven)
     assert second["disruptionsAllowed"] == 0
     assert second["conditions"][0]["message"] == "etcd is full"
@@ -364,7 +364,7 @@ def test_a_status_that_cannot_be_written_is_followed_by_one_that_allows_nothing(
 @pytest.mark.parametrize("outcome", [Refused("fenced"), NotFound("gone")])
 def test_where_nothing_can_be_written_nothing_is(outcome: Outcome) -> None:
     scene = Scene(budgets=[a_budget(minAvailable=1)], pods=[a_pod("p")])
-    raises = CommandFailed if isinstance(outcome, Refused) else None
+    raises = CommandError if isinstance(outcome, Refused) else None
     assert len(scene.sync(lambda _command: outcome, raises=raises).commands) == 1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Refused, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Forbidden, NotFound, Refused, ServerFailure
 from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import external
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import QUEUE, Scene, autoscaler
@@ -78,4 +78,4 @@ def test_an_autoscaler_that_goes_while_it_is_looked_at_is_no_failure() -> None:
 def test_what_was_never_sent_is_no_event() -> None:
     scene = Scene(autoscaler())
     scene.refusals["scale"] = Refused("fenced")
-    assert scene.look(raises=CommandFailed).events == []
+    assert scene.look(raises=CommandError).events == []

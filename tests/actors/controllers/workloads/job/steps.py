@@ -17,7 +17,7 @@ from kcm.actors.controllers.workloads.job.syncs import Sync
 from kcm.actors.controllers.workloads.job.writing import running_pods
 from kcm.actors.simulation.driver import Driven, drive_steps
 from kcm.protocols.messages.commands import Command
-from kcm.protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Forbidden, Outcome
 from kcm.protocols.objects import Key, Object, is_deleting
 from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.logs.standard_log import quiet_log
@@ -66,7 +66,7 @@ class Track:
             is_refused = refused is not None and isinstance(command, refused) and getattr(command, "key", "") not in but
             return Forbidden("not allowed") if is_refused else self.scene.accept(command)
 
-        raises = None if refused is None else CommandFailed
+        raises = None if refused is None else CommandError
         running = counting.track(sync, ending, Failures(of=UID))
         return drive_steps(running, answer, tables=tables, raises=raises)
 

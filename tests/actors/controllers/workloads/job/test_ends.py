@@ -9,7 +9,7 @@ import pytest
 from kcm.actors.controllers.workloads.job.policies import failure_verdict
 from kcm.actors.simulation.driver import NOW, Answer, deleted_keys
 from kcm.protocols.messages.commands import Command, Create, Patch
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Unknown
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Outcome, Unknown
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import JOBS, PODS
 from kcm.protocols.times import format_time
@@ -208,7 +208,7 @@ def test_a_creation_without_an_answer_is_tried_again_under_its_name() -> None:
     def silent(command: Command) -> Outcome:
         return Unknown("no answer") if isinstance(command, Create) else scene.accept(command)
 
-    first = scene.sync(silent, raises=CommandFailed)
+    first = scene.sync(silent, raises=CommandError)
     again = scene.sync()
     assert [one.body for one in first.of(Create)] == [one.body for one in again.of(Create)]
     assert scene.bench.tables[JOBS].get("default/count") is not None
@@ -223,7 +223,7 @@ def failing(kind: type[Command], scene: Scene) -> Answer:
 
 def test_a_finalizer_that_stays_is_not_counted_yet() -> None:
     scene = Scene(job(completions=1), pods(Succeeded=1))
-    scene.sync(failing(Patch, scene), raises=CommandFailed)
+    scene.sync(failing(Patch, scene), raises=CommandError)
     assert scene.status["uncountedTerminatedPods"] == {"succeeded": ["uid-of-succeeded-0"]}
     assert scene.counts == (0, 0, 0)
     scene.sync()

@@ -13,7 +13,7 @@ import pytest
 from kcm.actors.controllers.workloads.job import metrics as of
 from kcm.actors.reconciliation import Retry
 from kcm.protocols.messages.commands import Command, Create, Get, List
-from kcm.protocols.messages.outcomes import CommandFailed, Done, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Done, Forbidden, Outcome
 from kcm.protocols.objects import Object, encode_object
 from kcm.runtime.metrics.registry import Counter, Family
 from tests.actors.controllers.workloads.job.scene import Scene, exited, going, job, pod, pods
@@ -80,7 +80,7 @@ def test_only_creations_that_were_tried_have_failed() -> None:
         room -= 1
         return scene.accept(command) if room >= 0 else Forbidden("exceeded quota")
 
-    scene.sync(answer, raises=CommandFailed)
+    scene.sync(answer, raises=CommandError)
     assert shown(scene, of.PODS_CREATED) == {("new", "succeeded"): 3, ("new", "failed"): 4}
     assert shown(scene, of.SYNCS) == {("NonIndexed", "error", "pods_created"): 1}
 

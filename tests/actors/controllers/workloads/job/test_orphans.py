@@ -15,7 +15,7 @@ from kcm.actors.controllers.workloads.job.spec import SPEC
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Answer, Bench, Driven, drive
 from kcm.protocols.messages.commands import Command, Get, Patch
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, Forbidden, NotFound, Outcome
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Object, controller_of, encode_object
 from kcm.protocols.resources import JOBS, PODS
@@ -121,7 +121,7 @@ def test_what_one_pod_keeps_is_tried_again_and_the_others_are_let_go(outcome: Ou
             else Done(encode_object(pod(command.key[8:], "Failed", tracked=False, resourceVersion="500")))
         )
 
-    driven = release(OURS, [], [pod(name, "Failed") for name in "abc"], answer, raises=CommandFailed)
+    driven = release(OURS, [], [pod(name, "Failed") for name in "abc"], answer, raises=CommandError)
     assert len(driven.of(Patch)) == 3
     assert "default/a" in str(driven.error)
 

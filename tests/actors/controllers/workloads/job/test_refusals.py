@@ -10,7 +10,7 @@ from kcm.actors.reconciliation import Retry
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandFailed,
+    CommandError,
     Done,
     NotFound,
     Outcome,
@@ -35,7 +35,7 @@ def settle(outcome: Outcome | None, number: int, *, parallelism: int) -> Scene |
     scene = Scene(job(parallelism=parallelism, completions=5), there())
     answer = OneWriteFails(outcome, number, scene.accept)
     for _ in range(ROUNDS):
-        with suppress(CommandFailed, Retry):
+        with suppress(CommandError, Retry):
             scene.sync(answer)
         scene.bench.clock.advance(60.0)
     return scene if answer.met else None
@@ -91,11 +91,11 @@ def test_a_pod_that_may_be_gone_is_removed_before_any_other(lost: type[Command])
     some = [pod("a", "Pending"), pod("b", "Running"), pod("c", "Running")]
     scene = Scene(job(parallelism=2, completions=5), some)
     driven = scene.sync(
-        lambda command: Unknown("cut") if isinstance(command, lost) else scene.accept(command), raises=CommandFailed
+        lambda command: Unknown("cut") if isinstance(command, lost) else scene.accept(command), raises=CommandError
     )
     assert {one.key for one in driven.of(Patch, Delete)} == {"default/a"}
     scene.bench.show(PODS, pod("a", "Running", tracked=lost is Patch, resourceVersion="900"))
     scene.bench.show(PODS, pod("b", "Pending", resourceVersion="901"))
-    again = scene.sync(lambda command: Refused("away"), raises=CommandFailed)
+    again = scene.sync(lambda command: Refused("away"), raises=CommandError)
     assert {one.key for one in again.of(Patch, Delete)} == {"default/a"}
     assert {one.key for one in scene.sync().of(Patch, Delete)} == {"default/a"}

@@ -12,7 +12,7 @@ import pytest
 
 from kcm.actors.simulation.driver import NOW, bodies
 from kcm.protocols.messages.commands import Command, Create, Patch
-from kcm.protocols.messages.outcomes import CommandFailed, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Forbidden, Outcome
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS
 from kcm.protocols.times import format_time
@@ -217,7 +217,7 @@ def test_what_the_server_refuses_is_neither_done_nor_counted(
         is_of_a_pod = isinstance(command, Create | Patch) and command.resource == PODS.id
         return Forbidden("not allowed") if is_of_a_pod else scene.accept(command)
 
-    assert acts(scene.sync(answer, raises=CommandFailed)) == does
+    assert acts(scene.sync(answer, raises=CommandError)) == does
     assert scene.numbers == left
     assert scene.status["uncountedTerminatedPods"] == uncounted
 
@@ -232,5 +232,5 @@ def test_pods_that_a_quota_leaves_room_for_are_counted() -> None:
             return Forbidden("exceeded quota")
         return scene.accept(command)
 
-    assert acts(scene.sync(answer, raises=CommandFailed)) == (15, 0, 0)
+    assert acts(scene.sync(answer, raises=CommandError)) == (15, 0, 0)
     assert scene.numbers == numbers(active=10)

@@ -11,7 +11,7 @@ from structlog.testing import LogCapture
 from kcm.actors.controllers.workloads.replicaset.kind import REPLICASET, replica_spec
 from kcm.actors.simulation.driver import NOW, bodies, created_names, deleted_keys
 from kcm.protocols.messages.commands import Create, Delete, Get, Patch, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Done, ServerFailure
+from kcm.protocols.messages.outcomes import CommandError, Done, ServerFailure
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, web_replica_set
@@ -119,7 +119,7 @@ def test_terminal_pods_are_neither_adopted_nor_released(scene: Callable[..., Any
 def test_a_failed_adoption_ends_the_sync_before_all_else(scene: Callable[..., Any]) -> None:
     one = scene(pods=[running_pod("a", labels=WEB)])
     driven = one.sync(
-        lambda command: ServerFailure("no") if isinstance(command, Patch) else one.accept(command), raises=CommandFailed
+        lambda command: ServerFailure("no") if isinstance(command, Patch) else one.accept(command), raises=CommandError
     )
     assert [type(command) for command in driven.commands] == [Get, Patch]
 
@@ -134,7 +134,7 @@ def test_a_replica_set_that_is_being_deleted_only_counts_its_pods(scene: Callabl
 def test_a_replica_set_that_is_deleted_without_our_knowing_adopts_nothing(scene: Callable[..., Any]) -> None:
     one = scene(pods=[running_pod("a", labels=WEB)])
     live = Done(encode_object(web_replica_set(meta={**DELETING, "resourceVersion": "900"})))
-    driven = one.sync(lambda command: live if isinstance(command, Get) else one.accept(command), raises=CommandFailed)
+    driven = one.sync(lambda command: live if isinstance(command, Get) else one.accept(command), raises=CommandError)
     assert [type(command) for command in driven.commands] == [Get]
 
 

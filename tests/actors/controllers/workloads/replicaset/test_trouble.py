@@ -14,7 +14,7 @@ from kcm.actors.simulation.driver import created_keys, created_names, deleted_ke
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Update
 from kcm.protocols.messages.outcomes import (
     AlreadyExists,
-    CommandFailed,
+    CommandError,
     Conflict,
     Done,
     Forbidden,
@@ -122,7 +122,7 @@ def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene: Ca
             return Unknown("timed out")
         return outcome
 
-    first = one.sync(losing_the_third, raises=CommandFailed)
+    first = one.sync(losing_the_third, raises=CommandError)
     assert first.of(Update) == []  # a status would change the version that the names rest on
     assert said(first.error) == "timed out"
     second = one.sync(losing_the_third)
@@ -139,11 +139,11 @@ def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene: Ca
 def test_an_unanswered_deletion_is_asked_for_again_before_any_other(scene: Callable[..., Any]) -> None:
     """The order has changed meanwhile: a second pod would be deleted, and then one made anew."""
     one = scene(web_replica_set(2), pods=[owned("a", ready=False), owned("b"), owned("c")])
-    first = one.sync(lambda command: Unknown("cut"), raises=CommandFailed)
+    first = one.sync(lambda command: Unknown("cut"), raises=CommandError)
     assert deleted_keys(first) == ["default/a"]
     one.bench.show(PODS, owned("b", phase="Pending", ready=False))
     never_sent = Refused("connection refused")
-    assert deleted_keys(one.sync(lambda command: never_sent, raises=CommandFailed)) == ["default/a"]
+    assert deleted_keys(one.sync(lambda command: never_sent, raises=CommandError)) == ["default/a"]
     gone = one.sync(lambda command: NotFound() if isinstance(command, Delete) else one.accept(command))
     assert deleted_keys(gone) == ["default/a"]
     one.bench.hide(PODS, "default/a")
@@ -152,7 +152,7 @@ def test_an_unanswered_deletion_is_asked_for_again_before_any_other(scene: Calla
 
 def test_once_no_pod_is_to_go_an_unanswered_deletion_is_forgotten(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(2), pods=[owned("a", ready=False), owned("b"), owned("c")])
-    one.sync(lambda command: Unknown("cut"), raises=CommandFailed)
+    one.sync(lambda command: Unknown("cut"), raises=CommandError)
     one.bench.show(REPLICASETS, web_replica_set(3))
     assert one.sync().of(Create, Delete) == []
     one.bench.show(PODS, owned("a"))
@@ -170,7 +170,7 @@ def test_while_nobody_says_who_has_a_name_it_is_asked_for_again(
     (name,) = created_names(one.sync(server, stop_after=1))
     one.start()
     unsure = one.sync(
-        lambda command: nothing_said if isinstance(command, Get) else server(command), raises=CommandFailed
+        lambda command: nothing_said if isinstance(command, Get) else server(command), raises=CommandError
     )
     assert unsure.of(Update) == []
     again = one.sync(server)
@@ -192,7 +192,7 @@ def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(
         outcome = server(command)
         return Unknown("timed out") if isinstance(command, never_heard) else outcome
 
-    first = one.sync(silent, raises=CommandFailed)
+    first = one.sync(silent, raises=CommandError)
     one.bench.show(REPLICASETS, web_replica_set(3, resourceVersion="77"))
     second = one.sync(server)
     assert created_names(second)[0] == created_names(first)[0]
@@ -235,7 +235,7 @@ def test_a_pod_that_is_deleted_gets_a_successor_of_another_name(scene: Callable[
 
 def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(100))
-    driven = one.sync(failing(after=10, outcome=QUOTA_EXCEEDED, to=Create, otherwise=one.accept), raises=CommandFailed)
+    driven = one.sync(failing(after=10, outcome=QUOTA_EXCEEDED, to=Create, otherwise=one.accept), raises=CommandError)
     assert len(driven.of(Create)) == 15
     assert [event for event in driven.events if event[0] == "Warning"] == [
         ("Warning", "FailedCreate", f"Error creating: {QUOTA_EXCEEDED.message}")
@@ -259,7 +259,7 @@ def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene: Callabl
         lambda command: (
             Forbidden("no") if isinstance(command, Delete) and command.key == "default/a" else one.accept(command)
         ),
-        raises=CommandFailed,
+        raises=CommandError,
     )
     assert sorted(driven.events) == [
         ("Normal", "SuccessfulDelete", "Deleted pod: b"),
@@ -271,7 +271,7 @@ def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene: Callabl
 
 
 def test_what_was_never_sent_leaves_the_status_alone(scene: Callable[..., Any]) -> None:
-    driven = scene().sync(lambda _command: Refused("the lease is lost"), raises=CommandFailed)
+    driven = scene().sync(lambda _command: Refused("the lease is lost"), raises=CommandError)
     assert [type(command) for command in driven.commands] == [Create]
     assert driven.records == []
 
@@ -295,14 +295,12 @@ def test_a_failed_status_hides_a_failed_creation(scene: Callable[..., Any]) -> N
                 return ServerFailure("etcd is down")
         return one.accept(command)
 
-    assert said(one.sync(answer, raises=CommandFailed).error) == "etcd is down"
+    assert said(one.sync(answer, raises=CommandError).error) == "etcd is down"
 
 
 def test_a_failed_status_is_tried_once_more_on_the_live_object(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(0, generation=2))
-    driven = one.sync(
-        failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=one.accept), raises=CommandFailed
-    )
+    driven = one.sync(failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=one.accept), raises=CommandError)
     assert [type(command) for command in driven.commands] == [Update, Get, Update]
 
 

@@ -9,7 +9,7 @@ from kcm.actors.controllers.workloads.statefulset.spec import SPEC, sets_of_clai
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import bodies
 from kcm.protocols.messages.commands import Create, Delete, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Forbidden, Outcome
 from kcm.protocols.objects import encode_object, name_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.actors.controllers.workloads.statefulset.scenes import Scene, a_claim, a_reference, a_set, made, member
@@ -51,7 +51,7 @@ def test_claims_that_are_there_are_used() -> None:
 
 def test_without_its_claim_no_pod_is_created() -> None:
     scene = Scene(a_set(1, claims=["data"]))
-    driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS), raises=CommandFailed)
+    driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS), raises=CommandError)
     assert made(driven) == ["data-web-0"]
     assert driven.events == [
         ("Warning", "FailedCreate", "Create Claim data-web-0 for Pod web-0 in StatefulSet web failed error: no"),
@@ -105,7 +105,7 @@ def test_claims_from_before_get_their_owner_with_the_pod_though_that_is_refused(
     obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
     assert owned_claims(Scene(obj, claims=[a_claim("data-web-0")]).sync()) == {"data-web-0": ["StatefulSet"]}
     scene = Scene(obj, claims=[a_claim("data-web-0")])
-    driven = scene.sync(refusing(scene, PODS), raises=CommandFailed)
+    driven = scene.sync(refusing(scene, PODS), raises=CommandError)
     assert owned_claims(driven) == {"data-web-0": ["StatefulSet"]}
 
 
@@ -132,7 +132,7 @@ def test_a_claim_of_another_controller_is_told_and_left() -> None:
 def test_a_claim_that_cannot_be_owned_is_told() -> None:
     obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
     scene = Scene(obj, claims=[a_claim("data-web-0")])
-    driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandFailed)
+    driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandError)
     why = "could not update claim data-web-0 for delete policy ownerRefs: no"
     assert ("Warning", "FailedUpdate", f"Update Pod web-0 in StatefulSet web failed error: {why}") in driven.events
 
@@ -140,7 +140,7 @@ def test_a_claim_that_cannot_be_owned_is_told() -> None:
 def test_a_claim_of_a_pod_that_goes_has_its_owner_before_the_pod_is_deleted() -> None:
     obj = a_set(0, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
     scene = Scene(obj, member(0, claims=["data"]), claims=[a_claim("data-web-0")])
-    driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandFailed)
+    driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandError)
     assert (driven.of(Delete), driven.events) == ([], [])
     driven = scene.sync()
     assert owned_claims(driven) == {"data-web-0": ["Pod"]}
@@ -157,6 +157,6 @@ def test_a_pod_that_lost_its_label_gets_it_back() -> None:
 
 def test_an_update_that_meets_a_newer_pod_is_tried_four_times() -> None:
     scene = Scene(a_set(1), member(0, labels={"app": "web"}))
-    driven = scene.sync(refusing(scene, PODS, Update, Conflict("newer")), raises=CommandFailed)
+    driven = scene.sync(refusing(scene, PODS, Update, Conflict("newer")), raises=CommandError)
     assert len([c for c in driven.of(Update) if c.resource == PODS.id]) == 4
     assert driven.events == [("Warning", "FailedUpdate", "Update Pod web-0 in StatefulSet web failed error: newer")]

@@ -12,7 +12,7 @@ from kcm.actors.controllers.workloads.statefulset.concurrent_steps import slow_s
 from kcm.actors.reconciliation import RequeueAfter, get_live, perform
 from kcm.actors.simulation.driver import NOW, Bench, created_names, deleted_keys, drive_steps
 from kcm.protocols.messages.commands import Create, Delete
-from kcm.protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Forbidden, NotFound, Outcome
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Forbidden, NotFound, Outcome
 from kcm.protocols.resources import PODS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import (
     DELETING,
@@ -87,7 +87,7 @@ def test_in_parallel_a_batch_with_a_failure_is_the_last() -> None:
                 return Forbidden('pods "web-1" is forbidden: exceeded quota: q')
         return scene.bench.accept(command)
 
-    driven = scene.sync(answer, raises=CommandFailed)
+    driven = scene.sync(answer, raises=CommandError)
     assert len(tried) == 3
     why = 'Create Pod web-1 in StatefulSet web failed error: pods "web-1" is forbidden: exceeded quota: q'
     assert ("Warning", "FailedCreate", why) in driven.events
@@ -295,7 +295,7 @@ def test_a_name_that_is_taken_is_tried_again_without_an_event() -> None:
         is_pod = isinstance(command, Create) and command.resource == PODS.id
         return AlreadyExists('pods "web-0" already exists') if is_pod else scene.bench.accept(command)
 
-    assert scene.sync(answer, raises=CommandFailed).events == []
+    assert scene.sync(answer, raises=CommandError).events == []
 
 
 def test_a_pod_that_went_by_itself_is_no_failure() -> None:
@@ -307,14 +307,14 @@ def test_a_pod_that_went_by_itself_is_no_failure() -> None:
 def test_a_deletion_that_meets_a_conflict_is_tried_again_without_an_event() -> None:
     """Seed 91004302 of swarm: no event of a watch followed, and a rolling update stood still."""
     scene = Scene(a_set(0), member(0))
-    driven = scene.sync(lambda c: Conflict() if isinstance(c, Delete) else scene.bench.accept(c), raises=CommandFailed)
+    driven = scene.sync(lambda c: Conflict() if isinstance(c, Delete) else scene.bench.accept(c), raises=CommandError)
     assert driven.events == []
 
 
 def test_a_deletion_that_fails_is_told_and_tried_again() -> None:
     scene = Scene(a_set(0), member(0))
     driven = scene.sync(
-        lambda c: Forbidden("no") if isinstance(c, Delete) else scene.bench.accept(c), raises=CommandFailed
+        lambda c: Forbidden("no") if isinstance(c, Delete) else scene.bench.accept(c), raises=CommandError
     )
     assert driven.events == [("Warning", "FailedDelete", "Delete Pod web-0 in StatefulSet web failed error: no")]
 

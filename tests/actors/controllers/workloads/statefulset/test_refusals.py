@@ -7,7 +7,7 @@ from typing import Any
 
 from kcm.protocols.messages.commands import Delete
 from kcm.protocols.messages.outcomes import (
-    CommandFailed,
+    CommandError,
     Outcome,
 )
 from kcm.protocols.objects import labels_of, name_of
@@ -33,7 +33,7 @@ def settle(outcome: Outcome | None, number: int) -> tuple[list[Any], bool]:
     scene = Scene(obj, *pods, claims=claims, revisions=[revision("v0", 1), revision("v1", 2)])
     tables, answer = scene.bench.tables, OneWriteFails(outcome, number, scene.bench.accept)
     for _ in range(6):
-        with suppress(CommandFailed):
+        with suppress(CommandError):
             driven = scene.sync(answer)
             gone = [command.key for command in driven.of(Delete) if command.resource == PODS.id]
             scene.bench.catch_up()

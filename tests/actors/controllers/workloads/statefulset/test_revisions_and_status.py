@@ -9,7 +9,7 @@ import pytest
 from kcm.actors.controllers.workloads.statefulset.metrics import MAX_UNAVAILABLE, UNAVAILABLE
 from kcm.actors.simulation.driver import bodies, deleted_keys
 from kcm.protocols.messages.commands import Create, Delete, Update
-from kcm.protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome
+from kcm.protocols.messages.outcomes import CommandError, Conflict, NotFound, Outcome
 from kcm.protocols.objects import name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
 from tests.actors.controllers.workloads.statefulset.scenes import (
@@ -77,7 +77,7 @@ def test_history_beyond_the_limit_goes_but_not_what_a_pod_has() -> None:
     assert deleted_keys(driven) == [f"default/{called(image)}" for image in ("v2", "v3")]
 
 
-@pytest.mark.parametrize(("outcome", "raises"), [(NotFound(), None), (Conflict(), CommandFailed)])
+@pytest.mark.parametrize(("outcome", "raises"), [(NotFound(), None), (Conflict(), CommandError)])
 def test_a_revision_that_is_not_deleted_is_tried_again(outcome: Outcome, raises: type[Exception] | None) -> None:
     known = [revision(f"v{number}", number) for number in range(1, 4)]
     scene = Scene(a_set(0, image="v3", revisionHistoryLimit=1), revisions=known)
@@ -153,7 +153,7 @@ def test_a_status_that_cannot_be_written_is_tried_again() -> None:
         is_status = isinstance(command, Update) and command.resource == STATEFULSETS.id
         return Conflict("newer") if is_status else scene.bench.accept(command)
 
-    driven = scene.sync(answer, raises=CommandFailed)
+    driven = scene.sync(answer, raises=CommandError)
     assert len([one for one in driven.of(Update) if one.subresource == "status"]) == 2  # to a newer version, once
     assert status_written(scene.sync()) is not None
 
