@@ -79,18 +79,14 @@ class PodForm:
 
 @dataclass(slots=True)
 class Creations:
-    """The outcomes of creations.
-
-    created, existing: keys; existing are names that were taken, by a pod of ours that the table does not show yet or by
-    a foreign one. failure: the first that counts, for the sync to raise. unanswered: names of pods that may have been
-    created; the retry must use the same names, so the owner must not be written to before.
-    """
+    """The outcomes of creations; see unknown_outcomes.py for what to do about unknown ones."""
 
     created: list[Key] = field(default_factory=list)
+    # Keys of pods whose name was taken, by a pod of ours that the table does not show yet or by a foreign pod.
     existing: list[Key] = field(default_factory=list)
     failed: int = 0
-    failure: CommandError | None = None
-    unanswered: list[str] = field(default_factory=list)
+    failure: CommandError | None = None  # the first, for the sync to raise
+    maybe_created: list[str] = field(default_factory=list)  # names of pods whose creation has an unknown outcome
 
 
 def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: Resource) -> Step[Creations]:
@@ -121,7 +117,7 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
                 pass
             case _:
                 if isinstance(outcome, Unknown):
-                    result.unanswered.append(name)
+                    result.maybe_created.append(name)
                 result.failed += 1
                 failure = as_if_generated(outcome, name, base=form.base)
                 if result.failure is None:
@@ -136,8 +132,8 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
 def fetch_existing(creations: Creations) -> Step[list[Key]]:
     """Fetch pods whose name already existed; returns the keys now resolved (found or 404).
 
-    The overlay then shows them, so that the next sync counts them or takes other names. One that cannot be fetched
-    counts as unanswered.
+    The overlay then shows them, so that the next sync counts them or takes other names. A pod that cannot be fetched
+    is added to maybe_created.
     """
     gets = [get_live(PODS, key, as_informer=True) for key in creations.existing]
     outcomes = yield from together(gets)
@@ -147,24 +143,19 @@ def fetch_existing(creations: Creations) -> Step[list[Key]]:
             resolved.append(get.key)
         else:
             creations.failure = CommandError(get, outcome)
-            creations.unanswered.append(split_key(get.key)[1])
+            creations.maybe_created.append(split_key(get.key)[1])
     return resolved
 
 
 @dataclass(slots=True)
 class Deletions:
-    """The outcomes of deletions. deleted: keys, also of pods that terminate gracefully. failure: the first.
+    """The outcomes of deletions; see unknown_outcomes.py for what to do about unknown ones."""
 
-    conflicting: keys of pods that were replaced, or that the server refused to delete now. unanswered: uids of pods
-    that may have been deleted; the retry must begin with these, so that it does not delete others as well. settled:
-    uids of those of which the server has said what became of them.
-    """
-
-    deleted: list[Key] = field(default_factory=list)
-    conflicting: list[Key] = field(default_factory=list)
-    unanswered: list[str] = field(default_factory=list)
-    settled: list[str] = field(default_factory=list)
-    failure: CommandError | None = None
+    deleted: list[Key] = field(default_factory=list)  # also pods that terminate gracefully
+    conflicting: list[Key] = field(default_factory=list)  # pods that were replaced, or must not be deleted now
+    maybe_deleted: list[str] = field(default_factory=list)  # uids of pods whose deletion has an unknown outcome
+    known: list[str] = field(default_factory=list)  # uids of pods that are deleted, missing or in conflict
+    failure: CommandError | None = None  # the first, for the sync to raise
 
 
 def delete_pods(
@@ -183,7 +174,7 @@ def delete_pods(
     outcomes = yield from together(commands)
     for pod, command, outcome in zip(pods, commands, outcomes, strict=True):
         if isinstance(outcome, Done | NotFound | Conflict):
-            result.settled.append(pod.uid)
+            result.known.append(pod.uid)
         match outcome:
             case Done():
                 result.deleted.append(command.key)
@@ -194,7 +185,7 @@ def delete_pods(
                 result.conflicting.append(command.key)
             case _:
                 if isinstance(outcome, Unknown):
-                    result.unanswered.append(pod.uid)
+                    result.maybe_deleted.append(pod.uid)
                 if result.failure is None:
                     why = dataclasses.replace(outcome, message=f"unable to delete pods: {outcome.message}")
                     result.failure = CommandError(command, why)

@@ -20,6 +20,7 @@ from kcm.actors.controllers.shared.ownership import claim
 from kcm.actors.controllers.shared.pod_control import Creations, create_pods, delete_pods, fetch_existing
 from kcm.actors.controllers.shared.replica_status import seconds_to_next_availability
 from kcm.actors.controllers.shared.status import write_status
+from kcm.actors.controllers.shared.unknown_outcomes import RETRY_DELAY, is_current, raise_if_unknown
 from kcm.actors.controllers.workloads.daemonset.failed_pods import Attempt, FailedPods
 from kcm.actors.controllers.workloads.daemonset.fields import DaemonSpec, daemon_spec, selector_of
 from kcm.actors.controllers.workloads.daemonset.history import History, clean_up, ensure_history, surplus_revisions
@@ -31,7 +32,7 @@ from kcm.actors.controllers.workloads.daemonset.rolling_update import plan_updat
 from kcm.actors.controllers.workloads.daemonset.status import count_nodes, next_status
 from kcm.actors.controllers.workloads.daemonset.watches import NodeChange
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, record
-from kcm.protocols.messages.outcomes import CommandError, Refused
+from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, namespace_of, uid_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
 from kcm.runtime.scheduling.clock import Clock
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 QUEUE = "daemonset"
 BURST = 250  # pods created, and pods deleted, in one sync
-LOOK_AGAIN = 1.0  # seconds after a pod's name was found to exist, or a pod could not be deleted
 FOREIGN_WAIT = 5.0  # seconds until a revision that another DaemonSet left behind is looked at again
 SELECTS_ALL = "This daemon set is selecting all pods. A non-empty selector is required."
 
@@ -94,9 +94,7 @@ class DaemonSetReconciler:
         self._placements[key] = entry.uid, placement
         pods = yield from self._claim(daemon_set, spec)
         history = yield from ensure_history(daemon_set, spec, revisions=self._revisions, pods=pods)
-        now = self._sets.entry(key)
-        if now is None or (now.uid, now.resource_version) != (entry.uid, entry.resource_version):
-            # It has changed or is gone since, and its pods are shown as they are now: no decision rests on both.
+        if not is_current(self._sets, entry):
             return (yield from self.reconcile(key))
         return (yield from self._sync(daemon_set, spec, placement, history, pods))
 
@@ -183,9 +181,7 @@ class DaemonSetReconciler:
         for node in plan.failed:
             self._failed.deleting(_attempt(daemon_set, spec, node), self._clock.monotonic())
         made = yield from self._create(daemon_set, spec, plan.create[: self._burst], hash)
-        if made.failure is not None and (made.unanswered or isinstance(made.failure.failure, Refused)):
-            # A status write would change the resourceVersion that the names derive from, and so the retry's names.
-            raise made.failure
+        raise_if_unknown(made)
         gone = yield from delete_pods(
             plan.delete[: self._burst], owner=daemon_set, owners=DAEMONSETS, further_grounds=(NODES,)
         )
@@ -194,7 +190,7 @@ class DaemonSetReconciler:
         return _Acted(
             acted=True,
             failure=made.failure or gone.failure,
-            wait=LOOK_AGAIN if made.existing or gone.conflicting else None,
+            wait=RETRY_DELAY if made.existing or gone.conflicting else None,
         )
 
     def _create(self, daemon_set: Object, spec: DaemonSpec, nodes: Sequence[str], hash: str) -> Step[Creations]:
@@ -208,7 +204,7 @@ class DaemonSetReconciler:
         if creations.created:
             self._log.info("pods created", key=key, count=len(creations.created))
         resolved = yield from fetch_existing(creations)
-        names.settle(form.nodes, known=[*creations.created, *resolved], unanswered=creations.unanswered)
+        names.record(form.nodes, creations, resolved)
         return creations
 
     def _next_availability(self, spec: DaemonSpec, pods: Sequence[Entry], *, counted: float) -> float | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from kcm.actors.controllers.shared.ownership import claim, look_into
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
+from kcm.actors.controllers.shared.unknown_outcomes import UNREADABLE_DELAY
 from kcm.actors.controllers.workloads.deployment.arithmetic import (
     RECREATE,
     ROLLING_UPDATE,
@@ -62,7 +63,6 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import UnreadableError
 from kcm.runtime.tables.tables import Tables
 
-UNREADABLE_WAIT = 10.0  # seconds until pods that cannot be read are looked at again
 _its_deployment = its_controller(DEPLOYMENTS)
 
 
@@ -215,7 +215,7 @@ class DeploymentReconciler:
         if stops or old_pods_running(rollout.new, rollout.old, self._phases(rollout.old)):
             again = yield from rollout.sync_rollout_status()
             # No event tells that a pod is gone which could never be read.
-            return RequeueAfter(UNREADABLE_WAIT) if self._pods.unreadable(namespace_of(rollout.deployment)) else again
+            return RequeueAfter(UNREADABLE_DELAY) if self._pods.unreadable(namespace_of(rollout.deployment)) else again
         new = yield from rollout.ensure_new()
         yield from rollout.resize(start_plan(rollout.deployment, new))
         return (yield from _finish(rollout))

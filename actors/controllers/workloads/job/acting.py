@@ -71,8 +71,8 @@ class PodActions:
                 if failure is None:
                     failure = CommandError(command, outcome)
         gone = yield from delete_pods(untracked, owner=sync.job, owners=JOBS)
-        sync.memory.doomed.update(gone.unanswered)
-        sync.memory.doomed.difference_update(gone.settled)
+        sync.memory.doomed.update(gone.maybe_deleted)
+        sync.memory.doomed.difference_update(gone.known)
         if gone.deleted:
             self._log.info("pods deleted", key=sync.entry.key, count=len(gone.deleted))
         if gone.conflicting:
@@ -86,8 +86,8 @@ class PodActions:
             self._log.info("pods created", key=sync.entry.key, count=len(made.created))
         self._metrics.created(job, made=len(made.created), failed=made.failed)
         yield from fetch_existing(made)  # so that the next sync counts them or takes other names
-        sync.memory.unsure = {name: new.indexes.get(name) for name in made.unanswered}
-        if made.failure is not None and (made.unanswered or isinstance(made.failure.failure, Refused)):
+        sync.memory.unsure = {name: new.indexes.get(name) for name in made.maybe_created}
+        if made.failure is not None and (made.maybe_created or isinstance(made.failure.failure, Refused)):
             # A status write would change the resourceVersion that the names derive from, and so the retry's names.
             sync.action = PODS_ARE_CREATED
             raise made.failure

@@ -9,10 +9,8 @@ Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go. Differences:
 - Pods that fail at once are replaced with backoff (actors/controllers/shared/replacements.py).
 - The status counts what the sync has just created and deleted, as the listers show it, where upstream counts what was
   there before: one status for a set that is made, and not one that says 0 before it.
-- While the outcome of a creation is unknown, the status is not written; the creation is sent again under the same
-  name. The same holds for a pod whose name already existed and that could not be fetched.
-- While the outcome of a deletion is unknown, its pod is the first to delete, whatever the order is by then: another
-  would go beside it, and be made anew.
+- A creation or deletion with unknown outcome is retried for the same pod: see unknown_outcomes.py in
+  actors/controllers/shared/.
 """
 
 from __future__ import annotations
@@ -34,6 +32,13 @@ from kcm.actors.controllers.shared.pod_control import (
 from kcm.actors.controllers.shared.replacements import Replacements, next_patience
 from kcm.actors.controllers.shared.replica_status import count_pods, next_status, seconds_to_next_availability
 from kcm.actors.controllers.shared.status import write_status
+from kcm.actors.controllers.shared.unknown_outcomes import (
+    RETRY_DELAY,
+    UNREADABLE_DELAY,
+    UnknownOutcomes,
+    is_current,
+    raise_if_unknown,
+)
 from kcm.actors.controllers.workloads.replicaset.kind import (
     REPLICASET,
     ReplicaKind,
@@ -46,8 +51,8 @@ from kcm.actors.reconciliation import (
     RequeueAfter,
     Step,
 )
-from kcm.protocols.messages.outcomes import CommandError, Refused
-from kcm.protocols.objects import Key, Object, is_deleting, make_key, metadata, split_key
+from kcm.protocols.messages.outcomes import CommandError
+from kcm.protocols.objects import Key, Object, is_deleting, metadata, split_key
 from kcm.protocols.pods import PodFacts, is_active
 from kcm.protocols.resources import PODS
 from kcm.runtime.scheduling.clock import Clock
@@ -58,8 +63,6 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 BURST = 500  # pods created or deleted in one sync
-UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at again
-LOOK_AGAIN = 1.0  # seconds after a pod's name was found to exist, or a pod could not be deleted
 
 
 class _Pods(NamedTuple):
@@ -98,17 +101,13 @@ class ReplicaSetReconciler:
         self._clock, self._observe_age_ratio, self._log = clock, observe_age_ratio, log
         self._kind, self._burst = kind, burst
         self._replacements: dict[Key, Replacements] = {}  # by owner that has Failed pods
-        # By owner, names of pods whose creation may have succeeded unseen: the next sync creates these first.
-        self._unsure: dict[Key, list[str]] = {}
-        # By owner, uids of pods whose deletion may have succeeded unseen: the next sync deletes these first.
-        self._doomed: dict[Key, set[str]] = {}
+        self._unknown: dict[Key, UnknownOutcomes[None]] = {}  # by owner for which pods were created or deleted
 
     def reconcile(self, key: Key) -> Reconciliation:
         entry = self._owners.entry(key)
         if entry is None:
             self._replacements.pop(key, None)
-            self._unsure.pop(key, None)
-            self._doomed.pop(key, None)
+            self._unknown.pop(key, None)
             return None
         owner = self._owners.object_of(entry)
         spec = replica_spec(owner, self._kind)
@@ -116,9 +115,7 @@ class ReplicaSetReconciler:
         claimed = yield from claim(
             pods.candidates, lister=self._pods, owner=owner, owners=self._kind.resource, matches=spec.selector.matches
         )
-        now = self._owners.entry(key)
-        if now is None or (now.uid, now.resource_version) != (entry.uid, entry.resource_version):
-            # It has changed or is gone since, and its pods are shown as they are now: no decision rests on both.
+        if not is_current(self._owners, entry):
             return (yield from self.reconcile(key))
         managed = _Managed()
         if not is_deleting(owner):
@@ -182,20 +179,19 @@ class ReplicaSetReconciler:
         """Create missing pods, or delete surplus ones."""
         missing = spec.replicas - len(active)
         if missing and self._pods.in_doubt(split_key(entry.key)[0], owner=entry.uid) is not None:
-            return _Managed(wait=UNREADABLE_WAIT)  # the pod that seems to be missing, or one that counts no more
+            return _Managed(wait=UNREADABLE_DELAY)  # the pod that seems to be missing, or one that counts no more
         held, wait = self._held_back(entry, failed, missing)
         if missing > 0:
             made = yield from self._create(entry, owner, spec, min(missing - held, self._burst))
-            if made.failure is not None and (made.unanswered or isinstance(made.failure.failure, Refused)):
-                # A status write would change the resourceVersion that the names derive from, and so the retry's names.
-                raise made.failure
+            raise_if_unknown(made)
             if made.existing:
-                wait = LOOK_AGAIN
+                wait = RETRY_DELAY
             return _Managed(acted=True, failure=made.failure, wait=wait)
         if missing < 0:
             gone = yield from self._delete(entry, owner, active, min(-missing, self._burst))
-            return _Managed(acted=True, failure=gone.failure, wait=LOOK_AGAIN if gone.conflicting else None)
-        self._doomed.pop(entry.key, None)
+            return _Managed(acted=True, failure=gone.failure, wait=RETRY_DELAY if gone.conflicting else None)
+        if entry.key in self._unknown:
+            self._unknown[entry.key].maybe_deleted.clear()
         return _Managed()
 
     def _held_back(self, entry: Entry, failed: Sequence[Key], missing: int) -> tuple[int, float | None]:
@@ -224,34 +220,31 @@ class ReplicaSetReconciler:
         def taken(pod: Key) -> bool:
             return self._pods.entry(pod) is not None
 
-        again = [name for name in self._unsure.get(entry.key, ()) if not taken(make_key(form.namespace, name))]
-        names = list(dict.fromkeys([*again, *generated_names(owner, count, taken=taken)]))[:count]
+        unknown = self._unknown.setdefault(entry.key, UnknownOutcomes())
+        retried = unknown.names_to_retry(form.namespace, taken=taken)
+        names = list(dict.fromkeys([*retried, *generated_names(owner, count, taken=taken)]))[:count]
         creations = yield from create_pods(form, names, owner=owner, owners=self._kind.resource)
         memory = self._replacements.get(entry.key)
         if memory is not None:
             memory.made(creations.created, self._clock.monotonic())
         if creations.created:
             self._log.info("pods created", key=entry.key, count=len(creations.created))
-        resolved = yield from fetch_existing(creations)
-        known = {split_key(pod)[1] for pod in [*creations.created, *resolved]}
-        self._unsure[entry.key] = [name for name in dict.fromkeys([*again, *creations.unanswered]) if name not in known]
+        unknown.record_creations(creations, (yield from fetch_existing(creations)))
         return creations
 
     def _delete(self, entry: Entry, owner: Object, active: Sequence[Entry], count: int) -> Step[Deletions]:
+        unknown = self._unknown.setdefault(entry.key, UnknownOutcomes())
         victims = active
         if count < len(active):
             now = self._clock.now()
             victims = ranked_deletion_order(
                 active, on_node=self._crowds(entry), now=now, by_cost=self._kind.heeds_deletion_cost
             )
-            before: set[str] = self._doomed.get(entry.key, set())
-            victims.sort(key=lambda pod: pod.uid not in before)
+            victims = unknown.maybe_deleted_first(victims)
             for ratio in deletion_age_ratios(victims, count, now=now):
                 self._observe_age_ratio(ratio)
         deletions = yield from delete_pods(victims[:count], owner=owner, owners=self._kind.resource)
-        doomed = self._doomed.setdefault(entry.key, set())
-        doomed.update(deletions.unanswered)
-        doomed.difference_update(deletions.settled)
+        unknown.record_deletions(deletions)
         if deletions.deleted:
             self._log.info("pods deleted", key=entry.key, count=len(deletions.deleted))
         return deletions

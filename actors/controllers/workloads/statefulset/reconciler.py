@@ -21,6 +21,7 @@ from kcm.actors.controllers.shared.ownership import claim
 from kcm.actors.controllers.shared.replica_status import seconds_to_next_availability
 from kcm.actors.controllers.shared.revision_history import claim_revisions
 from kcm.actors.controllers.shared.status import write_status
+from kcm.actors.controllers.shared.unknown_outcomes import UNREADABLE_DELAY, is_current
 from kcm.actors.controllers.workloads.statefulset.concurrent_steps import FAILURES, abreast, slow_start_abreast
 from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet, stateful_set
 from kcm.actors.controllers.workloads.statefulset.identity import ordinal_of_key
@@ -56,7 +57,6 @@ from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 BURST = 500  # pods that policy Parallel creates in one sync
-UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at again
 
 
 class _Managed(NamedTuple):
@@ -97,12 +97,10 @@ class StatefulSetReconciler:
             matches=found.selector.matches,
             belongs=lambda pod: ordinal_of_key(pod.key, found.name) is not None,
         )
-        latest = self._sets.entry(key)
-        if latest is None or (latest.uid, latest.resource_version) != (entry.uid, entry.resource_version):
-            # It has changed or is gone since, and its pods are shown as they are now: no decision rests on both.
+        if not is_current(self._sets, entry):
             return (yield from self.reconcile(key))
         if self._pods.in_doubt(found.namespace, owner=found.uid) is not None:
-            return RequeueAfter(UNREADABLE_WAIT)
+            return RequeueAfter(UNREADABLE_DELAY)
         revisions = yield from settle_revisions(found, known)
         failure: Exception | None = None
         managed = _Managed(acted=True)

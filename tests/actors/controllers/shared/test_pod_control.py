@@ -140,7 +140,7 @@ def test_pods_are_created_in_growing_batches_with_an_event_each() -> None:
     assert created_names(driven) == names
     assert driven.events == [("Normal", "SuccessfulCreate", f"Created pod: {name}") for name in names]
     assert result.created == [f"default/{name}" for name in names]
-    assert (result.failure, result.existing, result.unanswered) == (None, [], [])
+    assert (result.failure, result.existing, result.maybe_created) == (None, [], [])
 
 
 def test_events_are_recorded_as_soon_as_their_batch_is_through() -> None:
@@ -198,7 +198,7 @@ def test_what_an_outcome_of_a_creation_means(outcome: Outcome, told: bool, fails
     expected = [("Warning", "FailedCreate", f"Error creating: {outcome.message}")] if told else []
     assert driven.events == expected
     assert result.created == []
-    assert bool(result.unanswered) is unanswered
+    assert bool(result.maybe_created) is unanswered
     assert (result.failure.failure if result.failure else None) == (outcome if fails else None)
 
 
