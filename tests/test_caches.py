@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[1]
 # Caches bounded by count alone, or not at all, and why their keys are short and few.
 BY_COUNT = {
     "actors/controllers/workloads/statefulset/identity.py": "names and keys of objects, which the server validates",
-    "actors/hollow/addresses.py": "a node's podCIDRs, which the server validates; other texts raise an error",
-    "actors/hollow/demand.py": "quantities of at most 128 characters; longer ones raise an error",
+    "actors/hollow/nodes/addresses.py": "a node's podCIDRs, which the server validates; other texts raise an error",
+    "actors/hollow/scheduler/demand.py": "quantities of at most 128 characters; longer ones raise an error",
     "actors/reconciliation/forgotten_steps.py": "files of the program",
     "protocols/bounded_cache.py": "it is what bounds the others",
     "protocols/discovery/documents.py": "two answers of the server",

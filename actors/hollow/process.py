@@ -18,8 +18,8 @@ from pathlib import Path
 
 from kcm.actors.app.connection import connect
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.hollow.fleet import HollowNode, make_fleet
-from kcm.actors.hollow.scheduler import CLIENT
+from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
+from kcm.actors.hollow.scheduler.reconciler import CLIENT
 from kcm.actors.hollow.specs import specs_of
 from kcm.actors.options import Options
 from kcm.runtime.client.config import ConfigError, Credential, CredentialSource

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcm.actors.hollow.intervals import MANY
-from kcm.actors.hollow.node_fit import ZONE_LABEL
+from kcm.actors.hollow.scheduler.node_fit import ZONE_LABEL
 from kcm.actors.reconciliation import (
     Change,
     Interest,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcm.actors.hollow import provisioner
-from kcm.actors.hollow.fleet import HollowNode, make_fleet
-from kcm.actors.hollow.kubelet import kubelet_spec
-from kcm.actors.hollow.nodes import LEASE_INTERVAL, nodes_spec
-from kcm.actors.hollow.scheduler import scheduler_spec
+from kcm.actors.hollow.kubelet.reconciler import kubelet_spec
+from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
+from kcm.actors.hollow.nodes.reconciler import LEASE_INTERVAL, nodes_spec
+from kcm.actors.hollow.scheduler.reconciler import scheduler_spec
 from kcm.actors.reconciliation.specs import ControllerSpec
 
 

@@ -23,7 +23,7 @@ from kcm.actors.controllers.apimachinery import garbage_collector, namespace
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.engine.dispatcher.requests import outcome_of, request_for
 from kcm.actors.engine.elector import Election
-from kcm.actors.hollow.nodes import LEASE_INTERVAL
+from kcm.actors.hollow.nodes.reconciler import LEASE_INTERVAL
 from kcm.actors.hollow.specs import hollow_specs
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import MANAGER

@@ -18,7 +18,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from kcm.actors.simulation.invariants.bootstrap_roles import MANAGER, Right, roles
+from kcm.actors.simulation.invariants.common.bootstrap_roles import MANAGER, Right, roles
 from kcm.runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
 from tests.bench.writes import audit_flags, audit_log
 from tests.e2e.conftest import in_namespace
@@ -39,7 +39,7 @@ LABELS = {"app": "web"}
 SYSTEM = "/api/v1/namespaces/kube-system"
 # By account: every kind of write that its controllers do. Not here: what happens by a conflict or a lost response
 # alone, and PodCertificateRequests after 15 minutes; simulated runs are held to that
-# (actors/simulation/invariants/bootstrap_roles.py).
+# (actors/simulation/invariants/common/bootstrap_roles.py).
 WRITES = {
     "bootstrap-signer": {"update configmaps"},
     "certificate-controller": {

@@ -12,7 +12,7 @@ from typing import Any
 
 from kcm.actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
 from kcm.actors.hollow.behaviour import RUN_SECONDS
-from kcm.actors.hollow.fleet import HollowNode, make_fleet
+from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace

@@ -21,7 +21,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import explained, must_hold, report
 from kcm.actors.simulation.campaign.setting import Setting
-from kcm.actors.simulation.invariants.raised_exceptions import Mishaps
+from kcm.actors.simulation.invariants.common.raised_exceptions import Mishaps
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Key, Object

@@ -14,7 +14,7 @@ from kcm.actors.controllers.workloads.deployment.scaling import Resize
 from kcm.actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from kcm.actors.reconciliation import get_live, perform
 from kcm.actors.simulation.campaign.runs import run
-from kcm.actors.simulation.invariants.deployments import SizesWithinBounds
+from kcm.actors.simulation.invariants.workloads.deployments import SizesWithinBounds
 from kcm.protocols.objects import decode_object, name_of
 from kcm.protocols.resources import PODS, REPLICASETS
 from kcm.runtime.tables.table import OWNER, Entry, Table, TableWriter

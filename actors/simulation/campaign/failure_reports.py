@@ -16,8 +16,8 @@ from kcm.actors.simulation.campaign.recorder import Recording, Sent
 from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, replay_command, run
 from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting
 from kcm.actors.simulation.campaign.wishes import Wishes
+from kcm.actors.simulation.invariants.common.writes import Quiet
 from kcm.actors.simulation.invariants.observer import Violation
-from kcm.actors.simulation.invariants.writes import Quiet
 from kcm.protocols.arguments import check_number, check_type
 from kcm.protocols.nodes import LEASE_NAMESPACE
 from kcm.protocols.objects import make_key, split_key

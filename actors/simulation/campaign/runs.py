@@ -18,10 +18,10 @@ from kcm.actors.simulation.calendar import LEASE
 from kcm.actors.simulation.campaign.coverage import Coverage, StepsOfRun
 from kcm.actors.simulation.campaign.recorder import Recording
 from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting, surroundings
+from kcm.actors.simulation.invariants.common.raised_exceptions import Mishaps
+from kcm.actors.simulation.invariants.common.usual import usual_invariants
+from kcm.actors.simulation.invariants.common.writes import Quiet
 from kcm.actors.simulation.invariants.observer import InvariantChecker, Violation
-from kcm.actors.simulation.invariants.raised_exceptions import Mishaps
-from kcm.actors.simulation.invariants.usual import usual_invariants
-from kcm.actors.simulation.invariants.writes import Quiet
 from kcm.actors.simulation.trials.scenario import Action, do_in_order
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.cloud.fake import FakeCloud

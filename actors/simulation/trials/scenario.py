@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kcm.actors.hollow.fleet import HollowNode, make_fleet
+from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.late_methods import dataclass
 

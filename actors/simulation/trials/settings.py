@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
 from kcm.actors.options import Options
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.zone_rates import eviction_rates
+from kcm.actors.simulation.invariants.nodes.zone_rates import eviction_rates
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.resources import NODES
 from kcm.runtime.cloud.fake import FakeCloud

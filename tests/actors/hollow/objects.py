@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcm.actors.hollow.fleet import HollowNode, make_fleet
-from kcm.actors.hollow.node_objects import new_node
+from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
+from kcm.actors.hollow.nodes.objects import new_node
 from kcm.actors.reconciliation.derived import PODS_BY_NODE
 from kcm.actors.simulation.driver import NOW, Bench
 from kcm.protocols.objects import Object

@@ -7,7 +7,7 @@ import pytest
 
 from kcm.actors.app.connection import user_agents
 from kcm.actors.hollow import behaviour
-from kcm.actors.hollow.nodes import LEASE_INTERVAL
+from kcm.actors.hollow.nodes.reconciler import LEASE_INTERVAL
 from kcm.actors.hollow.process import PROGRAMS
 from kcm.actors.hollow.specs import hollow_specs
 from kcm.actors.simulation.cluster import SimulatedCluster

@@ -8,8 +8,8 @@ from typing import Any
 
 from kcm.actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, TYPE, expiry_of
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.lifetimes import LivesItsTime
 from kcm.actors.simulation.invariants.tokens import CLEANER, expiry
+from kcm.actors.simulation.invariants.workloads.lifetimes import LivesItsTime
 from kcm.actors.simulation.trials.actions import unless_gone
 from kcm.actors.simulation.trials.bootstrap.tokens import EXPIRING, PREFIX, changed, deleted, encoded, key_of, made
 from kcm.actors.simulation.trials.scenario import Action, Scenario

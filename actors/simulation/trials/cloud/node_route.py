@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.nodes import RoutesOfNodesStay, pod_ranges
+from kcm.actors.simulation.invariants.nodes.nodes import RoutesOfNodesStay, pod_ranges
 from kcm.actors.simulation.trials.nodes.actions import draw_spell, remove
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import fake_cloud, options_of

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kcm.actors.hollow.fleet import HollowNode
-from kcm.actors.hollow.node_objects import new_node
+from kcm.actors.hollow.nodes.fleet import HollowNode
+from kcm.actors.hollow.nodes.objects import new_node
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.actions import create, delete, merge
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.nodes import RangesAreUnique, pod_ranges
+from kcm.actors.simulation.invariants.nodes.nodes import RangesAreUnique, pod_ranges
 from kcm.actors.simulation.trials.nodes.actions import draw_spell, register_anew
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial

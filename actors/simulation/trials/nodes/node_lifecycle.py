@@ -10,7 +10,7 @@ from typing import Any
 
 from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.evictions import TaintsWithinTheRate
+from kcm.actors.simulation.invariants.nodes.evictions import TaintsWithinTheRate
 from kcm.actors.simulation.trials.nodes.actions import all_fall_silent, cordon, draw_spell, draw_spells, fall_silent
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import rates_of

@@ -11,7 +11,7 @@ from kcm.actors.controllers.nodes.pod_garbage_collector import (
 )
 from kcm.actors.hollow.behaviour import RUN_SECONDS
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.nodes import OnlyGarbageIsRemoved
+from kcm.actors.simulation.invariants.nodes.nodes import OnlyGarbageIsRemoved
 from kcm.actors.simulation.trials.actions import merge
 from kcm.actors.simulation.trials.nodes.actions import FIRST, bare_pod, draw_spell, set_taint
 from kcm.actors.simulation.trials.nodes.taints import tolerations

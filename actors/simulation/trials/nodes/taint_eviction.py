@@ -13,7 +13,7 @@ from kcm.actors.controllers.nodes.node_lifecycle.settings import lifecycle_setti
 from kcm.actors.controllers.nodes.taint_eviction import REASON, no_execute_taints
 from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.evictions import EvictionsHaveACause
+from kcm.actors.simulation.invariants.nodes.evictions import EvictionsHaveACause
 from kcm.actors.simulation.trials.nodes.actions import bare_pod, cordon, draw_spell, set_taint
 from kcm.actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario

@@ -12,7 +12,7 @@ from kcm.actors.controllers.workloads.cronjob.jobs import end_of, slot_of
 from kcm.actors.controllers.workloads.cronjob.slots import latest_due
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.ownership import Owns
-from kcm.actors.simulation.invariants.slots import StartedOnce
+from kcm.actors.simulation.invariants.workloads.slots import StartedOnce
 from kcm.actors.simulation.trials.actions import create, delete, unless_gone
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial

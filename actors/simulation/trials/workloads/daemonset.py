@@ -11,8 +11,8 @@ from typing import Any
 from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, GENERATION_LABEL, HASH_LABEL
 from kcm.actors.controllers.workloads.daemonset.placement import Verdict, placement_of
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.daemons import OneDaemonPodOnANode
 from kcm.actors.simulation.invariants.ownership import Owns
+from kcm.actors.simulation.invariants.workloads.daemons import OneDaemonPodOnANode
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace
 from kcm.actors.simulation.trials.nodes.actions import set_taint
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario

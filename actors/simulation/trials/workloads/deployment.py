@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.availability import NeverFewerThanAllowed
-from kcm.actors.simulation.invariants.deployments import NeverLargerThanAllowed, SizesWithinBounds
-from kcm.actors.simulation.invariants.objects import OnlyEmptyReplicaSetsGo
+from kcm.actors.simulation.invariants.common.objects import OnlyEmptyReplicaSetsGo
 from kcm.actors.simulation.invariants.ownership import Owns, replicas_of
-from kcm.actors.simulation.invariants.rollouts import bounds_of
+from kcm.actors.simulation.invariants.workloads.availability import NeverFewerThanAllowed
+from kcm.actors.simulation.invariants.workloads.deployments import NeverLargerThanAllowed, SizesWithinBounds
+from kcm.actors.simulation.invariants.workloads.rollouts import bounds_of
 from kcm.actors.simulation.trials.actions import merge, unless_gone
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action
 from kcm.actors.simulation.trials.silence import is_silent

@@ -9,7 +9,7 @@ from typing import Any
 from kcm.actors.controllers.workloads.disruption.pod_counts import CannotCountError
 from kcm.actors.controllers.workloads.disruption.stale_targets import marked_since
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.disruptions import CountsNoEvictedPod
+from kcm.actors.simulation.invariants.workloads.disruptions import CountsNoEvictedPod
 from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario, forms_of
 from kcm.actors.simulation.trials.silence import nodes_are_well

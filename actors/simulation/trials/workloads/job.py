@@ -13,8 +13,8 @@ from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished
 from kcm.actors.hollow.behaviour import EXIT_CODE
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.jobs import EachPodCountsOnce, NoEndIsLost, NoMoreThanMayRun
 from kcm.actors.simulation.invariants.ownership import Owns
+from kcm.actors.simulation.invariants.workloads.jobs import EachPodCountsOnce, NoEndIsLost, NoMoreThanMayRun
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace, unless_gone
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.silence import is_silent, nodes_are_well

@@ -8,8 +8,8 @@ from typing import Any
 
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.identities import EachIdentityOnce, OrderIsKept
 from kcm.actors.simulation.invariants.ownership import Owns, replicas_of
+from kcm.actors.simulation.invariants.workloads.identities import EachIdentityOnce, OrderIsKept
 from kcm.actors.simulation.trials.actions import merge
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.silence import is_silent, nodes_are_well

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.lifetimes import LivesItsTime
+from kcm.actors.simulation.invariants.workloads.lifetimes import LivesItsTime
 from kcm.actors.simulation.trials.actions import create, merge, unless_gone
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kcm.actors.hollow.node_objects import new_node
+from kcm.actors.hollow.nodes.objects import new_node
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.nodes.taint_eviction import TRIAL
 from kcm.actors.simulation.trials.nodes.taints import MAINTENANCE, tolerations

@@ -1,0 +1,128 @@
+"""What a container does: by annotations, else by its command line or image, else by a default.
+
+The default is to run forever. An init container whose command line is unknown ends at once, and a container of a pod
+that runs to completion after a second: a Job's, or one that Helm waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kcm.actors.hollow import behaviour
+from kcm.actors.hollow.command_lines import run_of
+from kcm.actors.hollow.image_commands import command_of, serves
+from kcm.actors.hollow.kubelet.probes import Course, course
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, annotations_of, controller_of
+from kcm.protocols.resources import JOBS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What a container does. run_seconds: None for ever.
+
+    ready_after, unready_after: seconds from its start between which it is ready; flap: by turns of so many seconds, 0.0
+    for always; ready: never, if False. start_seconds, hang_after: between which it passes its probes.
+    """
+
+    run_seconds: float | None = None
+    exit_code: int = 0
+    ready_after: float = 0.0
+    unready_after: float | None = None
+    flap: float = 0.0
+    ready: bool = True
+    start_seconds: float = 0.0
+    hang_after: float | None = None
+
+    def answers(self) -> Course:
+        """To its startup and liveness probes."""
+        return course(good_from=self.start_seconds, good_until=self.hang_after)
+
+    def serves(self, *, probed: bool) -> Course:
+        """What its readiness probe sees; what is seen at once where it has none."""
+        if not self.ready:
+            return course(good_until=0.0)
+        if not probed:
+            return course(good_from=self.ready_after, good_until=self.unready_after)
+        ends = [at for at in (self.unready_after, self.hang_after) if at is not None]
+        return course(good_from=max(self.ready_after, self.start_seconds), good_until=min(ends, default=None))
+
+
+FOR_EVER = Script()
+DONE_AT_ONCE = Script(run_seconds=0.0)
+DONE_SOON = Script(run_seconds=1.0)  # long enough to be seen running
+HELM_HOOK = "helm.sh/hook"
+Scripts = Callable[[int], Script]
+"""By how often the container has been restarted."""
+
+
+def _for_ever(_restarts: int) -> Script:
+    return FOR_EVER
+
+
+def _done_at_once(_restarts: int) -> Script:
+    return DONE_AT_ONCE
+
+
+def _done_soon(_restarts: int) -> Script:
+    return DONE_SOON
+
+
+def runs_to_completion(pod: Object) -> bool:
+    """Report whether a pod is expected to end: a Job's, and a hook of a Helm release, such as a test.
+
+    Other pods may run forever whatever their restartPolicy, as `kubectl run --restart=Never --image=nginx` does.
+    """
+    if pod["spec"].get("restartPolicy", "Always") == "Always":
+        return False
+    owner = controller_of(pod)
+    if owner is not None and owner.kind == JOBS.kind and owner.api_version.partition("/")[0] == JOBS.group:
+        return True
+    return HELM_HOOK in annotations_of(pod)
+
+
+def scripts_of(pod: Object, container: Mapping[str, Any], *, asked: bool, init: bool) -> Scripts:
+    """Return what a container does at each restart. asked: see behaviour.is_asked."""
+    image = container.get("image") or ""
+    if init:  # a sidecar is an init container that runs forever
+        default = _for_ever if container.get("restartPolicy") == "Always" else _done_at_once
+    else:
+        default = _done_soon if runs_to_completion(pod) and not serves(image) else _for_ever
+    told = container.get("command") or container.get("args") or command_of(image) is not None
+    if not asked and not told:
+        return default
+    annotated = _annotated(pod, container["name"], main=not init) if asked else {}
+
+    def script(restarts: int) -> Script:
+        ends = annotated if "run_seconds" in annotated else {**_told(pod, container, restarts), **annotated}
+        return replace(default(restarts), **ends) if ends else default(restarts)
+
+    return script
+
+
+def _told(pod: Object, container: Mapping[str, Any], restarts: int) -> dict[str, Any]:
+    run = run_of(container, pod, restarts)
+    return {} if run is None else {"run_seconds": run.seconds, "exit_code": run.exit_code}
+
+
+def _annotated(pod: Object, container: str, *, main: bool) -> dict[str, Any]:
+    """The fields of Script that annotations set."""
+
+    def said(name: str) -> str | None:
+        return behaviour.said_of(pod, name, container=container, main=main)
+
+    run_seconds = behaviour.as_seconds(said(behaviour.RUN_SECONDS))
+    code = behaviour.as_exit_code(said(behaviour.EXIT_CODE))
+    fields: dict[str, Any] = {
+        "ready_after": behaviour.as_seconds(said(behaviour.READY_AFTER)),
+        "unready_after": behaviour.as_seconds(said(behaviour.UNREADY_AFTER)),
+        "flap": behaviour.as_seconds(said(behaviour.FLAP)),
+        "ready": False if said(behaviour.READY) == "false" else None,
+        "start_seconds": behaviour.as_seconds(said(behaviour.START_SECONDS)),
+        "hang_after": behaviour.as_seconds(said(behaviour.HANG_AFTER)),
+        "run_seconds": 0.0 if run_seconds is None and code is not None else run_seconds,
+        "exit_code": code,
+    }
+    return {field: value for field, value in fields.items() if value is not None}

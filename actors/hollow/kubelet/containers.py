@@ -1,0 +1,355 @@
+"""The life of one hollow container: what its status says at a moment, and when that changes next.
+
+A status is what the last look left in the pod (`before`, None at first); looking again at the same moment changes
+nothing. Times in it are whole seconds, so a duration may seem up to a second shorter than asked for. What a kubelet
+remembers beside it, as upstream's in memory only, is a Memory.
+
+Source: kubernetes v1.36 pkg/kubelet/kuberuntime/kuberuntime_manager.go (computePodActions, doBackOff), kubelet_pods.go
+(convertToAPIContainerStatuses), status/status_manager.go (TerminatePod). The first restart is at once, then after 10 s,
+doubled up to 5 min, and anew once a container has run for 10 min.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kcm.actors.hollow.kubelet.container_runs import FOR_EVER, Script, Scripts
+from kcm.actors.hollow.kubelet.images import Pull, Said, hindrance
+from kcm.actors.hollow.kubelet.probes import first_verdict, probe_of, readiness
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.objects import Object, metadata, uid_of
+from kcm.protocols.times import format_time, parse_time
+from kcm.runtime.scheduling.backoff import Backoff
+
+RUNTIME = "hollow"
+BACKOFF = Backoff(first=10.0, most=300.0)
+CALM = 600.0  # seconds of one run after which earlier failures are forgotten
+KILLED = 137
+CRASH_LOOP = "CrashLoopBackOff"
+NOT_STARTED = {
+    "exitCode": KILLED,
+    "reason": "ContainerStatusUnknown",
+    "message": "The container could not be located when the pod was terminated",
+}
+_PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
+
+
+class Memory(NamedTuple):
+    """Of one container. forgiven: restarts that its backoff does not count any more."""
+
+    pull: Pull | None = None
+    forgiven: int = 0
+
+
+NOTHING = Memory()
+
+
+class Surroundings(NamedTuple):
+    """What all containers of a pod share. unpullable: patterns of images. now: Unix seconds."""
+
+    pod: Object
+    uid: str
+    restart_policy: str
+    unpullable: tuple[str, ...]
+    now: float
+
+    @property
+    def name(self) -> str:
+        """As the kubelet names a pod in messages."""
+        meta = metadata(self.pod)
+        return f"{meta.get('name', '')}_{meta.get('namespace', '')}({self.uid})"
+
+
+def surroundings(pod: Object, *, unpullable: tuple[str, ...] = (), now: float) -> Surroundings:
+    return Surroundings(pod, uid_of(pod), pod["spec"].get("restartPolicy") or "Always", unpullable, now)
+
+
+class Life(NamedTuple):
+    """A container's status, and the Unix seconds at which time alone changes it; None for never."""
+
+    status: Object
+    due: float | None
+    memory: Memory = NOTHING
+    said: Sequence[Said] = ()
+
+
+@bounded_cache(1024)
+def image_id(image: str) -> str:
+    return f"{RUNTIME}://sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+
+
+def container_id(uid: str, name: str, restarts: int) -> str:
+    return f"{RUNTIME}://{hashlib.sha256(f'{uid}/{name}/{restarts}'.encode()).hexdigest()}"
+
+
+def backoff(restarts: int) -> float:
+    """Seconds between a container's end and its next start, when it was restarted so often."""
+    return 0.0 if restarts <= 0 else BACKOFF.delay(restarts - 1)
+
+
+def restarts_after(container: Mapping[str, Any], restart_policy: str, exit_code: int) -> bool:
+    """restart_policy: of the pod; the container's own goes before it.
+
+    Source: pkg/api/v1/pod/util.go, ContainerShouldRestart.
+    """
+    for rule in container.get("restartPolicyRules") or ():
+        codes = rule.get("exitCodes") or {}
+        if codes and (exit_code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
+            return True
+    policy = container.get("restartPolicy") or restart_policy
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+def live(
+    container: Mapping[str, Any],
+    before: Mapping[str, Any] | None,
+    scripts: Scripts,
+    around: Surroundings,
+    memory: Memory = NOTHING,
+) -> Life:
+    """A container of a pod that its kubelet runs."""
+    return _Look(container, before or {}, scripts, around, memory).life()
+
+
+def initialising(container: Mapping[str, Any], before: Mapping[str, Any] | None) -> Object:
+    """A container that waits for the init containers before it."""
+    if before and before.get("containerID"):
+        return dict(before)
+    return _status(container, {"waiting": {"reason": "PodInitializing"}}, None, identity=None, restarts=0)
+
+
+def stopped(before: Mapping[str, Any], *, exit_code: int, now: float, initialised: bool = True) -> Object:
+    """A container whose pod has come to its end; one that had ended before stays as it was, and so does one that never
+    had its turn, for want of initialised ones before it.
+    """
+    state = before.get("state") or {}
+    last = (before.get("lastState") or {}).get("terminated")
+    if state.get("terminated"):
+        return dict(before)
+    calm = {**before, "ready": False, "started": False}
+    if state.get("running"):
+        over = _terminated(state["running"], exit_code, at=now)
+        if before.get("containerID"):
+            over["containerID"] = before["containerID"]
+        return {**calm, "state": {"terminated": over}}
+    if last:
+        calm.pop("lastState")
+        return {**calm, "state": {"terminated": last}}
+    return {**calm, "state": {"terminated": dict(NOT_STARTED)}} if initialised else dict(before)
+
+
+class _Look:
+    """One look at a container."""
+
+    __slots__ = ("_around", "_before", "_container", "_forgiven", "_now", "_pull", "_said", "_scripts")
+
+    def __init__(
+        self,
+        container: Mapping[str, Any],
+        before: Mapping[str, Any],
+        scripts: Scripts,
+        around: Surroundings,
+        memory: Memory,
+    ) -> None:
+        self._container, self._before, self._scripts, self._around = container, before, scripts, around
+        self._pull, self._forgiven, self._now = memory.pull, memory.forgiven, around.now
+        self._said: list[Said] = []
+
+    def life(self) -> Life:
+        before = self._before
+        state, last = before.get("state") or {}, (before.get("lastState") or {}).get("terminated")
+        restarts = before.get("restartCount") or 0
+        if state.get("terminated"):
+            return self._ended(state["terminated"], last, restarts)
+        if state.get("running"):
+            if before.get("image") != self._container.get("image"):
+                return self._replaced(state["running"], restarts)
+            return self._running(state["running"], last, restarts)
+        if last is None:
+            return self._begin(None, restarts)
+        if self._waits_for() != CRASH_LOOP:
+            return self._begin(last, restarts + 1)
+        return self._ended(last, last, restarts)
+
+    def _waits_for(self) -> str:
+        waiting = (self._before.get("state") or {}).get("waiting") or {}
+        return waiting.get("reason") or ""
+
+    def _begin(self, last: Mapping[str, Any] | None, restarts: int) -> Life:
+        """It is to start for so many-and-one-th time, if there is an image for it."""
+        around = self._around
+        waiting = hindrance(self._container, around.unpullable, self._pull, shown=self._waits_for(), now=self._now)
+        if waiting is None:
+            self._pull = None
+            return self._running({"startedAt": format_time(self._now)}, last, restarts)
+        self._pull = waiting.pull
+        self._said += waiting.said
+        shown = restarts - 1 if last is not None else restarts
+        return self._life(waiting.state, last, shown, waiting.due, ran=last is not None)
+
+    def _replaced(self, running: Mapping[str, Any], restarts: int) -> Life:
+        """Another image is asked for: whatever the restart policy, it is started anew."""
+        name = self._container["name"]
+        self._say("Normal", "Killing", f"Container {name} definition changed, will be restarted")
+        return self._begin(self._over(running, 0, restarts, at=self._now), restarts + 1)
+
+    def _running(self, running: Mapping[str, Any], last: Mapping[str, Any] | None, restarts: int) -> Life:
+        script, container = self._scripts(restarts), self._container
+        probed = any(probe in container for probe in _PROBES)
+        if script is FOR_EVER and not probed:
+            return self._life({"running": dict(running)}, last, restarts, None, ready=True, started=True)
+        begun = parse_time(running["startedAt"])
+        age = self._now - begun
+        ends: list[tuple[float, str]] = [] if script.run_seconds is None else [(script.run_seconds, "")]
+        up = 0.0  # when it has started up
+        if probed:
+            up, killed = _judged(container, script)
+            ends += killed
+        end, probe = min(ends, default=(None, ""))
+        if end is not None and age >= end:
+            return self._ends(running, begun + end, probe, script, last, restarts)
+        started = age >= up
+        ready, changes = _readiness(container, script, up=up, age=age)
+        dues = [at for at in (end, changes, None if started else up) if at is not None]
+        same = running is (self._before.get("state") or {}).get("running")
+        if not ready and same and self._before.get("ready") and "readinessProbe" in container:
+            self._say("Warning", "Unhealthy", "Readiness probe failed: no answer")
+        due = begun + min(dues) if dues else None
+        return self._life({"running": dict(running)}, last, restarts, due, ready=ready and started, started=started)
+
+    def _ends(
+        self,
+        running: Mapping[str, Any],
+        at: float,
+        probe: str,
+        script: Script,
+        last: Mapping[str, Any] | None,
+        restarts: int,
+    ) -> Life:
+        """probe: that has it killed; "" if it ends by itself."""
+        code = KILLED if probe else script.exit_code
+        if probe:
+            name = self._container["name"]
+            again = restarts_after(self._container, self._around.restart_policy, code)
+            self._say("Warning", "Unhealthy", f"{probe} probe failed: no answer")
+            suffix = ", will be restarted" if again else ""
+            self._say("Normal", "Killing", f"Container {name} failed {probe.lower()} probe{suffix}")
+        over = self._over(running, code, restarts, at=at)
+        if parse_time(over["finishedAt"]) - parse_time(over["startedAt"]) > CALM:
+            self._forgiven = restarts
+        return self._ended(over, last, restarts)
+
+    def _ended(self, over: Mapping[str, Any], last: Mapping[str, Any] | None, restarts: int) -> Life:
+        container, around = self._container, self._around
+        if not restarts_after(container, around.restart_policy, over["exitCode"]):
+            return self._life({"terminated": over}, last, restarts, None)
+        wait = backoff(restarts - self._forgiven)
+        again = parse_time(over["finishedAt"]) + wait if over.get("finishedAt") else self._now
+        if self._now >= again:
+            return self._begin(over, restarts + 1)
+        name = container["name"]
+        if self._waits_for() != CRASH_LOOP or over is not (self._before.get("lastState") or {}).get("terminated"):
+            self._say("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {around.name}")
+        waiting = {
+            "reason": CRASH_LOOP,
+            "message": f"back-off {_go_duration(wait)} restarting failed container={name} pod={around.name}",
+        }
+        return self._life({"waiting": waiting}, over, restarts, again)
+
+    def _over(self, running: Mapping[str, Any], exit_code: int, restarts: int, *, at: float) -> Object:
+        over = _terminated(running, exit_code, at=at)
+        over["containerID"] = container_id(self._around.uid, self._container["name"], restarts)
+        return over
+
+    def _say(self, type: RecordType, reason: str, message: str) -> None:
+        self._said.append(Said(type, reason, message, self._container["name"]))
+
+    def _life(
+        self,
+        state: Object,
+        last: Mapping[str, Any] | None,
+        restarts: int,
+        due: float | None,
+        *,
+        ready: bool = False,
+        started: bool = False,
+        ran: bool = True,
+    ) -> Life:
+        identity = container_id(self._around.uid, self._container["name"], restarts) if ran else None
+        status = _status(self._container, state, last, identity=identity, restarts=restarts)
+        if ready or started:
+            status["ready"], status["started"] = ready, started
+        memory = NOTHING if self._pull is None and not self._forgiven else Memory(self._pull, self._forgiven)
+        return Life(status, due, memory, self._said)
+
+
+def _judged(container: Mapping[str, Any], script: Script) -> tuple[float, list[tuple[float, str]]]:
+    """Seconds from the start: when it has started up, and when a probe has it killed, and which."""
+    answers = script.answers()
+    up, killed = 0.0, []
+    startup, liveness = probe_of(container, "startup"), probe_of(container, "liveness")
+    if startup is not None:
+        up = first_verdict(startup, answers, good=True)
+        fails = first_verdict(startup, answers, good=False)
+        if fails < up:
+            return up, [(fails, "Startup")]
+    if liveness is not None:
+        fails = first_verdict(liveness, answers, good=False, since=up)
+        if fails < float("inf"):
+            killed.append((fails, "Liveness"))
+    return up, killed
+
+
+def _readiness(container: Mapping[str, Any], script: Script, *, up: float, age: float) -> tuple[bool, float | None]:
+    """Whether it is ready, and after how many seconds from its start that changes; None for never."""
+    if script.flap and script.ready:
+        turn = age // script.flap
+        return turn % 2 == 0, (turn + 1) * script.flap
+    probe = probe_of(container, "readiness")
+    return readiness(probe, script.serves(probed=probe is not None), since=up, age=age)
+
+
+def _go_duration(seconds: float) -> str:
+    """As Go prints whole seconds: 10s, 1m20s, 5m0s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _terminated(running: Mapping[str, Any], exit_code: int, *, at: float) -> Object:
+    over: Object = {
+        "exitCode": exit_code,
+        "reason": "Completed" if exit_code == 0 else "Error",
+        "finishedAt": format_time(at),
+    }
+    if running.get("startedAt"):
+        over["startedAt"] = running["startedAt"]
+    return over
+
+
+def _status(
+    container: Mapping[str, Any],
+    state: Object,
+    last: Mapping[str, Any] | None,
+    *,
+    identity: str | None,
+    restarts: int,
+) -> Object:
+    """identity: of the container that ran last; None if none has."""
+    image = container.get("image") or ""
+    status = {
+        "name": container["name"],
+        "image": image,
+        "imageID": image_id(image) if identity is not None else "",
+        "ready": False,
+        "started": False,
+        "restartCount": restarts,
+        "state": state,
+    }
+    if identity is not None:
+        status["containerID"] = identity
+    if last is not None:
+        status["lastState"] = {"terminated": dict(last)}
+    return status

@@ -1,0 +1,375 @@
+"""The status that a hollow kubelet reports of a pod at a moment, as a function of the pod.
+
+Source: kubernetes v1.36 pkg/kubelet/kubelet_pods.go (getPhase, generateAPIPodStatus), status/generate.go,
+status/status_manager.go, kuberuntime/kuberuntime_container.go (computeInitContainerActions), active_deadline.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from kcm.actors.hollow import behaviour
+from kcm.actors.hollow.kubelet.container_runs import scripts_of
+from kcm.actors.hollow.kubelet.containers import (
+    KILLED,
+    NOTHING,
+    Life,
+    Memory,
+    Surroundings,
+    initialising,
+    live,
+    stopped,
+    surroundings,
+)
+from kcm.actors.hollow.kubelet.images import Said
+from kcm.actors.hollow.scheduler.node_fit import NO_PORTS
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.objects import Object, metadata
+from kcm.protocols.times import format_time, parse_time
+
+INITIALIZED, READY, CONTAINERS_READY = "Initialized", "Ready", "ContainersReady"
+SCHEDULED, READY_TO_START = "PodScheduled", "PodReadyToStartContainers"
+OVERDUE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+Memories = Mapping[str, Memory]
+"""By container, of those of which there is something to remember."""
+NO_MEMORIES: Memories = MappingProxyType({})
+
+
+class PodPlan(NamedTuple):
+    """The fields of status as they should be, and the Unix seconds at which time alone changes them."""
+
+    status: Object
+    due: float | None = None
+    memories: Memories = NO_MEMORIES
+    said: Sequence[Said] = ()
+
+
+def has_started(pod: Object) -> bool:
+    """A kubelet has taken it up."""
+    return bool((pod.get("status") or {}).get("startTime"))
+
+
+def has_running(pod: Object) -> bool:
+    """One of its containers runs, so that there is something to stop."""
+    status = pod.get("status") or {}
+    lists = (status.get("containerStatuses"), status.get("initContainerStatuses"))
+    return any((one.get("state") or {}).get("running") for statuses in lists for one in statuses or ())
+
+
+def rejected(pod: Object, *, capacity_milli_cpu: int, now: float) -> PodPlan:
+    """The kubelet does not take it. Source: kubernetes v1.36 pkg/kubelet/kubelet.go, rejectPod."""
+    lacking = f"requested: {capacity_milli_cpu + 1}, used: 0, capacity: {capacity_milli_cpu}"
+    return _rejected(pod, "OutOfcpu", f"Node didn't have enough resource: cpu, {lacking}", now=now)
+
+
+def without_ports(pod: Object, *, now: float) -> PodPlan:
+    """The kubelet does not take it, as another pod has a port of the host that it asks for."""
+    return _rejected(pod, "NodePorts", f"Predicate NodePorts failed: {NO_PORTS}", now=now)
+
+
+def _rejected(pod: Object, reason: str, why: str, *, now: float) -> PodPlan:
+    message = f"Pod was rejected: {why}"
+    status = {"phase": "Failed", "reason": reason, "message": message}
+    said = (Said("Warning", reason, message),)
+    return PodPlan({**status, "startTime": _start_time(pod, now=now)}, said=said)
+
+
+def running(
+    pod: Object,
+    *,
+    host_ips: Sequence[str],
+    pod_ips: Sequence[str],
+    now: float,
+    memories: Memories = NO_MEMORIES,
+    unpullable: tuple[str, ...] = (),
+) -> PodPlan:
+    """A pod that is bound to the node and not being deleted. unpullable: patterns of images."""
+    start_time = _start_time(pod, now=now)
+    addresses: Object = {
+        "startTime": start_time,
+        "hostIP": host_ips[0],
+        "hostIPs": [{"ip": ip} for ip in host_ips],
+        "podIP": pod_ips[0],
+        "podIPs": [{"ip": ip} for ip in pod_ips],
+    }
+    deadline = _deadline(pod, start_time)
+    if deadline is not None and now >= deadline:
+        return _overdue(pod, addresses, now=now)
+    around = surroundings(pod, unpullable=unpullable, now=now)
+    cast = _Cast(pod, around, memories)
+    init = cast.init_containers()
+    containers = cast.containers()
+    phase = _phase(init, containers, initialised=cast.initialised, failed=cast.failed)
+    if phase in ("Succeeded", "Failed"):
+        init = [stopped(one, exit_code=0, now=now, initialised=False) for one in init]
+    plan = _plan(pod, init, containers, phase, now=now)
+    due = min((at for at in (deadline, cast.due) if at is not None), default=None)
+    if phase in ("Succeeded", "Failed"):
+        due = None
+    return PodPlan({**addresses, **plan}, due, cast.memories, cast.said)
+
+
+class _Cast:
+    """The containers of a pod, one after the other. failed: an init container has ended so, for good."""
+
+    __slots__ = ("_around", "_asked", "_before", "_pod", "due", "failed", "initialised", "memories", "said")
+
+    def __init__(self, pod: Object, around: Surroundings, memories: Memories) -> None:
+        self._pod, self._around, self._before = pod, around, memories
+        self._asked = behaviour.is_asked(pod)
+        self.initialised, self.failed = True, False
+        self.due: float | None = None
+        self.memories: dict[str, Memory] = {}
+        self.said: list[Said] = []
+
+    def init_containers(self) -> list[Object]:
+        """In their order: each waits for those before it, and sidecars only have to start up."""
+        spec, status = self._pod["spec"], self._pod.get("status") or {}
+        if not spec.get("initContainers"):
+            return []
+        before = _by_name(status.get("initContainerStatuses"))
+        begun = any(one.get("containerID") for one in status.get("containerStatuses") or ())
+        around = self._around
+        if around.restart_policy == "Always":
+            around = around._replace(restart_policy="OnFailure")
+        statuses = []
+        for container in spec["initContainers"]:
+            known = before.get(container["name"])
+            sidecar = _is_sidecar(container)
+            if not self.initialised or self.failed or (begun and not sidecar):
+                statuses.append(initialising(container, known))
+                continue
+            life = self._live(container, known, around, init=True)
+            statuses.append(life)
+            if sidecar:
+                self.initialised = begun or life["started"]
+                continue
+            over = life["state"].get("terminated")
+            self.initialised = life["ready"] = over is not None and not over.get("exitCode")
+            self.failed = over is not None and not self.initialised
+        return statuses
+
+    def containers(self) -> list[Object]:
+        """Ordered by name, as the kubelet reports them."""
+        before = _by_name((self._pod.get("status") or {}).get("containerStatuses"))
+        statuses = []
+        for container in self._pod["spec"]["containers"]:
+            known = before.get(container["name"])
+            if self.initialised:
+                statuses.append(self._live(container, known, self._around, init=False))
+            else:
+                statuses.append(initialising(container, known))
+        return statuses if len(statuses) == 1 else sorted(statuses, key=_name)
+
+    def _live(
+        self, container: Mapping[str, Any], known: Mapping[str, Any] | None, around: Surroundings, *, init: bool
+    ) -> Object:
+        name = container["name"]
+        scripts = scripts_of(self._pod, container, asked=self._asked, init=init)
+        life: Life = live(container, known, scripts, around, self._before.get(name, NOTHING))
+        if life.due is not None and (self.due is None or life.due < self.due):
+            self.due = life.due
+        if life.memory is not NOTHING:
+            self.memories[name] = life.memory
+        self.said += life.said
+        return life.status
+
+
+def _name(status: Mapping[str, Any]) -> str:
+    name: str = status["name"]
+    return name
+
+
+def _by_name(statuses: Sequence[Object] | None) -> dict[str, Object]:
+    return {one["name"]: one for one in statuses or ()}
+
+
+def _is_sidecar(container: Mapping[str, Any]) -> bool:
+    return container.get("restartPolicy") == "Always"
+
+
+def _deadline(pod: Object, start_time: str) -> float | None:
+    seconds = pod["spec"].get("activeDeadlineSeconds")
+    return None if seconds is None else parse_time(start_time) + seconds
+
+
+def _overdue(pod: Object, addresses: Object, *, now: float) -> PodPlan:
+    reason, message = OVERDUE
+    init, containers = _halted(pod, exit_code=KILLED, now=now)
+    plan = _plan(pod, init, containers, "Failed", now=now)
+    said = (Said("Normal", reason, message),)
+    return PodPlan({**addresses, **plan, "reason": reason, "message": message}, said=said)
+
+
+# Of a pod that was deleted before a kubelet took it up.
+NEVER_STARTED = PodPlan({"phase": "Failed"})
+
+
+def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
+    """A pod whose containers have been stopped. killed: its grace period was too short for them."""
+    init, containers = _halted(pod, exit_code=KILLED if killed else 0, now=now)
+    codes = [one["state"].get("terminated", {}).get("exitCode", KILLED) for one in containers]
+    phase = "Failed" if any(codes) else "Succeeded"
+    return PodPlan(_plan(pod, init, containers, phase, now=now))
+
+
+def _halted(pod: Object, *, exit_code: int, now: float) -> tuple[list[Object], list[Object]]:
+    """Its init containers and its containers, all stopped."""
+    status = pod.get("status") or {}
+    begun = [_has_begun(one) for one in status.get("initContainerStatuses") or ()]
+    last = max((index for index, one in enumerate(begun) if one), default=0)
+    init = [
+        stopped(one, exit_code=exit_code if index == last else 0, now=now, initialised=index <= last)
+        for index, one in enumerate(status.get("initContainerStatuses") or ())
+    ]
+    initialised = not begun or any(map(_has_begun, status.get("containerStatuses") or ()))
+    containers = [
+        stopped(one, exit_code=exit_code, now=now, initialised=initialised)
+        for one in status.get("containerStatuses") or ()
+    ]
+    return init, containers
+
+
+def _has_begun(status: Mapping[str, Any]) -> bool:
+    return "waiting" not in (status.get("state") or {}) or bool(status.get("lastState"))
+
+
+def _plan(pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str, *, now: float) -> Object:
+    plan: Object = {"phase": phase, "containerStatuses": containers}
+    if init:
+        plan["initContainerStatuses"] = init
+    plan["conditions"] = _conditions(pod, init, containers, phase, now=now)
+    generation = metadata(pod).get("generation")
+    return {**plan, "observedGeneration": generation} if generation else plan
+
+
+def status_changes(pod: Object, desired: Mapping[str, Any]) -> Object:
+    """Return the fields for merge_status (ordered=False) that turn the pod's status into the desired one; empty if
+    nothing differs.
+
+    Conditions are those that differ, and their order is upstream's: what other components wrote, then the kubelet's.
+    Source: kubernetes v1.36 pkg/kubelet/status/status_manager.go, mergePodStatus.
+    """
+    status = pod.get("status") or {}
+    changes = {field: value for field, value in desired.items() if status.get(field) != value}
+    if "conditions" in changes:
+        current, wanted = status.get("conditions") or (), desired["conditions"]
+        changes["conditions"] = _differing(current, wanted)
+        if not changes["conditions"]:
+            del changes["conditions"]
+        elif current:
+            ours = [condition["type"] for condition in wanted]
+            others = [condition["type"] for condition in current if condition["type"] not in ours]
+            changes["$setElementOrder/conditions"] = [{"type": type} for type in (*others, *ours)]
+    return changes
+
+
+def _differing(current: Any, desired: Sequence[Object]) -> list[Object]:
+    return [condition for condition in desired if find_condition(current, condition["type"]) != condition]
+
+
+def _phase(init: Sequence[Object], containers: Sequence[Object], *, initialised: bool, failed: bool) -> str:
+    """Source: kubernetes v1.36 pkg/kubelet/kubelet_pods.go, getPhase."""
+    if failed:
+        return "Failed"
+    if not initialised and init:
+        return "Pending"
+    states = [status["state"] for status in containers]
+    if any("waiting" in status["state"] and not status.get("lastState") for status in containers):
+        return "Pending"
+    if any("running" in state for state in states):
+        return "Running"
+    codes = []
+    for status in containers:
+        over = status["state"].get("terminated")
+        if over is None:
+            return "Running"  # it is to be started again
+        codes.append(over.get("exitCode", 0))
+    return "Failed" if any(codes) else "Succeeded"
+
+
+def _conditions(
+    pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str, *, now: float
+) -> list[Object]:
+    """Source: pkg/kubelet/status/generate.go."""
+    over = phase in ("Succeeded", "Failed")
+    why: Object = {}
+    if over:
+        why = {"reason": "PodCompleted" if phase == "Succeeded" else "PodFailed"}
+    else:
+        unready = _unready(pod, init, containers)
+        if unready:
+            why = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{' '.join(unready)}]"}
+    missing = "" if why else _missing_gates(pod)
+    gates = {"reason": "ReadinessGatesNotReady", "message": missing} if missing else why
+    desired = [
+        {"type": READY_TO_START, "status": _truth(not over)},
+        {"type": INITIALIZED, **_initialized(pod, init, containers, phase)},
+        {"type": READY, "status": _truth(not gates), **gates},
+        {"type": CONTAINERS_READY, "status": _truth(not why), **why},
+        {"type": SCHEDULED, "status": "True"},
+    ]
+    current = (pod.get("status") or {}).get("conditions")
+    stamp = format_time(now)
+    return [_since(find_condition(current, condition["type"]), condition, stamp) for condition in desired]
+
+
+def _unready(pod: Object, init: Sequence[Object], containers: Sequence[Object]) -> list[str]:
+    """The names of sidecars and containers that are not ready, as their pod has them."""
+    spec = pod["spec"]
+    ready = {status["name"] for status in (*init, *containers) if status.get("ready")}
+    sidecars = [one["name"] for one in spec.get("initContainers") or () if _is_sidecar(one)] if init else []
+    return [name for name in (*sidecars, *(one["name"] for one in spec["containers"])) if name not in ready]
+
+
+def _initialized(pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str) -> Object:
+    if phase == "Succeeded":
+        return {"status": "True", "reason": "PodCompleted"}
+    if not init or any(status.get("started") or _has_begun(status) for status in containers):
+        return {"status": "True"}
+    done = {
+        status["name"]
+        for container, status in zip(pod["spec"]["initContainers"], init, strict=False)
+        if status.get("started" if _is_sidecar(container) else "ready")
+    }
+    incomplete = [one["name"] for one in pod["spec"]["initContainers"] if one["name"] not in done]
+    if not incomplete:
+        return {"status": "True"}
+    message = f"containers with incomplete status: [{' '.join(incomplete)}]"
+    return {"status": "False", "reason": "ContainersNotInitialized", "message": message}
+
+
+def _since(known: Mapping[str, Any] | None, condition: Object, stamp: str) -> Object:
+    """The condition with its lastTransitionTime; one that says the same already stays as it is, to the last field."""
+    if known is None or known.get("status") != condition["status"]:
+        return {**condition, "lastTransitionTime": stamp}
+    if all((known.get(field) or "") == condition.get(field, "") for field in ("reason", "message")):
+        return dict(known)
+    return {**condition, "lastTransitionTime": known.get("lastTransitionTime") or stamp}
+
+
+def _missing_gates(pod: Object) -> str:
+    """Which of the pod's readiness gates are not True; "" if all are."""
+    status = pod.get("status") or {}
+    messages = []
+    for gate in pod["spec"].get("readinessGates") or ():
+        type = gate["conditionType"]
+        condition = find_condition(status.get("conditions"), type)
+        if condition is None:
+            messages.append(f'corresponding condition of pod readiness gate "{type}" does not exist.')
+        elif condition.get("status") != "True":
+            actual = condition.get("status")
+            messages.append(f'the status of pod readiness gate "{type}" is not "True", but {actual}')
+    return ", ".join(messages)
+
+
+def _truth(value: bool) -> str:
+    return "True" if value else "False"
+
+
+def _start_time(pod: Object, *, now: float) -> str:
+    known: str | None = (pod.get("status") or {}).get("startTime")
+    return known or format_time(now)

@@ -1,0 +1,268 @@
+"""The kubelets of all hollow nodes: run the pods that are bound to them, in appearance. Key: pod.
+
+A pod without delays is Running and Ready after one write of its status. A terminating pod is stopped, set to its final
+phase, and deleted with grace period 0. Pods of nodes that do not exist, or are silent, are left alone. All read one
+table, by one watch; each writes in the name of its node.
+
+Source: kubernetes v1.36 pkg/kubelet/pod_workers.go, status/status_manager.go. What users may ask of a
+hollow pod is in behaviour.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from kcm.actors.hollow import behaviour
+from kcm.actors.hollow.intervals import MANY, look_again
+from kcm.actors.hollow.kubelet import pod_status
+from kcm.actors.hollow.kubelet.images import Said
+from kcm.actors.hollow.kubelet.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
+from kcm.actors.hollow.nodes.addresses import AddressBook, addresses_at, offset_of, pod_ranges
+from kcm.actors.hollow.nodes.fleet import HollowNode
+from kcm.actors.hollow.scheduler.demand import Port, host_ports
+from kcm.actors.hollow.scheduler.node_fit import is_taken
+from kcm.actors.reconciliation import (
+    Change,
+    Interest,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    delete,
+    merge_status,
+    must,
+    record,
+)
+from kcm.actors.reconciliation.commands import in_name_of
+from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.messages.outcomes import Conflict, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, Object, metadata, name_of
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.quantities import milli_value
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
+
+# Seconds to stop a pod that has a running container, where nothing else is asked for: less than a real one takes.
+# Without it a StatefulSet's next pod of the name is there before `kubectl delete pod` has begun to watch, which then
+# waits for that one to go (its wait.IsDeleted gets the pod, and lists later what it watches).
+TIME_TO_STOP = 0.3
+
+
+def kubelet_watches(nodes: Collection[str]) -> tuple[Watch[Key], ...]:
+    """nodes: the names of the hollow ones."""
+    return (
+        Watch(PODS, to=_bound_to(nodes), interest=Interest(indexed=tuple((NODE, name) for name in nodes))),
+        Watch(NODES, to=_pods_of(nodes), interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
+    )
+
+
+def _bound_to(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key]]:
+    def keys(change: Change, tables: Tables) -> Iterable[Key]:
+        entry = tables[PODS].entry(change.key)
+        return (change.key,) if entry is None or entry.facts.node in nodes else ()
+
+    return keys
+
+
+def _pods_of(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key]]:
+    """All pods of a node that is new, has fallen silent, or sends heartbeats again."""
+
+    def keys(change: Change, tables: Tables) -> Iterable[Key]:
+        if change.key not in nodes or change.deleted:
+            return ()
+        old = change.old
+        if change.type != EventType.ADDED and old is not None:
+            if behaviour.asked_silence(change.new) == behaviour.asked_silence(old):
+                return ()
+        return [entry.key for entry in tables[PODS].indexed_entries(NODE, change.key)]
+
+    return keys
+
+
+class _Stopping(NamedTuple):
+    """Since when the containers of the pod with this uid stop, by the monotonic clock."""
+
+    uid: str
+    since: float
+
+
+class _Remembered(NamedTuple):
+    """Of the containers of the pod with this uid."""
+
+    uid: str
+    memories: Memories
+
+
+_NOTHING = _Remembered("", NO_MEMORIES)
+
+
+class HollowKubelet:
+    """Key: "namespace/name" of a pod.
+
+    It remembers addresses, since when pods are stopping, and of containers what a real kubelet keeps in memory as well:
+    pulls that failed, and failures that are forgiven.
+    """
+
+    def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
+        self._pods, self._nodes, self._clock, self._fleet = tables[PODS], tables[NODES], clock, fleet
+        self._addresses = AddressBook()
+        self._stopping: dict[Key, _Stopping] = {}
+        self._remembered: dict[Key, _Remembered] = {}
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        entry = self._pods.entry(key)
+        if entry is None:
+            self._forget(key)
+            return None
+        facts = entry.facts
+        hollow = self._fleet.get(facts.node)
+        node = self._nodes.get(facts.node) if hollow is not None else None
+        if hollow is None or node is None:
+            return None
+        now = self._clock.now()
+        quiet = behaviour.silence(node, now=now)
+        if quiet.silent:
+            return None if quiet.until is None else look_again(due=quiet.until, now=now)
+        pod = self._pods.object_of(entry)
+        if facts.deleting:
+            return (yield from self._stop(hollow, entry, pod, node))
+        if is_terminal(facts):
+            self._forget(key)
+            return None
+        if behaviour.is_set(pod, behaviour.REJECT) and not pod_status.has_started(pod):
+            plan = pod_status.rejected(pod, capacity_milli_cpu=milli_value(hollow.cpu), now=now)
+        elif not pod_status.has_started(pod) and self._lacks_ports(entry, pod):
+            plan = pod_status.without_ports(pod, now=now)
+        else:
+            plan = self._running(entry, pod, node, now=now)
+        for said in plan.said:
+            path = _field_path(pod, said)
+            event = record(PODS, pod, said.type, said.reason, said.message, field_path=path)
+            yield replace(event, host=hollow.name, user=hollow.user)
+        yield from self._write(hollow, pod, plan)
+        return None if plan.due is None else look_again(due=plan.due, now=now)
+
+    def _lacks_ports(self, entry: Entry, pod: Object) -> bool:
+        """Whether another pod that runs on the node has a port of the host that this one asks for."""
+        wanted = host_ports(pod["spec"])
+        if not wanted:
+            return False
+        taken: Counter[Port] = Counter()
+        for other in self._pods.indexed_entries(NODE, entry.facts.node):
+            if other.uid != entry.uid and not is_terminal(other.facts):
+                obj = self._pods.object_of(other)
+                if pod_status.has_started(obj):
+                    taken.update(host_ports(obj["spec"]))
+        return any(is_taken(port, taken) for port in wanted)
+
+    def _running(self, entry: Entry, pod: Object, node: Object, *, now: float) -> PodPlan:
+        remembered = self._remembered.get(entry.key, _NOTHING)
+        plan = pod_status.running(
+            pod,
+            host_ips=[self._fleet[name_of(node)].address],
+            pod_ips=self._pod_ips(entry, pod, node),
+            now=now,
+            memories=remembered.memories if remembered.uid == entry.uid else NO_MEMORIES,
+            unpullable=behaviour.unpullable(node, pod),
+        )
+        if plan.memories:
+            self._remembered[entry.key] = _Remembered(entry.uid, plan.memories)
+        else:
+            self._remembered.pop(entry.key, None)
+        return plan
+
+    def _write(self, hollow: HollowNode, pod: Object, plan: PodPlan) -> Step[None]:
+        changes = status_changes(pod, plan.status)
+        if changes:
+            write = merge_status(PODS, pod, changes, ordered=False)
+            yield from must(in_name_of(hollow.user, write), but=(NotFound,))
+
+    def _stop(self, hollow: HollowNode, entry: Entry, pod: Object, node: Object) -> Step[RequeueAfter | None]:
+        key, uid = entry.key, entry.uid
+        grace = metadata(pod).get("deletionGracePeriodSeconds") or 0
+        if not pod_status.has_started(pod) and not is_terminal(entry.facts):
+            yield from self._write(hollow, pod, pod_status.NEVER_STARTED)
+        elif not is_terminal(entry.facts):
+            now = self._clock.monotonic()
+            stopping = self._stopping.get(key)
+            if stopping is None or stopping.uid != uid:
+                stopping = self._stopping[key] = _Stopping(uid, now)
+            needed = _seconds_to_stop(pod, node) if pod_status.has_running(pod) else 0.0
+            due = stopping.since + min(needed, grace)
+            if now < due:
+                return look_again(due=due, now=now)
+            yield from self._write(hollow, pod, pod_status.ended(pod, killed=needed > grace, now=self._clock.now()))
+        self._forget(key)
+        if grace == 0 and metadata(pod).get("finalizers"):
+            return None  # as good as deleted: only its finalizers hold it
+        deletion = delete(PODS, entry, grace_seconds=0, depends_on=((PODS, key),))
+        yield from must(in_name_of(hollow.user, deletion), but=(NotFound, Conflict))
+        return None
+
+    def _pod_ips(self, entry: Entry, pod: Object, node: Object) -> list[str]:
+        """Those that it has, or new ones of the node's range. Raises ValueError if there are none left."""
+        name, spec = name_of(node), node.get("spec") or {}
+        hollow = self._fleet[name]
+        if pod["spec"].get("hostNetwork"):
+            return [hollow.address]
+        known = _ips_of(pod)
+        if known:
+            return known
+        ranges = pod_ranges(tuple(spec.get("podCIDRs") or [spec.get("podCIDR") or hollow.pod_range]))
+        if not self._addresses.knows(name):
+            self._addresses.open(
+                name,
+                [
+                    (other.key, other.uid, offset)
+                    for other in self._pods.indexed_entries(NODE, name)
+                    if not is_terminal(other.facts)
+                    for address in _ips_of(self._pods.object_of(other))[:1]
+                    if (offset := offset_of(ranges, address)) is not None
+                ],
+            )
+        size = min(one.num_addresses for one in ranges)
+        return addresses_at(ranges, self._addresses.assign(entry.key, entry.uid, name, size=size))
+
+    def _forget(self, key: Key) -> None:
+        self._addresses.release(key)
+        self._stopping.pop(key, None)
+        self._remembered.pop(key, None)
+
+
+def _field_path(pod: Object, said: Said) -> str:
+    """Of the container that an event is about."""
+    if not said.container:
+        return ""
+    init = any(one["name"] == said.container for one in pod["spec"].get("initContainers") or ())
+    return f"spec.{'initContainers' if init else 'containers'}{{{said.container}}}"
+
+
+def _ips_of(pod: Object) -> list[str]:
+    return [one["ip"] for one in (pod.get("status") or {}).get("podIPs") or ()]
+
+
+def _seconds_to_stop(pod: Object, node: Object) -> float:
+    for asked in (pod, node):
+        seconds = behaviour.seconds(asked, behaviour.TERMINATE_AFTER)
+        if seconds is not None:
+            return seconds
+    return TIME_TO_STOP
+
+
+def kubelet_spec(fleet: Mapping[str, HollowNode]) -> ControllerSpec:
+    return ControllerSpec(
+        name="hollow-kubelet-controller",
+        never_blocks=True,
+        client="hollow-kubelet",
+        component="kubelet",
+        queues=(Queue(watches=kubelet_watches(fleet), concurrency=MANY, terminal=()),),
+        indexes=(PODS_BY_NODE,),
+        build=lambda context: HollowKubelet(tables=context.tables, clock=context.clock, fleet=fleet),
+    )

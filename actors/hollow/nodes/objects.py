@@ -1,0 +1,150 @@
+"""What a hollow kubelet says of its node: the Node it registers, its status, and its Lease.
+
+Source: kubernetes v1.36 pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go;
+component-helpers/apimachinery/lease/controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kcm.actors.hollow.nodes.fleet import REGION, HollowNode
+from kcm.protocols.conditions import find_condition
+from kcm.protocols.hollow_nodes import RUNTIME
+from kcm.protocols.objects import Object, name_of, uid_of
+from kcm.protocols.times import format_micro_time, format_time
+
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40
+
+Said = tuple[str, str, str, str]  # of a condition: type, status, reason, message
+_PRESSURES = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+)
+_READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+_NOT_READY = ("Ready", "False", "KubeletNotReady", "container runtime is down")
+
+
+def default_labels(hollow: HollowNode) -> dict[str, str]:
+    return {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": hollow.name,
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/region": REGION,
+        "topology.kubernetes.io/zone": hollow.zone,
+    }
+
+
+def machine_status(hollow: HollowNode) -> Object:
+    """The status without its conditions: what does not change while the node runs."""
+    resources = {
+        "cpu": hollow.cpu,
+        "ephemeral-storage": "512Gi",
+        "memory": hollow.memory,
+        "pods": str(hollow.pods),
+    }
+    return {
+        "addresses": [
+            {"type": "InternalIP", "address": hollow.address},
+            {"type": "Hostname", "address": hollow.name},
+        ],
+        "allocatable": resources,
+        "capacity": resources,
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": {
+            "architecture": "amd64",
+            "bootID": f"boot-of-{hollow.name}",
+            "containerRuntimeVersion": f"{RUNTIME}1.36.0",
+            "kernelVersion": "hollow",
+            "kubeProxyVersion": "",
+            "kubeletVersion": "v1.36.0",
+            "machineID": f"machine-of-{hollow.name}",
+            "operatingSystem": "linux",
+            "osImage": "Hollow Linux",
+            "systemUUID": f"system-of-{hollow.name}",
+        },
+    }
+
+
+def new_node(hollow: HollowNode, *, now: float) -> Object:
+    """What a kubelet registers. now: Unix seconds."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": hollow.name,
+            "labels": default_labels(hollow),
+            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+        },
+        "spec": {},
+        "status": {**machine_status(hollow), "conditions": _conditions({}, (*_PRESSURES, _READY), now=now)},
+    }
+
+
+def status_changes(
+    node: Object, machine: Mapping[str, Any], *, now: float, heartbeat: bool, ready: bool = True
+) -> Object:
+    """The parts of the status to write, {} for none. machine: see machine_status. ready: what its kubelet says.
+
+    Without a heartbeat conditions are written only if one says something else than its kubelet would (Ready is Unknown,
+    because the node was thought lost).
+    """
+    status = node.get("status") or {}
+    changes: Object = {field: value for field, value in machine.items() if status.get(field) != value}
+    said = (*_PRESSURES, _READY if ready else _NOT_READY)
+    if changes or heartbeat or not _says(status, said):
+        changes["conditions"] = _conditions(status, said, now=now)
+    return changes
+
+
+def _says(status: Mapping[str, Any], said: Iterable[Said]) -> bool:
+    there = {
+        (condition.get("type"), condition.get("status"), condition.get("reason"), condition.get("message"))
+        for condition in status.get("conditions") or ()
+    }
+    return there.issuperset(said)
+
+
+def _conditions(status: Mapping[str, Any], said: Iterable[Said], *, now: float) -> list[Object]:
+    """The kubelet's four; those of others (NetworkUnavailable) are not among them. For a patch that merges by type."""
+    stamp = format_time(now)
+    conditions = []
+    for type, value, reason, message in said:
+        before = find_condition(status.get("conditions"), type)
+        kept = before is not None and before.get("status") == value
+        since = before.get("lastTransitionTime") if before is not None and kept else None
+        conditions.append(
+            {
+                "type": type,
+                "status": value,
+                "lastHeartbeatTime": stamp,
+                "lastTransitionTime": since or stamp,
+                "reason": reason,
+                "message": message,
+            }
+        )
+    return conditions
+
+
+def lease_spec(name: str, *, now: float) -> Object:
+    return {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": format_micro_time(now)}
+
+
+def new_lease(node: Object, *, now: float) -> Object:
+    """Owned by its node, so that it goes with it; not as a controller, as upstream."""
+    name = name_of(node)
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": name,
+            "namespace": LEASE_NAMESPACE,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid_of(node)}],
+        },
+        "spec": lease_spec(name, now=now),
+    }

@@ -1,0 +1,190 @@
+"""Hollow nodes: registers them and keeps their heartbeats going. Key: node name.
+
+Every 10 s it renews its Lease, and writes its status if it is not what it should be or was last written 5 min ago; both
+are spread over time, so that a thousand nodes do not write at once. As with a real kubelet, a node that was deleted is
+not registered again before a restart (of this controller's actor); its heartbeats go on if a user creates it by hand.
+Hollow nodes that an earlier, larger fleet has left are deleted, as no kubelet would run their pods; that alone is not
+done in a node's name.
+
+Source: kubernetes v1.36 pkg/kubelet/kubelet_node_status.go, component-helpers/apimachinery/lease/controller.go. Unlike
+there, the Lease is not read: each renewal is a patch, and one that finds nothing creates it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+
+from kcm.actors.hollow.behaviour import Silence, heartbeat_interval, says_ready, silence
+from kcm.actors.hollow.intervals import MANY, look_again
+from kcm.actors.hollow.nodes.fleet import HollowNode
+from kcm.actors.hollow.nodes.objects import (
+    LEASE_NAMESPACE,
+    default_labels,
+    lease_spec,
+    machine_status,
+    new_lease,
+    new_node,
+    status_changes,
+)
+from kcm.actors.reconciliation import (
+    Change,
+    Enqueue,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    create,
+    delete,
+    itself,
+    must,
+    patch,
+    together,
+)
+from kcm.actors.reconciliation.commands import in_name_of
+from kcm.actors.reconciliation.element_order import in_element_order
+from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from kcm.protocols.hollow_nodes import is_hollow
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Command, PatchType
+from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Conflict, Done, NotFound
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key, Object, labels_of, make_key, uid_of
+from kcm.protocols.resources import LEASES, NODES
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.tables import Tables
+
+LEASE_INTERVAL = 10.0  # seconds
+STATUS_INTERVAL = 300.0
+JITTER = 0.04  # of an interval
+RETRY = 1.0
+QUEUE = "hollow-nodes"
+
+
+def node_watches(fleet: Mapping[str, HollowNode]) -> tuple[Watch[Key], ...]:
+    """Nodes of the fleet at every change; others when they are added, as an earlier fleet may have left them."""
+
+    def keys(change: Change, tables: Tables) -> Iterable[Key]:
+        return itself(change, tables) if change.key in fleet or change.type == EventType.ADDED else ()
+
+    return (Watch(NODES, to=keys),)
+
+
+def spread(name: str, beat: int) -> float:
+    """Evenly distributed over [0, 1), and the same again for the same node and beat."""
+    digest = hashlib.blake2b(f"{name}/{beat}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") / 2**32
+
+
+@dataclass(slots=True)
+class _Kubelet:
+    """What a kubelet remembers while it runs. due, status_due: when it speaks next, and when its status is due even
+    if unchanged; by the monotonic clock.
+    """
+
+    machine: Object
+    beats: int = 0
+    due: float = 0.0
+    status_beats: int = 0
+    status_due: float = 0.0
+
+
+class HollowNodes:
+    """Key: a node's name. It remembers each node's beats."""
+
+    def __init__(
+        self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode], heartbeat: float = LEASE_INTERVAL
+    ) -> None:
+        """heartbeat: seconds between two of a node that does not say otherwise."""
+        self._nodes, self._clock, self._fleet = tables[NODES], clock, fleet
+        self._heartbeat = heartbeat
+        self._kubelets: dict[str, _Kubelet] = {}  # those that have registered their node
+
+    def enqueue_fleet(self) -> Reconciliation:
+        """Once, at the start: what is to be registered does not exist yet, so no watch shows it."""
+        for name in self._fleet:
+            yield Enqueue(QUEUE, name)
+        return None
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        hollow = self._fleet.get(key)
+        node = self._nodes.get(key)
+        if hollow is None:
+            if node is not None and is_hollow(node):
+                yield from must(delete(NODES, node, depends_on=((NODES, key),)), but=(NotFound, Conflict))
+            return None
+        quiet = Silence(False, None) if node is None else silence(node, now=self._clock.now())
+        if quiet.silent:  # its next change brings us back
+            return None if quiet.until is None else look_again(due=quiet.until, now=self._clock.now())
+        kubelet = self._kubelets.get(key)
+        if kubelet is None:
+            node = yield from self._register(hollow, node)
+            if node is None:
+                return RequeueAfter(RETRY)
+            kubelet = self._kubelets[key] = _Kubelet(machine_status(hollow))
+        if node is None:
+            return None
+        now = self._clock.monotonic()
+        # Whoever is asked to speak more often does so from now on.
+        kubelet.due = min(kubelet.due, now + heartbeat_interval(node, usual=self._heartbeat) * (1 + JITTER))
+        if now >= kubelet.due:
+            yield from self._speak(kubelet, node, hollow, now)
+        return look_again(due=kubelet.due, now=now)
+
+    def _register(self, hollow: HollowNode, node: Object | None) -> Step[Object | None]:
+        """The node as it is then; None if another has just created it, and the table does not show it yet."""
+        if node is None:
+            made = in_name_of(hollow.user, create(NODES, new_node(hollow, now=self._clock.now())))
+            outcome = yield from must(made, but=(AlreadyExists,))
+            return self._nodes.get(hollow.name) if isinstance(outcome, Done) else None
+        labels = labels_of(node)
+        missing = {name: value for name, value in default_labels(hollow).items() if labels.get(name) != value}
+        if missing:
+            labelled = patch(NODES, hollow.name, {"metadata": {"uid": uid_of(node), "labels": missing}})
+            yield from must(in_name_of(hollow.user, labelled))
+        return node
+
+    def _speak(self, kubelet: _Kubelet, node: Object, hollow: HollowNode, started: float) -> Step[None]:
+        """Renew the Lease and, if there is something to say, write the status; together."""
+        name, user, now = hollow.name, hollow.user, self._clock.now()
+        renewal = patch(LEASES, make_key(LEASE_NAMESPACE, name), {"spec": lease_spec(name, now=now)})
+        commands: list[Command] = [in_name_of(user, renewal)]
+        due = started >= kubelet.status_due
+        changes = status_changes(node, kubelet.machine, now=now, heartbeat=due, ready=says_ready(node))
+        if changes:
+            body = {"status": in_element_order(node.get("status") or {}, changes)}
+            said = patch(NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status")
+            commands.append(in_name_of(user, said))
+        renewed, *written = yield from together(commands)
+        if isinstance(renewed, NotFound):
+            commands[0] = in_name_of(user, create(LEASES, new_lease(node, now=now)))
+            renewed = yield commands[0]
+        for command, outcome in zip(commands, (renewed, *written), strict=True):
+            # A node that is not found was deleted: its event is on its way.
+            if not isinstance(outcome, Done | NotFound):
+                raise CommandError(command, outcome)
+        interval = heartbeat_interval(node, usual=self._heartbeat)
+        kubelet.beats, kubelet.due = _next(name, kubelet.beats, interval, started)
+        if changes:
+            kubelet.status_beats, kubelet.status_due = _next(name, kubelet.status_beats, STATUS_INTERVAL, started)
+
+
+def _next(name: str, beats: int, interval: float, now: float) -> tuple[int, float]:
+    """The number of the next beat, and when it is due."""
+    share = spread(name, beats)
+    # The first interval is cut short at random: nodes that started together drift apart.
+    return beats + 1, now + interval * (share if beats == 0 else 1 + JITTER * share)
+
+
+def nodes_spec(fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTERVAL) -> ControllerSpec:
+    """heartbeat: see HollowNodes."""
+    return ControllerSpec(
+        name="hollow-nodes-controller",
+        never_blocks=True,
+        client="hollow-nodes",
+        component="kubelet",
+        queues=(Queue(QUEUE, watches=node_watches(fleet), concurrency=MANY, terminal=()),),
+        passes=(Pass("fleet", every=math.inf, run=HollowNodes.enqueue_fleet),),
+        build=lambda context: HollowNodes(tables=context.tables, clock=context.clock, fleet=fleet, heartbeat=heartbeat),
+    )

@@ -1,0 +1,198 @@
+"""Whether a pod fits on a node, and how well.
+
+Not looked at: preferences (preferred affinity, PreferNoSchedule), affinity between pods, topology spread constraints,
+volumes, images, priorities; no pod is preempted.
+
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/{nodeunschedulable,tainttoleration,nodeaffinity,nodeports,
+noderesources}; the spreading is that of the older selectorspread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from kcm.actors.hollow.scheduler.demand import Demand, Port, Taint, amount_of
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.objects import Object, labels_of, name_of
+
+ZONE_LABEL = "topology.kubernetes.io/zone"
+UNSCHEDULABLE = "node(s) were unschedulable"
+UNTOLERATED = "node(s) had untolerated taint(s)"
+UNMATCHED = "node(s) didn't match Pod's node affinity/selector"
+NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
+TOO_MANY_PODS = "Too many pods"
+UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+ZONE_WEIGHT = 2 / 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """What scheduling looks at in a node. taints: those that keep pods away. allocatable: as Demand.requests."""
+
+    name: str
+    zone: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    allocatable: Mapping[str, int]
+
+
+def node_view(node: Object) -> NodeView:
+    spec, labels = node.get("spec") or {}, labels_of(node)
+    taints = [
+        Taint(one.get("key", ""), one.get("value") or "", one.get("effect", "")) for one in spec.get("taints") or ()
+    ]
+    return NodeView(
+        name=name_of(node),
+        zone=labels.get(ZONE_LABEL, ""),
+        labels=labels,
+        taints=tuple(taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute")),
+        unschedulable=bool(spec.get("unschedulable")),
+        allocatable=_allocatable(node),
+    )
+
+
+def _allocatable(node: Object) -> Mapping[str, int]:
+    """Without quantities that are malformed: of those there is nothing."""
+    amounts = {}
+    for name, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
+        with contextlib.suppress(ValueError):
+            amounts[name] = amount_of(name, quantity)
+    return amounts
+
+
+@dataclass(slots=True)
+class Usage:
+    """What the pods of one node take: amounts as in Demand, their number, and their ports."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    cpu: int = 0
+    memory: int = 0
+    pods: int = 0
+    ports: Counter[Port] = field(default_factory=Counter)
+
+    def add(self, demand: Demand, times: int = 1) -> None:
+        """times: -1 takes it back."""
+        for name, amount in demand.requests:
+            self.requests[name] += times * amount
+        self.cpu += times * demand.cpu
+        self.memory += times * demand.memory
+        self.pods += times
+        for port in demand.ports:
+            self.ports[port] += times
+
+
+UNUSED = Usage()
+
+
+def misfits(demand: Demand, node: NodeView, usage: Usage) -> Sequence[str]:
+    """Why the pod cannot run there, as kube-scheduler words it; empty if it can."""
+    if demand.names is not None and node.name not in demand.names:
+        return (NOT_NAMED,)
+    if node.unschedulable and not demand.tolerates(UNSCHEDULABLE_TAINT):
+        return (UNSCHEDULABLE,)
+    if node.taints and not all(demand.tolerates(taint) for taint in node.taints):
+        return (UNTOLERATED,)
+    if not _matches(demand, node):
+        return (UNMATCHED,)
+    if demand.ports and any(is_taken(port, usage.ports) for port in demand.ports):
+        return (NO_PORTS,)
+    return _insufficient(demand, node.allocatable, usage)
+
+
+def _matches(demand: Demand, node: NodeView) -> bool:
+    labels = node.labels
+    if any(labels.get(key) != value for key, value in demand.selector):
+        return False
+    return demand.terms is None or any(term.matches(node.name, labels) for term in demand.terms)
+
+
+def is_taken(wanted: Port, used: Mapping[Port, int]) -> bool:
+    return any(
+        count > 0
+        and port.number == wanted.number
+        and port.protocol == wanted.protocol
+        and ("" in (port.address, wanted.address) or port.address == wanted.address)
+        for port, count in used.items()
+    )
+
+
+def _insufficient(demand: Demand, allocatable: Mapping[str, int], usage: Usage) -> Sequence[str]:
+    reasons = []
+    if usage.pods + 1 > allocatable.get("pods", 0):
+        reasons.append(TOO_MANY_PODS)
+    used = usage.requests
+    for name, amount in demand.requests:
+        if amount > allocatable.get(name, 0) - used[name]:
+            reasons.append(f"Insufficient {name}")
+    return reasons
+
+
+def best(
+    demand: Demand, nodes: Sequence[NodeView], usages: Mapping[str, Usage], siblings: Mapping[str, int]
+) -> NodeView:
+    """The node to take among those that fit, at least one; the first of equals.
+
+    siblings: pods of the same owner, by node. Zones count twice as much as nodes in spreading them, and spreading
+    twice as much as the room that is left.
+    """
+    if len(nodes) == 1:
+        return nodes[0]
+    in_zone: Counter[str] = Counter()
+    if siblings:
+        for node in nodes:
+            in_zone[node.zone] += siblings.get(node.name, 0)
+    most, most_in_zone = max(siblings.values(), default=0), max(in_zone.values(), default=0)
+    chosen, highest = nodes[0], -1.0
+    for node in nodes:
+        score = _room(demand, node.allocatable, usages.get(node.name, UNUSED))
+        if most:
+            spread = 1 - siblings.get(node.name, 0) / most
+            if most_in_zone and node.zone:
+                spread = (1 - ZONE_WEIGHT) * spread + ZONE_WEIGHT * (1 - in_zone[node.zone] / most_in_zone)
+            score += 2 * spread
+        if score > highest:
+            chosen, highest = node, score
+    return chosen
+
+
+def _room(demand: Demand, allocatable: Mapping[str, int], usage: Usage) -> float:
+    """The share of cpu and memory that would be left, 0 to 1."""
+    cpu, memory = allocatable.get("cpu", 0), allocatable.get("memory", 0)
+    left = max(0.0, 1 - (usage.cpu + demand.cpu) / cpu) if cpu else 0.0
+    return (left + (max(0.0, 1 - (usage.memory + demand.memory) / memory) if memory else 0.0)) / 2
+
+
+def failure_message(nodes: int, reasons: Mapping[str, int]) -> str:
+    """Why a pod fits nowhere. reasons: on how many nodes each holds.
+
+    kube-scheduler goes on to say what preemption would not help with.
+    """
+    if nodes == 0:
+        return "no nodes available to schedule pods"
+    listed = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    return f"0/{nodes} nodes are available: {listed}."
+
+
+def nodes_to_find(nodes: int) -> int:
+    """How many nodes that fit are enough to choose among.
+
+    Source: kubernetes v1.36 pkg/scheduler/schedule_one.go, numFeasibleNodesToFind.
+    """
+    if nodes < 100:
+        return nodes
+    percentage = max(5, 50 - nodes // 125)
+    return max(100, nodes * percentage // 100)
+
+
+def interleaved(nodes: Sequence[NodeView]) -> list[NodeView]:
+    """One of each zone in turn, by name, so that any stretch of the list covers all zones."""
+    zones: dict[str, list[NodeView]] = {}
+    for node in sorted(nodes, key=lambda each: (each.zone, each.name)):
+        zones.setdefault(node.zone, []).append(node)
+    longest = max((len(zone) for zone in zones.values()), default=0)
+    return [zone[place] for place in range(longest) for zone in zones.values() if place < len(zone)]

@@ -1,0 +1,81 @@
+"""Where pods are, and what they take there: kept up to date pod by pod, so that it need not be added up again.
+
+A pod that was bound counts from the moment of the binding, before any table shows it (`assumed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kcm.actors.hollow.scheduler.demand import Demand
+from kcm.actors.hollow.scheduler.node_fit import Usage
+from kcm.protocols.objects import Key
+
+_NOBODY: Mapping[str, int] = {}
+_MOST_SHARED = 10_000
+
+
+class Placement(NamedTuple):
+    """assumed: bound by us, but not yet seen so."""
+
+    uid: str
+    node: str
+    demand: Demand
+    assumed: bool
+
+
+class Placements:
+    """usages: by node, those that have or had pods. releases: how often something was given back."""
+
+    def __init__(self) -> None:
+        self.usages: dict[str, Usage] = {}
+        self.releases = 0
+        self._placed: dict[Key, Placement] = {}
+        self._owned: dict[str, dict[str, int]] = {}  # by owner's uid: pods by node
+        self._demands: dict[Demand, Demand] = {}
+
+    def get(self, pod: Key) -> Placement | None:
+        return self._placed.get(pod)
+
+    def siblings(self, owner: str) -> Mapping[str, int]:
+        """How many pods of this owner each node has."""
+        return self._owned.get(owner, _NOBODY) if owner else _NOBODY
+
+    def put(self, pod: Key, placement: Placement) -> None:
+        """Count this pod; replaces what was known of it."""
+        placement = placement._replace(demand=self.shared(placement.demand))
+        known = self._placed.get(pod)
+        if known is not None:
+            if known.node == placement.node and known.demand is placement.demand:
+                self._placed[pod] = placement
+                return
+            self._count(known, -1)
+            self.releases += 1
+        self._placed[pod] = placement
+        self._count(placement, 1)
+
+    def remove(self, pod: Key) -> None:
+        known = self._placed.pop(pod, None)
+        if known is not None:
+            self._count(known, -1)
+            self.releases += 1
+
+    def shared(self, demand: Demand) -> Demand:
+        """An equal one, the same object for equal arguments."""
+        if len(self._demands) > _MOST_SHARED:
+            self._demands = {}
+        return self._demands.setdefault(demand, demand)
+
+    def _count(self, placement: Placement, times: int) -> None:
+        usage = self.usages.get(placement.node)
+        if usage is None:
+            usage = self.usages[placement.node] = Usage()
+        usage.add(placement.demand, times)
+        if owner := placement.demand.owner:
+            nodes = self._owned.setdefault(owner, {})
+            nodes[placement.node] = nodes.get(placement.node, 0) + times
+            if not nodes[placement.node]:
+                del nodes[placement.node]
+                if not nodes:
+                    del self._owned[owner]

@@ -1,0 +1,199 @@
+"""What the claims of a pod mean for where it can run, and what has to be written before it may.
+
+A claim that is bound keeps its pod to the nodes of its volume. One that waits for its first consumer is given a volume
+when that pod's node is chosen: a free one that the node can reach, or one that its provisioner is to make there.
+
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/volumebinding. Not looked at: capacity of storage, limits of
+volumes on a node, zones of old volumes' labels, ReadWriteOncePod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kcm.actors.controllers.storage.persistentvolume_binder.binding import bound_volume, with_annotations
+from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
+    Wish,
+    best_volume,
+    candidates,
+    labels_in,
+    wish_of,
+)
+from kcm.actors.hollow.scheduler.node_fit import NodeView
+from kcm.actors.reconciliation import Step, must, must_object, step, update
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.outcomes import NotFound
+from kcm.protocols.node_affinity import Term, terms_of
+from kcm.protocols.objects import Key, Object, annotations_of, controller_of, is_deleting, key_of, split_key, uid_of
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kcm.protocols.volumes import (
+    SELECTED_NODE,
+    claims_of,
+    class_of,
+    is_bound,
+    is_of,
+    phase_of,
+    volume_name_of,
+    waits_for_consumer,
+)
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.table import Entry
+from kcm.runtime.tables.tables import Tables
+
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
+NOT_THERE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+class UnusableError(Exception):
+    """No node can help. The text is kube-scheduler's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A claim that waits for its first consumer. class_: its StorageClass; node: the one that was chosen before."""
+
+    claim: Object
+    wish: Wish
+    class_: Object
+    node: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The claims of a pod. reach: of each bound volume the alternatives of its node affinity, None for all nodes."""
+
+    reach: tuple[tuple[Term, ...] | None, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    missing: bool = False  # a volume that its claim is bound to
+
+
+NOTHING = Claimed()
+
+
+class PodVolumes:
+    def __init__(self, tables: Tables) -> None:
+        self._claims: Lister = tables[PERSISTENT_VOLUME_CLAIMS]
+        self._volumes: Lister = tables[PERSISTENT_VOLUMES]
+        self._classes: Lister = tables[STORAGE_CLASSES]
+
+    def look(self, pod: Mapping[str, Any]) -> Claimed:
+        """Raises UnusableError."""
+        reach: list[tuple[Term, ...] | None] = []
+        waiting: list[Waiting] = []
+        missing = unbound = False
+        for claim in self._claims_of(pod):
+            if is_bound(claim):
+                volume = self._volumes.get(volume_name_of(claim))
+                missing = missing or volume is None
+                reach.append(None if volume is None else reach_of(volume))
+                continue
+            class_ = self._classes.get(class_of(claim)) if class_of(claim) else None
+            if class_ is None or volume_name_of(claim) or not waits_for_consumer(class_):
+                unbound = True
+                continue
+            waiting.append(Waiting(claim, wish_of(claim), class_, annotations_of(claim).get(SELECTED_NODE)))
+        if unbound:
+            raise UnusableError(UNBOUND)
+        return Claimed(tuple(reach), tuple(waiting), missing)
+
+    def _claims_of(self, pod: Mapping[str, Any]) -> Iterator[Object]:
+        for use in claims_of(pod):
+            name = split_key(use.claim)[1]
+            claim = self._claims.get(use.claim)
+            if claim is None:
+                if use.ephemeral:
+                    raise UnusableError(
+                        f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+                    )
+                raise UnusableError(f'persistentvolumeclaim "{name}" not found')
+            if phase_of(claim) == "Lost":
+                lost = volume_name_of(claim)
+                raise UnusableError(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"')
+            if is_deleting(claim):
+                raise UnusableError(f'persistentvolumeclaim "{name}" is being deleted')
+            owner = controller_of(claim)
+            if use.ephemeral and (owner is None or owner.uid != uid_of(pod)):
+                key = key_of(claim)
+                raise UnusableError(f"PVC {key} was not created for pod {key_of(pod)} (pod is not owner)")
+            yield claim
+
+    def misfits(self, claimed: Claimed, node: NodeView) -> tuple[str, ...]:
+        """Why a node does not do; empty if it does."""
+        found: list[str] = []
+        if claimed.missing:
+            found.append(NOT_THERE)
+        if not all(_reaches(terms, node) for terms in claimed.reach):
+            found.append(OUT_OF_REACH)
+        if claimed.waiting and self._chosen(claimed, node) is None:
+            found.append(NO_VOLUME)
+        return tuple(found)
+
+    def _chosen(self, claimed: Claimed, node: NodeView) -> list[tuple[Waiting, Entry | None]] | None:
+        """The volume of each claim that waits, None for one that is to be made. None if the node does not do."""
+        chosen: list[tuple[Waiting, Entry | None]] = []
+        taken: set[Key] = set()
+        for one in claimed.waiting:
+            if one.node is not None:
+                if one.node != node.name:
+                    return None
+                chosen.append((one, None))
+                continue
+            volume = self._free_volume(one.wish, node, taken)
+            if volume is None and not _can_be_made(one.class_, node):
+                return None
+            if volume is not None:
+                taken.add(volume.key)
+            chosen.append((one, volume))
+        return chosen
+
+    def _free_volume(self, wish: Wish, node: NodeView, taken: set[Key]) -> Entry | None:
+        usable = [
+            entry
+            for entry in candidates(self._volumes, wish)
+            if entry.key not in taken and _reaches(reach_of(self._volumes.object_of(entry)), node)
+        ]
+        return best_volume(wish, usable, labels_in(self._volumes), delayed=False)
+
+    @step
+    def prepare(self, claimed: Claimed, node: NodeView) -> Step[bool]:
+        """Reserve volumes, and have others made, where the pod is to run. Whether all of its claims are bound."""
+        if not claimed.waiting:
+            return True
+        for one, entry in self._chosen(claimed, node) or ():
+            if entry is not None:
+                volume = self._volumes.object_of(entry)
+                reserved = None if is_of(volume, one.claim) else bound_volume(volume, one.claim)
+                if reserved is not None:
+                    yield from must_object(update(PERSISTENT_VOLUMES, reserved))
+            elif one.node is None:
+                marked = with_annotations(one.claim, {SELECTED_NODE: node.name})
+                yield from must(update(PERSISTENT_VOLUME_CLAIMS, marked), but=(NotFound,))
+        return False
+
+
+def reach_of(volume: Mapping[str, Any]) -> tuple[Term, ...] | None:
+    """The alternatives of a volume's node affinity; None for all nodes."""
+    required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+    return None if required is None else terms_of(required)
+
+
+def _reaches(terms: tuple[Term, ...] | None, node: NodeView) -> bool:
+    return terms is None or any(term.matches(node.name, node.labels) for term in terms)
+
+
+def _can_be_made(class_: Mapping[str, Any], node: NodeView) -> bool:
+    """Whether its provisioner makes volumes for this node."""
+    if class_.get("provisioner") in ("", None, NO_PROVISIONER):
+        return False
+    topologies = class_.get("allowedTopologies") or ()
+    return not topologies or any(
+        all(
+            node.labels.get(one.get("key") or "") in (one.get("values") or ())
+            for one in term.get("matchLabelExpressions") or ()
+        )
+        for term in topologies
+    )

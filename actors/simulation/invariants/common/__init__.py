@@ -1,0 +1,1 @@
+"""Invariants that are checked in every run."""

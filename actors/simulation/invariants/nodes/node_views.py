@@ -1,0 +1,187 @@
+"""What managers can know of nodes: what their tables have shown over time, and what the server returned to them.
+
+A process is looked at whenever a node changes on the server, and once a second. What came and went in its table between
+two looks is not seen here; so times are taken as early as they may have been.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.nodes.zone_rates import eviction_rates
+from kcm.actors.simulation.invariants.observer import Committed, Observation, OutcomeReceived, ProcessStarted
+from kcm.protocols.messages.commands import Get, Patch, Update
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
+from kcm.protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, NodeFacts, node_facts
+from kcm.protocols.objects import Object, decode_object, make_key, resource_version_of
+from kcm.protocols.resources import LEASES, NODES
+from kcm.runtime.tables.table import Entry
+
+LIFECYCLE = controller_name("node-lifecycle-controller")
+LOOK = 1.0  # seconds
+KEPT = 120.0  # seconds for which rates are remembered
+
+Taint = tuple[str, str, str]  # key, value, effect
+
+
+class TaintedNode:
+    """A node that a process sees tainted NoExecute. since: it was not before that. seen: all taints since."""
+
+    __slots__ = ("seen", "since", "uid")
+
+    def __init__(self, uid: str, since: float) -> None:
+        self.uid, self.since = uid, since
+        self.seen: set[tuple[Taint, ...]] = set()
+
+
+class _Returned(NamedTuple):
+    """A node as the server returned it to one sender. epoch: of the table then."""
+
+    node: Object
+    facts: NodeFacts
+    version: int
+    epoch: int
+
+
+class View:
+    """One process. rates: (when, nodes a second by zone), as what node-lifecycle knows gives them, now's last.
+
+    A silent node whose status could not be written is unclear, and counts in no zone, until the node or its Lease has
+    changed. Whether it is counted can only be told from the outcomes, so that the higher rate of the two is taken.
+    """
+
+    def __init__(self, system: ControllerSystem, now: float) -> None:
+        self.system = system
+        self.looked = now
+        self.rates: deque[tuple[float, Mapping[str, float]]] = deque()
+        self.tainted: dict[str, TaintedNode] = {}  # by name
+        self._returned: dict[tuple[str, str], _Returned] = {}  # by sender and node
+        self._unclear: dict[str, tuple[int, int]] = {}  # by node: the versions of it and its Lease that were silent
+        self._contested: set[str] = set()  # nodes that are fetched, as their status met a conflict
+
+    def look(self, now: float, limits: EvictionLimits) -> None:
+        table = self.system.tables[NODES.id]
+        entries = table.entries()
+        self._unclear = {name: seen for name, seen in self._unclear.items() if self._signs(name) == seen}
+        rates = eviction_rates([self._facts(entry) for entry in entries], limits)
+        if self._unclear:
+            clear = [self._facts(entry) for entry in entries if entry.key not in self._unclear]
+            without = eviction_rates(clear, limits)
+            rates = {zone: max(rate, without.get(zone, 0.0)) for zone, rate in rates.items()}
+        if not self.rates or self.rates[-1][1] != rates or self.rates[-1][0] < now:
+            self.rates.append((now, rates))
+        while self.rates[0][0] < now - KEPT:
+            self.rates.popleft()
+        present = set()
+        for entry in entries:
+            taints = no_execute(decode_object(entry.raw)) if NO_EXECUTE.encode() in entry.raw else ()
+            if not taints:
+                continue
+            present.add(entry.key)
+            known = self.tainted.get(entry.key)
+            if known is None or known.uid != entry.uid:
+                known = self.tainted[entry.key] = TaintedNode(entry.uid, self.looked)
+            known.seen.add(taints)
+        for name in self.tainted.keys() - present:
+            del self.tainted[name]
+        self.looked = now
+
+    def returned(self, sender: str, command: Get | Update | Patch, outcome: Outcome) -> None:
+        """The outcome of a sender's command on a node."""
+        name = command.key
+        if isinstance(outcome, Done):
+            node = decode_object(outcome.body)
+            epoch = self.system.tables[NODES.id].epoch
+            self._returned[sender, name] = _Returned(node, node_facts(node), _version(node), epoch)
+        of_status = isinstance(command, Update) and command.subresource == "status"
+        looked_again = isinstance(command, Get) and name in self._contested
+        if sender != LIFECYCLE or not (of_status or looked_again):
+            return
+        self._contested.discard(name)
+        if of_status and isinstance(outcome, Conflict):
+            self._contested.add(name)
+        elif isinstance(outcome, Done | NotFound):
+            self._unclear.pop(name, None)
+        else:
+            self._unclear[name] = self._signs(name)
+
+    def node(self, sender: str, name: str) -> Object | None:
+        """The newest that this sender can know of the node."""
+        entry = self.system.tables[NODES.id].get(name)
+        if entry is None:
+            return None  # a node that the table does not show any more is gone
+        newer = self._newer(sender, entry)
+        return decode_object(entry.raw) if newer is None else newer.node
+
+    def _newer(self, sender: str, entry: Entry) -> _Returned | None:
+        """The node as it was returned to the sender, if its table does not show it by now."""
+        found = self._returned.get((sender, entry.key))
+        if found is None or found.epoch != self.system.tables[NODES.id].epoch:
+            return None
+        return found if found.version > entry.resource_version else None
+
+    def _facts(self, entry: Entry) -> NodeFacts:
+        newer = self._newer(LIFECYCLE, entry)
+        facts: NodeFacts = entry.facts if newer is None else newer.facts
+        return facts
+
+    def _signs(self, name: str) -> tuple[int, int]:
+        """The versions of a node and of its Lease that the tables show: an older sign of life is none."""
+        node = self.system.tables[NODES.id].get(name)
+        lease = self.system.tables[LEASES.id].get(make_key(LEASE_NAMESPACE, name))
+        return (0 if node is None else node.resource_version), (0 if lease is None else lease.resource_version)
+
+    def highest_rate(self, zone: str, since: float) -> float:
+        """That the zone may have been evicted at, by what was seen since then; at least by the last look."""
+        seen = [rates.get(zone, 0.0) for when, rates in self.rates if when >= since]
+        return max(seen or [self.rates[-1][1].get(zone, 0.0) if self.rates else 0.0])
+
+
+class Views:
+    """All managers that run, by the name of their process. Passed every observation."""
+
+    def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
+        self._clock, self._limits = cluster.clock, limits
+        self._looked = 0.0
+        self._views: dict[str, View] = {}
+
+    def observe(self, observation: Observation) -> None:
+        now = self._clock.monotonic()
+        match observation:
+            case ProcessStarted(process, system) if process.startswith("manager"):
+                self._views[process] = View(system, now)
+            case Committed(changes):
+                if now - self._looked >= LOOK or any(change.storage == "nodes" for change in changes):
+                    self.look()
+            case OutcomeReceived(process, _, sender, Get() | Update() | Patch() as command, outcome) if (
+                command.resource == NODES.id and process in self._views
+            ):
+                self._views[process].returned(sender, command, outcome)
+                if sender == LIFECYCLE:
+                    self.look()
+
+    def look(self) -> None:
+        self._looked = now = self._clock.monotonic()
+        for view in self._views.values():
+            if view.system.tables[NODES.id].synced:
+                view.look(now, self._limits)
+
+    def of(self, process: str) -> View:
+        return self._views[process]
+
+
+def no_execute(node: Object) -> tuple[Taint, ...]:
+    taints: Sequence[Mapping[str, Any]] = (node.get("spec") or {}).get("taints") or ()
+    return tuple(
+        (taint["key"], taint.get("value") or "", NO_EXECUTE) for taint in taints if taint.get("effect") == NO_EXECUTE
+    )
+
+
+def _version(obj: Object) -> int:
+    return int(resource_version_of(obj))

@@ -1,0 +1,108 @@
+"""A rollout takes no more available pods away than its Deployment allows, by the pods that really exist."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import History
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.workloads.deployments import Decision, Decisions
+from kcm.actors.simulation.invariants.workloads.rollouts import SIZED_FOR, bounds_of, size_of
+from kcm.protocols.objects import (
+    Object,
+    annotations_of,
+    controller_of,
+    decode_object,
+    name_of,
+    resource_version_of,
+    uid_of,
+)
+from kcm.protocols.pods import is_active, pod_facts
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, Change
+
+
+class NeverFewerThanAllowed:
+    """As a ReplicaSet shrinks in a rollout, no available pod has to go of which the Deployment cannot spare one.
+
+    A ReplicaSet that shrinks loses first what is not available, and keeps as many available pods as its spec says. What
+    is then left is counted from the pods that exist. It is a violation only if the deciding process could know: if also
+    the statuses of the ReplicaSets leave too few: that of the one that shrinks as it was before the write, which names
+    the version that it was decided from; of the others each the best that the process's tables may have shown.
+
+    It does not see: pods that a ReplicaSet's status counts and that are not available any more, as its controller is
+    late (upstream decides by these statuses too); that a pod is ready and not yet available (minReadySeconds); what a
+    change of the Deployment's size does, which keeps shares and not availability; and whether the ReplicaSet's
+    controller deletes the right pods.
+    """
+
+    name = "never fewer than a Deployment needs"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._decisions = Decisions(cluster)
+        self._fewest: History[int] = History()  # by the Deployment's uid
+        self._counted: History[int] = History()  # available pods by its status, by the ReplicaSet's uid
+        self._sets: dict[str, set[str]] = defaultdict(set)  # uids of the ReplicaSets by that of their Deployment
+        self._there: dict[str, set[str]] = defaultdict(set)  # available pods by the uid of their ReplicaSet
+        self._before: dict[str, Object] = {}  # a ReplicaSet that has just been written, as it was; by its uid
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        self._decisions.observe(observation)
+        match observation:
+            case Committed(changes):
+                for change in changes:
+                    self._committed(change)
+            case Handled():
+                decision = self._decisions.behind(observation)
+                if decision is not None:
+                    asked = decode_object(observation.request.body)
+                    self._written(decision, asked, decode_object(observation.response.body), fail)
+
+    def _committed(self, change: Change) -> None:
+        if change.storage not in ("deployments.apps", "replicasets.apps", "pods"):
+            return
+        obj = decoded(change.raw)
+        uid, owner = uid_of(obj), controller_of(obj)
+        if change.storage == "deployments.apps":
+            self._fewest.note(uid, change.revision, bounds_of(obj).fewest)
+        elif owner is None:
+            return
+        elif change.storage == "replicasets.apps":
+            self._sets[owner.uid].add(uid)
+            self._counted.note(uid, change.revision, 0 if change.type == DELETED else size_of(obj).available)
+            if change.type not in (ADDED, DELETED):
+                self._before[uid] = decoded(change.previous)
+        else:
+            facts, pods = pod_facts(obj), self._there[owner.uid]
+            if change.type != DELETED and facts.ready and is_active(facts):
+                pods.add(change.key)
+            else:
+                pods.discard(change.key)
+
+    def _written(self, decision: Decision, asked: Object, after: Object, fail: Fail) -> None:
+        uid, owner, before = uid_of(after), controller_of(after), self._before.get(uid_of(after))
+        wanted, version = size_of(after).wanted, int(resource_version_of(after))
+        if owner is None or before is None or size_of(before).wanted <= wanted:
+            return
+        if annotations_of(before).get(SIZED_FOR) != annotations_of(after).get(SIZED_FOR):
+            return  # the Deployment's size is another one
+        begun, newest = decision.begun, decision.newest
+        fewest = min(self._fewest.between(owner.uid, begun.deployments, newest), default=0)
+        there = {one: len(self._there[one]) for one in self._sets[owner.uid]}
+        known = {
+            one: max(self._counted.between(one, begun.replica_sets, version), default=0) for one in there if one != uid
+        }
+        known[uid] = size_of(before).available
+        if not resource_version_of(asked):
+            known[uid] = max(self._counted.between(uid, begun.replica_sets, version - 1), default=0)
+        left = _left(there, uid, wanted)
+        if left < min(sum(there.values()), fewest) and _left(known, uid, wanted) < min(sum(known.values()), fewest):
+            fail(
+                f"ReplicaSet {name_of(after)} shrinks to {wanted}, and of {sum(there.values())} available pods {left} "
+                f"are left; {owner.kind} {owner.name} needs {fewest}"
+            )
+
+
+def _left(available: dict[str, int], uid: str, wanted: int) -> int:
+    """Of the available pods of each ReplicaSet, those that are left in all once that one has so many."""
+    return sum(min(count, wanted) if one == uid else count for one, count in available.items())

@@ -1,0 +1,271 @@
+"""How large a Deployment's ReplicaSets may be together, and how few of its pods it may leave available.
+
+A Deployment bounds the sizes of its ReplicaSets, and not the pods there are: a set that was made smaller may still have
+the pods that it no longer wants when another is given room for new ones, as upstream. How many pods each set has is
+what NeverMorePodsThanWanted looks at.
+
+A write is judged twice: by what its process has in its tables and in the outcomes of its own commands, and by what
+these tables must contain, given the versions that they had reached.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.reconciliation.actor_names import controller_name
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.known_state import History, Streaks
+from kcm.actors.simulation.invariants.observer import (
+    Admitted,
+    Committed,
+    Fail,
+    Handled,
+    Observation,
+    OutcomeReceived,
+    ProcessStarted,
+    Submitted,
+    decoded,
+)
+from kcm.actors.simulation.invariants.workloads.rollouts import Bounds, Size, View, bounds_of, size_of
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
+from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
+from kcm.protocols.objects import Object, controller_of, decode_object, name_of, resource_version_of, uid_of
+from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
+from kcm.runtime.apiserver.storage.store import DELETED, Change
+from kcm.runtime.tables.table import OWNER
+
+SENDER = controller_name("deployment-controller")
+
+
+class _Own:
+    """What one process has read and written of ReplicaSets: uid → (version, uid of the Deployment, size).
+
+    bounds: likewise of Deployments: uid → (version, bounds). gone: uids of ReplicaSets that it knows to be gone.
+    """
+
+    def __init__(self, system: ControllerSystem) -> None:
+        self.system = system
+        self.bounds: dict[str, tuple[int, Bounds]] = {}
+        self.written: dict[str, tuple[int, str, Size]] = {}
+        self.gone: set[str] = set()
+
+    def view(self, deployment: str) -> View | None:
+        """None if it cannot know of the Deployment."""
+        deployments, replica_sets = self.system.tables[DEPLOYMENTS.id], self.system.tables[REPLICASETS.id]
+        version, bounds = self.bounds.get(deployment, (0, Bounds(0, 0)))
+        if version <= deployments.version:
+            entry = next((entry for entry in deployments.entries() if entry.uid == deployment), None)
+            if entry is None:
+                return None
+            bounds = bounds_of(deployments.object_of(entry))
+        entries = replica_sets.indexed(OWNER, deployment)
+        sizes = {one.uid: size_of(replica_sets.object_of(one)) for one in entries if one.uid not in self.gone}
+        for uid, (version, owner, size) in self.written.items():
+            if owner == deployment and version > replica_sets.version and uid not in self.gone:
+                sizes[uid] = size
+        return View(bounds, sizes)
+
+
+class SizesWithinBounds:
+    """By what the writer can know: growing makes no more pods than allowed, shrinking leaves enough available."""
+
+    name = "a rollout keeps its bounds"
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._own: dict[str, _Own] = {}
+        self._streaks: Streaks[list[View]] = Streaks(cluster)
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case ProcessStarted(process, system):
+                self._own[process] = _Own(system)
+                self._streaks.started(process)
+            case Submitted(process, _, submit) if submit.sender == SENDER:
+                self._submitted(process, submit, fail)
+            case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
+                SENDER
+            ):
+                self._answered(self._own[process], command, outcome, self._streaks.settled(command) or [])
+            case Admitted(process, name) if name == SENDER:
+                if self._streaks.admitted(*observation):
+                    self._own[process] = _Own(self._own[process].system)
+
+    def _submitted(self, process: str, submit: Submit, fail: Fail) -> None:
+        own = self._own[process]
+        for command in submit.commands:
+            deployment = deployment_concerned(own.system, command)
+            if not deployment:
+                continue
+            newest = own.view(deployment)
+            views = self._streaks.submitted(process, submit.sender, deployment, (command,), list)
+            if newest is not None and newest not in views:
+                views.append(newest)
+            if isinstance(command, Create | Update) and command.resource == REPLICASETS.id and not command.subresource:
+                replica_set = decode_object(command.body)
+                size = size_of(replica_set)
+                objections = [view.objection(uid_of(replica_set), size) for view in views]
+                if all(objections):
+                    what = f"ReplicaSet {name_of(replica_set)} is given {size.wanted} pods"
+                    fail(f"{what}: {'; or '.join(dict.fromkeys(objections)) or 'its Deployment is unknown'}")
+
+    @staticmethod
+    def _answered(own: _Own, command: Command, outcome: Outcome, views: list[View]) -> None:
+        if command.resource == DEPLOYMENTS.id and isinstance(command, Update | Get) and isinstance(outcome, Done):
+            deployment = decode_object(outcome.body)
+            own.bounds[uid_of(deployment)] = (int(resource_version_of(deployment)), bounds_of(deployment))
+        if command.resource != REPLICASETS.id:
+            return
+        if isinstance(command, Create | Update | Patch | Get) and isinstance(outcome, Done):
+            replica_set = decode_object(outcome.body)
+            uid, owner, size = uid_of(replica_set), controller_of(replica_set), size_of(replica_set)
+            if owner is not None:
+                own.written[uid] = (int(resource_version_of(replica_set)), owner.uid, size)
+                for view in views:
+                    view.sizes[uid] = size
+            return
+        gone = ""
+        if isinstance(command, Delete) and isinstance(outcome, Done | NotFound):
+            gone = command.uid or ""
+        elif isinstance(command, Update) and isinstance(outcome, NotFound):
+            gone = uid_of(decode_object(command.body))
+        own.gone.add(gone)
+        for view in views:
+            view.sizes.pop(gone, None)
+
+
+class Begun(NamedTuple):
+    """Up to which versions the tables showed everything, as a streak began."""
+
+    deployments: int
+    replica_sets: int
+
+
+class Decision(NamedTuple):
+    """To write a ReplicaSet. newest: the newest version of its Deployment that could be known."""
+
+    begun: Begun
+    newest: int
+
+
+class Decisions:
+    """What writes of a Deployment's ReplicaSets may rest on, by the versions that the tables had reached."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._streaks: Streaks[Begun] = Streaks(cluster)
+        self._read: dict[tuple[str, str], int] = {}  # (process, uid of a Deployment) → newest version that it read live
+        self._decisions: dict[tuple[str, bytes], Decision] = {}  # by process and what it asks for
+
+    def observe(self, observation: Observation) -> None:
+        match observation:
+            case ProcessStarted(process, _):
+                self._streaks.started(process)
+            case Submitted(process, system, submit) if submit.sender == SENDER:
+                self._submitted(process, system, submit)
+            case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
+                SENDER
+            ):
+                self._streaks.settled(command)
+                if command.resource == DEPLOYMENTS.id and isinstance(outcome, Done):
+                    deployment = decode_object(outcome.body)
+                    self._read[process, uid_of(deployment)] = int(resource_version_of(deployment))
+            case Admitted():
+                self._streaks.admitted(*observation)
+
+    def behind(self, written: Handled) -> Decision | None:
+        """The one that has just been carried out; None if that was something else."""
+        if written.request.method not in ("POST", "PUT") or written.response.status >= 300:
+            return None
+        return self._decisions.get((written.process, written.request.body))
+
+    def _submitted(self, process: str, system: ControllerSystem, submit: Submit) -> None:
+        deployments, replica_sets = system.tables[DEPLOYMENTS.id], system.tables[REPLICASETS.id]
+
+        def now() -> Begun:
+            return Begun(deployments.version, replica_sets.version)
+
+        for command in submit.commands:
+            uid = deployment_concerned(system, command)
+            if not uid:
+                continue
+            begun = self._streaks.submitted(process, submit.sender, uid, (command,), now)
+            if command.resource == REPLICASETS.id and isinstance(command, Create | Update):
+                # An informer that fails in the middle of an event may have put in what it has not counted yet.
+                shown = (entry.resource_version for entry in deployments.entries() if entry.uid == uid)
+                newest = max(deployments.version, self._read.get((process, uid), 0), *shown)
+                self._decisions[process, command.body] = Decision(begun, newest)
+
+
+class NeverLargerThanAllowed:
+    """What is really there: as a ReplicaSet grows, all together are no larger than their Deployment allows.
+
+    Of each, the smallest size counts that the process which let it grow may have known, by the versions its tables had
+    reached; and of what the Deployment allowed, the most.
+    """
+
+    name = "never larger than a Deployment allows"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._decisions = Decisions(cluster)
+        self._most: History[int] = History()  # by the Deployment's uid
+        self._sizes: History[int] = History()  # by the ReplicaSet's uid; 0 once it is gone
+        self._sets: dict[str, list[str]] = {}  # uids of the ReplicaSets by that of their Deployment
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        self._decisions.observe(observation)
+        match observation:
+            case Committed(changes):
+                for change in changes:
+                    self._committed(change)
+            case Handled():
+                decision = self._decisions.behind(observation)
+                if decision is not None:
+                    self._grown(decision, decode_object(observation.response.body), fail)
+
+    def _committed(self, change: Change) -> None:
+        if change.storage == "deployments.apps":
+            deployment = decoded(change.raw)
+            self._most.note(uid_of(deployment), change.revision, bounds_of(deployment).most)
+        elif change.storage == "replicasets.apps":
+            replica_set = decoded(change.raw)
+            owner = controller_of(replica_set)
+            if owner is not None and uid_of(replica_set) not in self._sets.setdefault(owner.uid, []):
+                self._sets[owner.uid].append(uid_of(replica_set))
+            wanted = 0 if change.type == DELETED else size_of(replica_set).wanted
+            self._sizes.note(uid_of(replica_set), change.revision, wanted)
+
+    def _grown(self, decision: Decision, replica_set: Object, fail: Fail) -> None:
+        uid, owner = uid_of(replica_set), controller_of(replica_set)
+        version, wanted = int(resource_version_of(replica_set)), size_of(replica_set).wanted
+        before = self._sizes.between(uid, version - 1, version - 1)
+        if owner is None or wanted <= max(before, default=0):
+            return
+        begun = decision.begun
+        others = [one for one in self._sets[owner.uid] if one != uid and self._sizes.since(one) <= begun.replica_sets]
+        total = wanted + sum(min(self._sizes.between(one, begun.replica_sets, version)) for one in others)
+        allowed = self._most.between(owner.uid, begun.deployments, decision.newest)
+        if total > max(allowed, default=total):
+            fail(
+                f"ReplicaSet {name_of(replica_set)} grows to {wanted}, and all of them to {total}; "
+                f"{owner.kind} {owner.name} allows {max(allowed)}, by version {begun.deployments} or later"
+            )
+
+
+def deployment_concerned(system: ControllerSystem, command: Command) -> str:
+    """The uid of the Deployment that a command is about, itself or by one of its ReplicaSets; "" if it is none."""
+    if command.resource == DEPLOYMENTS.id:
+        if isinstance(command, Update):
+            return uid_of(decode_object(command.body))
+        entry = system.tables[DEPLOYMENTS.id].get(command.key) if isinstance(command, Get) else None
+        return entry.uid if entry is not None else ""
+    if command.resource != REPLICASETS.id:
+        return ""
+    if isinstance(command, Create | Update | Patch):
+        owner = controller_of(decode_object(command.body))
+    elif isinstance(command, Delete | Get):
+        entry = system.tables[REPLICASETS.id].get(command.key)
+        owner = entry.controller if entry is not None else None
+    else:
+        owner = None
+    return owner.uid if owner is not None and owner.kind == DEPLOYMENTS.kind else ""

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kcm.actors.hollow.kubelet.probes import Probe, Turn, course, first_verdict, probe_of, readiness, verdicts
+
+PROBE = Probe(delay=2, period=10, failures=3, successes=1)
+
+
+def test_a_probe_has_the_defaults_of_the_api() -> None:
+    assert probe_of({"readinessProbe": {"exec": {}}}, "readiness") == Probe(0, 10, 3, 1)
+    assert probe_of({"livenessProbe": {"exec": {}}}, "readiness") is None
+    spec = {"initialDelaySeconds": 5, "periodSeconds": 1, "failureThreshold": 7, "successThreshold": 2}
+    assert probe_of({"readinessProbe": spec}, "readiness") == Probe(5, 1, 7, 2)
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        ({}, [Turn(0, True)]),
+        ({"good_from": 5}, [Turn(0, False), Turn(5, True)]),
+        ({"good_until": 5}, [Turn(0, True), Turn(5, False)]),
+        ({"good_from": 5, "good_until": 5}, [Turn(0, False)]),
+    ],
+)
+def test_a_course_is_good_between_two_times(options: dict[str, float], expected: list[Turn]) -> None:
+    assert list(course(**options)) == expected
+
+
+@pytest.mark.parametrize(
+    "turns, expected",
+    [
+        (course(), [Turn(2, True)]),
+        (course(good_from=12), [Turn(12, True)]),  # probes at 2, 12, 22: only one has failed
+        (course(good_from=13), [Turn(22, True)]),
+        (course(good_until=30), [Turn(2, True), Turn(52, False)]),  # 32, 42, 52
+        (course(good_from=33), [Turn(22, False), Turn(42, True)]),
+        (course(good_until=0), [Turn(22, False)]),
+    ],
+)
+def test_a_probe_changes_its_mind_after_so_many_equal_results(turns: list[Turn], expected: list[Turn]) -> None:
+    assert list(verdicts(PROBE, turns)) == expected
+
+
+def test_the_verdicts_are_those_of_a_probe_that_was_asked_each_time() -> None:
+    for probe in (PROBE, Probe(0, 1, 1, 1), Probe(3, 7, 2, 3)):
+        for good_from in range(0, 40, 3):
+            for length in range(1, 90, 7):
+                turns = course(good_from=good_from, good_until=good_from + length)
+                assert list(verdicts(probe, turns)) == _asked(probe, turns), (probe, turns)
+
+
+def _asked(probe: Probe, turns: list[Turn]) -> list[Turn]:
+    """Probe by probe, as upstream's worker."""
+    seen, last, count = [], None, 0
+    for number in range(200):
+        at = probe.delay + number * probe.period
+        good = [turn.good for turn in turns if turn.at <= at][-1]
+        count = count + 1 if good == last else 1
+        last = good
+        if count == (probe.successes if good else probe.failures):
+            seen.append(Turn(at, good))
+    return seen
+
+
+def test_what_begins_later_is_seen_later() -> None:
+    assert list(verdicts(PROBE, course(), since=31)) == [Turn(31, True)]
+
+
+def test_a_verdict_may_never_come() -> None:
+    assert first_verdict(PROBE, course(), good=False) == math.inf
+
+
+@pytest.mark.parametrize("age, ready, due", [(0, False, 5), (5, True, 20), (19, True, 20), (20, False, None)])
+def test_without_a_probe_readiness_is_seen_at_once(age: float, ready: bool, due: float | None) -> None:
+    assert readiness(None, course(good_from=5, good_until=20), since=0, age=age) == (ready, due)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from ipaddress import ip_network
+from itertools import combinations
+
+import pytest
+
+from kcm.actors.hollow.nodes.fleet import make_fleet, zone_name
+from kcm.protocols.objects import Object
+
+
+def test_zones_are_lettered_and_go_on_after_z() -> None:
+    assert [zone_name(i) for i in (0, 1, 25, 26, 27, 51, 52, 701, 702)] == [
+        "zone-a",
+        "zone-b",
+        "zone-z",
+        "zone-aa",
+        "zone-ab",
+        "zone-az",
+        "zone-ba",
+        "zone-zz",
+        "zone-aaa",
+    ]
+
+
+def test_nodes_are_dealt_to_the_zones_in_turn() -> None:
+    fleet = make_fleet(nodes=5, zones=2)
+    assert [(one.name, one.zone) for one in fleet.values()] == [
+        ("hollow-node-0", "zone-a"),
+        ("hollow-node-1", "zone-b"),
+        ("hollow-node-2", "zone-a"),
+        ("hollow-node-3", "zone-b"),
+        ("hollow-node-4", "zone-a"),
+    ]
+
+
+def test_each_node_has_an_address_and_a_range_of_its_own() -> None:
+    fleet = list(make_fleet(nodes=20, zones=3, pods=300).values())
+    assert len({one.address for one in fleet}) == 20
+    ranges = [ip_network(one.pod_range) for one in fleet]
+    assert not any(one.overlaps(other) for one, other in combinations(ranges, 2))
+    assert all(one.num_addresses >= 2 * 300 for one in ranges)
+
+
+def test_five_thousand_nodes_find_room() -> None:
+    assert len(make_fleet(nodes=5000, zones=3)) == 5000
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"nodes": -1, "zones": 1},
+        {"nodes": 1, "zones": 0},
+        {"nodes": 1, "zones": 1, "pods": 0},
+        {"nodes": 5000, "zones": 1, "pods": 5000},
+        {"nodes": 200_000, "zones": 1},
+    ],
+)
+def test_counts_without_sense_or_room_are_refused(counts: Object) -> None:
+    with pytest.raises(ValueError, match=r"hollow"):
+        make_fleet(**counts)
+
+
+def test_there_may_be_none() -> None:
+    assert make_fleet(nodes=0, zones=1) == {}
+
+
+def test_a_node_for_few_pods_has_as_many_addresses_as_any() -> None:
+    assert make_fleet(nodes=1, zones=1, pods=1)["hollow-node-0"].pod_range == "240.0.0.0/24"

@@ -1,0 +1,125 @@
+"""Which repetition of events is an event storm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, record
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.invariants.common.events import MOST_EQUAL, NoEventStorm
+from kcm.actors.simulation.invariants.observer import Admitted, Committed, ProcessStarted, Recorded
+from kcm.actors.simulation.trials.actions import create
+from kcm.protocols.messages.events import Record
+from kcm.protocols.objects import encode_object
+from kcm.protocols.resources import CONFIGMAPS
+from kcm.runtime.apiserver.storage.store import MODIFIED, Change
+
+EVENT = Record("v1", "Pod", "default", "web-0", "u", "8", "Warning", "Failed", "no", component="c")
+
+
+def recorded(
+    log: FilteringBoundLogger, *events: Record | Admitted | ProcessStarted | Committed, apart: float = 0.1
+) -> list[str]:
+    """Return the objections if these events are recorded so many seconds apart."""
+    cluster = SimulatedCluster(log=log)
+    invariant, texts = NoEventStorm(cluster), list[str]()
+    for event in events:
+        observation = Recorded("manager", "controller:c", event) if isinstance(event, Record) else event
+        invariant.observe(observation, texts.append)
+        cluster.run_for(apart)
+    return texts
+
+
+def test_more_equal_events_than_the_recorder_lets_through_are_a_storm(log: FilteringBoundLogger) -> None:
+    assert recorded(log, *[EVENT] * MOST_EQUAL) == []
+    assert recorded(log, *[EVENT] * (MOST_EQUAL + 1)) == [
+        "c records 26 equal events about Pod default/web-0 within 60 s for no reason: Warning Failed: no"
+    ]
+
+
+def test_restarted_actor_counts_as_another_one(log: FilteringBoundLogger) -> None:
+    """A false alarm, seed 1 of cron-jobs-for-long: writes were refused for a minute, and the manager was restarted."""
+    events, system = [EVENT] * MOST_EQUAL, SimulatedCluster(log=log).manager(controllers=())
+    assert (
+        recorded(log, Admitted("manager", "controller:c", 1, ()), *events, ProcessStarted("manager", system), EVENT)
+        == []
+    )
+    for name, incarnation, storms in (("controller:c", 2, 0), ("controller:c", 1, 1), ("controller:d", 2, 1)):
+        restarted = Admitted("manager", name, incarnation, ())
+        assert len(recorded(log, Admitted("manager", "controller:c", 1, ()), *events, restarted, EVENT)) == storms
+
+
+def changed(revision: int, storage: str, key: str, *, generation: int = 0) -> Committed:
+    raw, previous = (
+        encode_object({"metadata": {"name": "n", "generation": number, "resourceVersion": str(revision)}})
+        for number in (generation, 0)
+    )
+    return Committed([Change(MODIFIED, storage, key, revision, raw, previous)])
+
+
+@pytest.mark.parametrize(
+    ("storage", "key", "generation", "is_reason"),
+    [
+        ("pods", "default/other", 0, True),
+        ("pods", "elsewhere/other", 0, False),
+        ("pods", "default/web-0", 0, False),  # its own status, as its controller writes it
+        ("pods", "default/web-0", 1, True),
+        ("nodes", "n1", 0, False),  # its status, with heartbeats
+        ("nodes", "n1", 1, True),
+        ("events", "default/web-0.1", 0, False),
+        ("leases.coordination.k8s.io", "default/other", 0, False),
+    ],
+)
+def test_change_of_something_else_is_a_reason_to_record_a_failure_again(
+    log: FilteringBoundLogger, storage: str, key: str, generation: int, is_reason: bool
+) -> None:
+    """False alarms, seeds 62026112401048 and 62026112401107 of swarm: equal events at each change of a pod."""
+    pairs = [(changed(number, storage, key, generation=generation * number), EVENT) for number in range(1, 30)]
+    assert bool(recorded(log, *(each for pair in pairs for each in pair))) is not is_reason
+
+
+def test_version_of_the_object_makes_no_other_event(log: FilteringBoundLogger) -> None:
+    events = [replace(EVENT, resource_version=str(version)) for version in range(MOST_EQUAL + 1)]
+    assert len(recorded(log, *events)) == 1
+
+
+@pytest.mark.parametrize("field", ["component", "kind", "namespace", "name", "uid", "type", "reason", "message"])
+def test_events_that_differ_are_no_storm(log: FilteringBoundLogger, field: str) -> None:
+    events = [replace(EVENT, **{field: str(number % 2)}) for number in range(MOST_EQUAL + 1)]
+    assert recorded(log, *events) == []
+
+
+def test_equal_events_of_every_resync_are_no_storm(log: FilteringBoundLogger) -> None:
+    assert recorded(log, *[EVENT] * (MOST_EQUAL + 1), apart=15.0) == []
+
+
+class Complaining:
+    """Records the same event at every sync."""
+
+    def __init__(self, context: ControllerContext, every: float) -> None:
+        self._maps, self._every = context.tables[CONFIGMAPS], every
+
+    def reconcile(self, key: str) -> Reconciliation:
+        found = self._maps.get(key)
+        if found is not None:
+            yield record(CONFIGMAPS, found, "Warning", "Bad", "it is bad")
+        return RequeueAfter(self._every)
+
+
+@pytest.mark.parametrize(("every", "violated"), [(1.0, ["no event storm"]), (5.0, [])])
+def test_run_of_a_controller_that_records_an_event_at_every_sync(every: float, violated: list[str]) -> None:
+    spec = ControllerSpec(
+        name="complaining",
+        queues=(Queue(watches=(Watch(CONFIGMAPS, to=itself),)),),
+        build=lambda context: Complaining(context, every),
+    )
+    setting = Setting(
+        controllers=(spec,), actions=lambda _: (create(1.0, CONFIGMAPS, {"metadata": {"name": "a"}}),), settled=20.0
+    )
+    assert [one.invariant for one in check(1, (), setting=setting).violations] == violated

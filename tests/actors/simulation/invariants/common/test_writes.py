@@ -1,0 +1,122 @@
+"""What counts as a hot loop, and what a settled system may write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.common.writes import MOST_CALLS, WINDOW, NoHotLoop, Quiet
+from kcm.actors.simulation.invariants.observer import Committed, Sent
+from kcm.actors.simulation.trials.silence import silenced
+from kcm.protocols.objects import encode_object
+from kcm.protocols.resources import NODES, PODS
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
+from kcm.runtime.client.api import Request
+from tests.support.objects import node, owned_by, pod, running_pod
+
+BUDGET = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b/status"
+REPLICA_SET = "/apis/apps/v1/namespaces/default/replicasets/r/status"
+
+
+def changed(
+    namespace: str = "default", *, ready: tuple[bool, bool] = (False, True), type: str = MODIFIED, owner: str = ""
+) -> Change:
+    """A pod that was ready, or not, and now is. owner: the name of its ReplicaSet."""
+    whose = owned_by("u", name=owner) if owner else None
+    before, after = (encode_object(running_pod("p", namespace=namespace, ready=one, owner=whose)) for one in ready)
+    return Change(type, "pods", f"{namespace}/p", 8, after, before if type == MODIFIED else b"")
+
+
+@pytest.mark.parametrize(
+    ("path", "changes", "loops"),
+    [
+        (BUDGET, [], True),
+        (BUDGET, [changed()], False),  # A false alarm: half of the writes failed while pods were evicted and made anew.
+        (BUDGET, [changed(type=ADDED)], False),
+        (BUDGET, [changed("other")], True),
+        (BUDGET, [changed(ready=(True, True))], True),
+        (REPLICA_SET, [changed()], True),
+        (REPLICA_SET, [changed(owner="r")], False),  # A false alarm, seed 91002999 of swarm: see below.
+        (REPLICA_SET, [changed(owner="s")], True),
+        (REPLICA_SET, [changed("other", owner="r")], True),
+        (REPLICA_SET.replace("replicasets", "daemonsets"), [changed(owner="r")], True),
+    ],
+    ids=[
+        *("nothing", "ready", "new", "elsewhere", "the same"),
+        *("of nobody", "its own", "of another one", "its own elsewhere", "of another kind"),
+    ],
+)
+def test_a_pod_that_counts_otherwise_is_a_reason_to_write_a_status(
+    log: FilteringBoundLogger, path: str, changes: Sequence[Change], *, loops: bool
+) -> None:
+    invariant, failures = NoHotLoop(SimulatedCluster(log=log)), list[str]()
+    invariant.observe(Committed(changes), failures.append)
+    for _ in range(MOST_CALLS + 1):
+        invariant.observe(Sent("manager", "me", Request(method="PUT", path=path), by_fenced=False), failures.append)
+    assert bool(failures) is loops
+
+
+def test_each_reason_is_one_for_one_write_and_not_for_ever(log: FilteringBoundLogger) -> None:
+    cluster = SimulatedCluster(log=log)
+    invariant, failures = NoHotLoop(cluster), list[str]()
+    write = Sent("manager", "me", Request(method="PUT", path=BUDGET), by_fenced=False)
+    invariant.observe(Committed([changed(), changed()]), failures.append)
+    for _ in range(MOST_CALLS + 2):
+        invariant.observe(write, failures.append)
+    assert not failures
+    invariant.observe(write, failures.append)
+    assert failures
+    failures.clear()
+    cluster.run_for(WINDOW + 1.0)
+    for _ in range(MOST_CALLS + 1):
+        invariant.observe(write, failures.append)
+    assert failures
+
+
+@pytest.mark.parametrize(("gone", "loops"), [("db-3", False), ("db-30", True), ("db", True)])
+def test_a_pod_that_is_made_anew_is_another_object(log: FilteringBoundLogger, gone: str, *, loops: bool) -> None:
+    """A false alarm, seed 91002999 of swarm: its node's table was behind, and each next db-3 was evicted at once."""
+    invariant, failures = NoHotLoop(SimulatedCluster(log=log)), list[str]()
+    path = "/api/v1/namespaces/default/pods/db-3/status"
+    write = Sent("hollow", "me", Request(method="PATCH", path=path), by_fenced=False)
+    for _ in range(MOST_CALLS):
+        invariant.observe(write, failures.append)
+    change = Change(DELETED, "pods", f"default/{gone}", 8, encode_object(running_pod(gone)), b"")
+    invariant.observe(Committed([change]), failures.append)
+    invariant.observe(write, failures.append)
+    assert bool(failures) is loops
+
+
+@pytest.mark.parametrize(
+    ("other", "quiet"),
+    [
+        ({}, True),
+        ({"silent": False}, False),
+        ({"goes": False}, False),
+        ({"owner": "new"}, False),
+        ({"kind": "ReplicaSet"}, False),
+        ({"name": "db-1"}, False),
+    ],
+    ids=["kept", "on a node that is well", "staying", "its own", "of another kind", "free"],
+)
+def test_a_stateful_set_may_ask_again_for_a_pod_whose_name_is_kept(
+    log: FilteringBoundLogger, other: dict[str, Any], *, quiet: bool
+) -> None:
+    """A false alarm, seeds 54000030 and 90000028: a set was made anew, and a silent node keeps the first one's pod."""
+    cluster = SimulatedCluster(log=log, collect_garbage=False)
+    cluster.create(NODES, node("n1"))
+    cluster.merge(NODES, "n1", silenced(other.get("silent", True)))
+    name, kind = other.get("name", "db-0"), other.get("kind", "StatefulSet")
+    cluster.create(PODS, running_pod(name, node="n1", owner=owned_by(other.get("owner", "old"), kind=kind, name="db")))
+    if other.get("goes", True):
+        cluster.delete(PODS, f"default/{name}")
+    invariant, failures = Quiet(cluster), list[str]()
+    invariant.on = True
+    asked = encode_object(pod("db-0", owner=owned_by("new", kind=kind, name="db")))
+    request = Request(method="POST", path="/api/v1/namespaces/default/pods", body=asked)
+    invariant.observe(Sent("manager", "statefulset-controller", request, by_fenced=False), failures.append)
+    assert (failures == []) is quiet
