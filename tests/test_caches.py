@@ -24,7 +24,7 @@ BY_COUNT = {
     "runtime/apiserver/admission/pod_security/admission.py": "the server's own configuration",
     "runtime/apiserver/admission/policies/configured.py": "stored policies, which have to stay compiled",
     "runtime/apiserver/admission/webhooks/configured.py": "the stored configurations, four times at most",
-    "runtime/apiserver/http/connection.py": "statuses and media types of the server",
+    "runtime/http/server/response_writer.py": "statuses and media types of the server",
     "runtime/apiserver/http/metrics.py": "resources that are served",
     "runtime/apiserver/kinds/metrics/pod_metrics.py": "lives for one request",
     "runtime/apiserver/kinds/metrics/shared/objects.py": "numbers",

@@ -12,9 +12,9 @@ from kcm.actors.options import Options
 from kcm.actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
 from kcm.protocols.arguments import check_function, check_mapping, check_text, check_type
 from kcm.protocols.late_methods import dataclass
+from kcm.runtime.http.server.bounded_connections import Bounds
 from kcm.runtime.metrics.meters import report_build
 from kcm.runtime.metrics.registry import Metrics
-from kcm.runtime.process.bounded_connections import Bounds
 from kcm.runtime.process.version import Version, this_version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.authentication import ByCertificate, ProxyHeaders

@@ -17,12 +17,12 @@ from kcm.runtime.client.config import ClientConfig, CredentialSource
 from kcm.runtime.client.fair_queue import FairQueue
 from kcm.runtime.client.handover import Handover
 from kcm.runtime.client.http_session import Exchange, HttpSession, host_of, internal_error
-from kcm.runtime.client.loop_thread import LoopThread
 from kcm.runtime.client.request_metrics import RequestMetrics
 from kcm.runtime.client.retries import retry_delay
 from kcm.runtime.client.user_agent import UserAgents
 from kcm.runtime.client.watch_stream import WatchStream
 from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.process.loop_thread import LoopThread
 from kcm.runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:

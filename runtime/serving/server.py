@@ -13,8 +13,8 @@ from aiohttp import web
 
 from kcm.protocols.addresses import host_port
 from kcm.protocols.late_methods import dataclass
-from kcm.runtime.client.loop_thread import LoopThread
-from kcm.runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from kcm.runtime.process.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -22,8 +22,8 @@ from kcm.runtime.apiserver.access.audit_policy import (
     AuditPolicy,
     Extent,
 )
-from kcm.runtime.apiserver.http.authentication import NO_CERTIFICATE
-from kcm.runtime.apiserver.http.connection import HttpRequest
+from kcm.runtime.apiserver.http.api_request import ApiRequest
+from kcm.runtime.apiserver.http.authentication import NO_CERTIFICATE, ClientIdentity
 from kcm.runtime.apiserver.kinds.authentication.shared.user_info import user_info
 from kcm.runtime.apiserver.registry.attributes import Attributes
 from kcm.runtime.apiserver.registry.users import User
@@ -47,13 +47,13 @@ class AuditLog:
         """write: takes one line. now: unix seconds. number: draws the id of a request that brings none."""
         self._policy, self._write, self._now, self._number = policy, write, now, number
 
-    def begin(self, request: HttpRequest, user: User, asked: Attributes) -> None:
+    def begin(self, request: ApiRequest, user: User, asked: Attributes) -> None:
         """Has all that follows from a request noted."""
         extent = self._policy.extent(user, asked)
         if extent.level != NONE:
             request.observer = Entry(self, request, extent, user, asked)
 
-    def not_let_in(self, request: HttpRequest, asked: Attributes) -> None:
+    def not_let_in(self, request: ApiRequest, asked: Attributes) -> None:
         """A request whose user is not known; it is refused."""
         extent = self._policy.extent(None, asked)
         if extent.level != NONE:
@@ -66,7 +66,7 @@ class AuditLog:
     def stamp(self) -> str:
         return format_micro_time(self._now())
 
-    def id_of(self, request: HttpRequest) -> str:
+    def id_of(self, request: ApiRequest) -> str:
         return request.headers.get(AUDIT_ID, b"").decode(errors="replace") or self._number()
 
 
@@ -74,7 +74,7 @@ class Entry:
     """What is noted of one request. Implements Observer."""
 
     def __init__(
-        self, log: AuditLog, request: HttpRequest, extent: Extent, user: User | None, asked: Attributes
+        self, log: AuditLog, request: ApiRequest, extent: Extent, user: User | None, asked: Attributes
     ) -> None:
         self._log, self._extent = log, extent
         self._received = log.stamp()
@@ -176,17 +176,17 @@ def _decoded(body: bytes) -> Any:
         return None
 
 
-def _attempted(request: HttpRequest) -> list[str]:
+def _attempted(request: ApiRequest) -> list[str]:
     """Return the kinds of credentials that a request presented, in upstream's order."""
     scheme, space, _ = request.headers.get(b"authorization", b"").strip().lower().partition(b" ")
     found = [scheme.decode()] if space and scheme in (b"basic", b"bearer") else []
-    certificate = request.connection.certificate
-    if certificate is not None and certificate is not NO_CERTIFICATE:
+    identity: ClientIdentity | None = request.connection.identity
+    if identity is not None and identity.certificate is not NO_CERTIFICATE:
         found.append("x509")
     return found
 
 
-def _sources(request: HttpRequest) -> list[str]:
+def _sources(request: ApiRequest) -> list[str]:
     said = request.headers.get(b"x-forwarded-for", b"").decode(errors="replace")
     found = [one.strip() for one in said.split(",") if one.strip()]
     real, peer = request.headers.get(b"x-real-ip", b"").decode(errors="replace").strip(), request.connection.peer

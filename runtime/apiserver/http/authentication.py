@@ -34,6 +34,22 @@ class CertificateUser(NamedTuple):
 
 NO_CERTIFICATE = CertificateUser(ANONYMOUS)
 
+
+class ClientIdentity:
+    """What is known about the client of one connection.
+
+    certificate: the user that its client certificate names.
+    authorization: the Authorization header of its last request with the token of a permanent user; user: that user.
+    """
+
+    __slots__ = ("authorization", "certificate", "user")
+
+    def __init__(self, certificate: CertificateUser) -> None:
+        self.certificate = certificate
+        self.authorization: bytes | None = None
+        self.user: User | None = None
+
+
 LONGEST_AUTHORIZATION = 16 * 1024  # bytes of the header; no token of ours has a tenth of it
 
 

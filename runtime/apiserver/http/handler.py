@@ -25,10 +25,9 @@ from kcm.runtime.apiserver.core.field_managers import agent_prefix
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.audit import AuditLog
-from kcm.runtime.apiserver.http.authentication import NO_CERTIFICATE, Authenticator, by_certificate
-from kcm.runtime.apiserver.http.buffered_bytes import BufferedBytes
-from kcm.runtime.apiserver.http.connection import NO_SNIFFING, HttpConnection, HttpRequest, HttpServer
+from kcm.runtime.apiserver.http.authentication import NO_CERTIFICATE, Authenticator, ClientIdentity, by_certificate
 from kcm.runtime.apiserver.http.encodings import Encodings
 from kcm.runtime.apiserver.http.forms import Forms
 from kcm.runtime.apiserver.http.json_bodies import escaped
@@ -57,7 +56,11 @@ from kcm.runtime.apiserver.storage.snapshots import SNAPSHOT_PATH
 from kcm.runtime.apiserver.storage.watches import Watch
 from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Request, Response
-from kcm.runtime.process.bounded_connections import BoundedConnections
+from kcm.runtime.http.server.bounded_connections import BoundedConnections
+from kcm.runtime.http.server.buffered_bytes import BufferedBytes
+from kcm.runtime.http.server.connection import HttpConnection
+from kcm.runtime.http.server.request import NO_SNIFFING
+from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.go_durations import duration_problem
 
@@ -138,9 +141,9 @@ class ApiHttp:
         api.components = self._components
         self._watching: Counter[str] = Counter()  # open watches, by user
         self._streams: set[WatchStream] = set()
-        self._turns: Turns[HttpRequest] | None = None  # once there is an event loop
+        self._turns: Turns[ApiRequest] | None = None  # once there is an event loop
         self._in_slices: Gradually  # likewise: what takes long
-        self._waiting: dict[HttpRequest, float] = {}  # for what they did to be durable, since when
+        self._waiting: dict[ApiRequest, float] = {}  # for what they did to be durable, since when
         self._ending = False
         self._failure: StatusError | None = None
         self._connections: BoundedConnections | None = None
@@ -154,7 +157,13 @@ class ApiHttp:
             log=self._log,
         )
         return HttpServer(
-            self, largest_body=LARGEST_BODY, now=self._clock.now, connections=connections, buffered=buffered
+            self,
+            new_request=ApiRequest,
+            largest_body=LARGEST_BODY,
+            now=self._clock.now,
+            connections=connections,
+            buffered=buffered,
+            product="kcm",
         )
 
     def end_watches(self) -> None:
@@ -188,7 +197,7 @@ class ApiHttp:
 
     # --- what a connection calls
 
-    def admit(self, request: HttpRequest) -> Response | None:
+    def admit(self, request: ApiRequest) -> Response | None:
         try:
             request.place = target_of(request.target)
         except StatusError as error:
@@ -205,15 +214,16 @@ class ApiHttp:
             self._connections.mark_known(request.connection)
         return None
 
-    def _user_of(self, request: HttpRequest) -> User | None:
+    def _user_of(self, request: ApiRequest) -> User | None:
         """Return ANONYMOUS for a request without credentials, None if all of its credentials are refused.
 
         The certificate comes first, as upstream: a valid one makes the token irrelevant, an invalid one does not.
         """
         connection = request.connection
-        certificate = connection.certificate
-        if certificate is None:
-            certificate = connection.certificate = by_certificate(connection.tls)
+        identity: ClientIdentity | None = connection.identity
+        if identity is None:
+            identity = connection.identity = ClientIdentity(by_certificate(connection.tls))
+        certificate = identity.certificate
         certified: User | None = ANONYMOUS
         if certificate is not NO_CERTIFICATE:
             certified = certificate.at(self._clock.now())
@@ -222,21 +232,21 @@ class ApiHttp:
         authorization = request.headers.get(b"authorization")
         if not authorization:
             return certified
-        if authorization == connection.authorization:
-            return connection.known_as
+        if authorization == identity.authorization:
+            return identity.user
         user = self._authenticator.by_token(authorization)
         if user is None:  # not remembered: the token may become valid
             return None
         if user is ANONYMOUS:
             return certified
         if not user.name.startswith(ACCOUNTS):  # the token of an account may expire
-            connection.authorization, connection.known_as = authorization, user
+            identity.authorization, identity.user = authorization, user
         return user
 
-    def _is_open_to_anonymous(self, request: HttpRequest) -> bool:
+    def _is_open_to_anonymous(self, request: ApiRequest) -> bool:
         return self._anonymous or request.place.path.rstrip("/") in _WITHOUT_USER
 
-    def _refusal_of_anonymous(self, request: HttpRequest) -> Response | None:
+    def _refusal_of_anonymous(self, request: ApiRequest) -> Response | None:
         """Authorize an anonymous request by its head, so that no body is kept of one that is refused."""
         request.began = self._clock.now()
         try:
@@ -252,7 +262,7 @@ class ApiHttp:
     def too_late(self) -> Response:
         return _TOO_LATE
 
-    def needs_body(self, request: HttpRequest) -> bool:
+    def needs_body(self, request: ApiRequest) -> bool:
         """Only resources have use for one."""
         return request.method != "GET" and bool(request.place.is_resource)
 
@@ -260,7 +270,7 @@ class ApiHttp:
         path = connection.target.decode(errors="replace")
         self._log.warning(f"connection cut off, {why}", path=path, peer=connection.peer)
 
-    def handle(self, request: HttpRequest) -> None:
+    def handle(self, request: ApiRequest) -> None:
         if self._turns is None:
             loop = asyncio.get_running_loop()
             self._turns = Turns(self._handle, now=loop.time, soon=loop.call_soon)
@@ -270,7 +280,7 @@ class ApiHttp:
         is_probe = target.path in _HEALTH
         self._turns.take(request, level_of(request.user, request.method, target.is_heartbeat, is_probe=is_probe))
 
-    def _handle(self, request: HttpRequest) -> None:
+    def _handle(self, request: ApiRequest) -> None:
         if not request.is_awaited:
             return
         target: Target = request.place
@@ -292,7 +302,7 @@ class ApiHttp:
         except Exception as error:
             self._refuse(request, error)
 
-    def _let_in(self, request: HttpRequest, target: Target) -> None:
+    def _let_in(self, request: ApiRequest, target: Target) -> None:
         """Settles who acts. Raises StatusError: 403 where that user may not do this."""
         if self._audit is not None and request.observer is None:  # else it is carried out again
             asked = asked_for(request.method, request.place)
@@ -310,7 +320,7 @@ class ApiHttp:
         if not decision.allowed:
             raise forbidden(user.name, asked, decision.reason)
 
-    def _impersonate(self, request: HttpRequest) -> None:
+    def _impersonate(self, request: ApiRequest) -> None:
         wanted = wanted_user((*request.headers.items(), *request.repeated))
         if wanted is None:
             return
@@ -322,7 +332,7 @@ class ApiHttp:
         if request.observer is not None:
             request.observer.impersonated(found.user, found.constraint)
 
-    def _count(self, request: HttpRequest, status: int) -> None:
+    def _count(self, request: ApiRequest, status: int) -> None:
         target: Target = request.place
         asked = asked_for(request.method, request.place)
         # There are any number of paths that are not served, and a route that was looked up is kept.
@@ -335,11 +345,11 @@ class ApiHttp:
             seconds=max(self._clock.now() - request.began, 0.0),
         )
 
-    def _refuse(self, request: HttpRequest, error: Exception) -> None:
+    def _refuse(self, request: ApiRequest, error: Exception) -> None:
         refusal = self._refusal(request, error)
         request.respond(self._forms.error(_accept(request), refusal), whole=refusal, lines=_lines_of(error))
 
-    def _refusal(self, request: HttpRequest, error: Exception) -> Response:
+    def _refusal(self, request: ApiRequest, error: Exception) -> Response:
         """Count and return the response to a request that failed."""
         if not isinstance(error, StatusError):
             path = request.target.decode(errors="replace")
@@ -351,7 +361,7 @@ class ApiHttp:
 
     # --- resources
 
-    def _resource(self, request: HttpRequest, target: Target) -> None:
+    def _resource(self, request: ApiRequest, target: Target) -> None:
         if self._failure is not None:
             raise self._failure
         form = self._forms.wanted(_accept(request), target)
@@ -368,7 +378,7 @@ class ApiHttp:
         else:
             self._respond_when_durable(request, outcome)
 
-    def _take_body(self, request: HttpRequest, target: Target) -> None:
+    def _take_body(self, request: ApiRequest, target: Target) -> None:
         method, body = request.method, request.body
         media_type = _media_type(request.headers.get(b"content-type", b""))
         if len(body) > AT_ONCE and is_yaml(method, media_type, body):
@@ -382,7 +392,7 @@ class ApiHttp:
             raise self._of_body(method, target, error) from None
         self._write(request, target, media_type, read)
 
-    def _yaml_read(self, request: HttpRequest, target: Target, media_type: str, read: asyncio.Future[JsonBody]) -> None:
+    def _yaml_read(self, request: ApiRequest, target: Target, media_type: str, read: asyncio.Future[JsonBody]) -> None:
         try:
             if self._failure is not None:
                 raise self._failure
@@ -402,7 +412,7 @@ class ApiHttp:
             return error.of_kind(route.definition.kind if other is None else other.kind)
         return error
 
-    def _write(self, request: HttpRequest, target: Target, media_type: str, read: JsonBody) -> None:
+    def _write(self, request: ApiRequest, target: Target, media_type: str, read: JsonBody) -> None:
         method, query, body = request.method, target.query, read.json
         if request.observer is not None:
             request.observer.requested(body)
@@ -417,14 +427,14 @@ class ApiHttp:
         else:
             self._respond_when_durable(request, outcome, warnings)
 
-    def _respond_when_durable(self, request: HttpRequest, response: Response, warnings: Sequence[str] = ()) -> None:
+    def _respond_when_durable(self, request: ApiRequest, response: Response, warnings: Sequence[str] = ()) -> None:
         """After the last request that was handled is durable; with a refusal (5xx) if it never will be."""
         if self._failure is not None:
             raise self._failure
         self._waiting[request] = self._clock.now()
         self._api.when_durable(partial(self._respond, request, response, warnings))
 
-    def _respond(self, request: HttpRequest, response: Response, warnings: Sequence[str]) -> None:
+    def _respond(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> None:
         if self._waiting.pop(request, None) is not None:  # else it was told that the store has failed
             accept, target = _accept(request), request.place
             first = (target.deprecation,) if target.deprecation else ()
@@ -440,7 +450,7 @@ class ApiHttp:
                 self._count(request, shown.status)
                 request.respond(shown, warnings=all_of_them, whole=response)
 
-    def _show_in_steps(self, request: HttpRequest, response: ListResponse, warnings: Sequence[str]) -> Iterator[None]:
+    def _show_in_steps(self, request: ApiRequest, response: ListResponse, warnings: Sequence[str]) -> Iterator[None]:
         """Ends early when the client is gone."""
         steps = self._forms.in_steps(_accept(request), request.place, response)
         while request.is_awaited:
@@ -455,7 +465,7 @@ class ApiHttp:
                 return
             yield
 
-    def _watch(self, request: HttpRequest, asked: Request, form: Form) -> None:
+    def _watch(self, request: ApiRequest, asked: Request, form: Form) -> None:
         watch: Watch | Response | None = None
 
         wanted, user = asked_for("GET", request.place), (request.user or ANONYMOUS).name
@@ -482,14 +492,14 @@ class ApiHttp:
         deprecations = (request.place.deprecation, watch.definition.deprecation)
         request.stream(type_, stream, warnings=[one for one in deprecations if one])
 
-    def _cut_off(self, request: HttpRequest) -> None:
+    def _cut_off(self, request: ApiRequest) -> None:
         path = request.target.decode(errors="replace")
         self._log.warning("watch cut off, its client is too slow", path=path, peer=request.connection.peer)
         request.abort()
 
     # --- everything else
 
-    def _take_snapshot(self, request: HttpRequest) -> None:
+    def _take_snapshot(self, request: ApiRequest) -> None:
         """All secrets are in it: for administrators alone."""
         user = request.user or ANONYMOUS
         if request.method != "POST":
@@ -500,7 +510,7 @@ class ApiHttp:
             raise status_errors.no_such_path("this server keeps all in memory")
         self._snapshot(partial(self._respond_with_snapshot, request))
 
-    def _respond_with_snapshot(self, request: HttpRequest, made: str | Exception) -> None:
+    def _respond_with_snapshot(self, request: ApiRequest, made: str | Exception) -> None:
         if isinstance(made, Exception):
             self._log.error("no snapshot", error=str(made))
             request.respond(status_errors.internal(str(made)).response())
@@ -541,7 +551,7 @@ def _lines_of(error: Exception) -> bytes:
     return NO_SNIFFING if isinstance(error, NotAuthorizedError) else b""
 
 
-def _accept(request: HttpRequest) -> bytes:
+def _accept(request: ApiRequest) -> bytes:
     return request.headers.get(b"accept", b"")
 
 

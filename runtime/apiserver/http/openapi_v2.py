@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from kcm.runtime.apiserver.http.connection import HttpRequest
+from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.negotiation import JSON, ranges
 from kcm.runtime.apiserver.schema.openapi import OpenApi
 from kcm.runtime.apiserver.schema.openapi_v2 import Document
@@ -24,14 +24,14 @@ ASKED = (JSON, PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+prot
 class OpenApiV2:
     """For the event loop's thread."""
 
-    def __init__(self, openapi: OpenApi, release: str, *, failed: Callable[[HttpRequest, Exception], None]) -> None:
+    def __init__(self, openapi: OpenApi, release: str, *, failed: Callable[[ApiRequest, Exception], None]) -> None:
         """release: of Kubernetes, "1.36". failed: refuses a request."""
         self._openapi, self._release, self._failed = openapi, release, failed
         self._made: tuple[str, Document] | None = None
         self._making: dict[str, asyncio.Future[Document]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openapi")
 
-    def respond(self, request: HttpRequest) -> None:
+    def respond(self, request: ApiRequest) -> None:
         type_ = _accepted(request.headers.get(b"accept", b"").decode(errors="replace"))
         if not type_:
             request.respond(Response(status=406, content_type="text/plain; charset=utf-8"))
@@ -46,7 +46,7 @@ class OpenApiV2:
             making = self._making[version] = loop.run_in_executor(self._thread, make, self._release)
         making.add_done_callback(lambda made: self._finish(request, type_, version, made))
 
-    def _finish(self, request: HttpRequest, type_: str, version: str, made: asyncio.Future[Document]) -> None:
+    def _finish(self, request: ApiRequest, type_: str, version: str, made: asyncio.Future[Document]) -> None:
         self._making.pop(version, None)
         try:
             document = made.result()
@@ -56,7 +56,7 @@ class OpenApiV2:
         self._made = version, document
         self._send(request, type_, document)
 
-    def _send(self, request: HttpRequest, type_: str, document: Document) -> None:
+    def _send(self, request: ApiRequest, type_: str, document: Document) -> None:
         lines = b'Etag: "%b"\r\nVary: Accept\r\n' % document.etag.encode()
         known = request.headers.get(b"if-none-match", b"").decode(errors="replace")
         if document.etag in {one.strip().removeprefix("W/").strip('"') for one in known.split(",")}:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from kcm.runtime.apiserver.core.account_tokens import ISSUER
-from kcm.runtime.apiserver.http.connection import TEXT, HttpRequest
+from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery, served_groups
 from kcm.runtime.apiserver.http.health import Health
 from kcm.runtime.apiserver.http.metrics import CONTENT_TYPE as METRICS_TYPE
@@ -25,6 +25,7 @@ from kcm.runtime.apiserver.schema.openapi import OpenApi
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.client.api import Response
+from kcm.runtime.http.server.request import TEXT
 from kcm.runtime.process.version import Version
 
 FOR_AN_HOUR, FOR_EVER = b"public, max-age=3600", b"public, immutable"
@@ -63,7 +64,7 @@ class Pages:
         self._health = Health(checks)
         self._readiness = Health({**checks, **checks_of_readiness})
 
-    def page(self, request: HttpRequest, path: str) -> Page:
+    def page(self, request: ApiRequest, path: str) -> Page:
         """path: unescaped, without ignored slashes at its end. Raises StatusError."""
         name, slash, rest = path[1:].partition("/")
         if name in _HEALTH and (rest or not slash):
@@ -87,7 +88,7 @@ class Pages:
             return self._about_tokens(request, path)
         return Page(NOT_FOUND)
 
-    def _health_page(self, request: HttpRequest, name: str, check: str) -> Response:
+    def _health_page(self, request: ApiRequest, name: str, check: str) -> Response:
         query = _query(request)
         exclude = [value for key, value in query if key == "exclude"]
         verbose = any(key == "verbose" for key, _ in query)
@@ -106,7 +107,7 @@ class Pages:
         if self._api.public_keys():
             yield from (CONFIGURATION, KEYS)
 
-    def _openapi_v3(self, request: HttpRequest, place: str) -> Page:
+    def _openapi_v3(self, request: ApiRequest, place: str) -> Page:
         """Who names the document's hash, as the index does, may keep it for ever; an old hash leads to the new one.
 
         Source: kube-openapi pkg/handler3/handler.go (v1.36).
@@ -127,7 +128,7 @@ class Pages:
 
     # --- discovery
 
-    def _discovery(self, request: HttpRequest, path: str) -> Page:
+    def _discovery(self, request: ApiRequest, path: str) -> Page:
         form = negotiate(_header(request, b"accept"), OF_DISCOVERY)
         if form.kind:
             document = aggregated_discovery(self._api.registry, path)
@@ -141,7 +142,7 @@ class Pages:
             return Page(Response(status=200, body=self._encoder.encode(plain), content_type=PROTOBUF))
         return Page(json_response(plain), is_object=True)
 
-    def _aggregated(self, request: HttpRequest, document: Mapping[str, Any], type_: str, *, is_protobuf: bool) -> Page:
+    def _aggregated(self, request: ApiRequest, document: Mapping[str, Any], type_: str, *, is_protobuf: bool) -> Page:
         raw = orjson.dumps(document)
         etag = f'"{hashlib.sha512(raw).hexdigest().upper()}"'
         lines, cache = b"Etag: %b\r\nVary: Accept\r\n" % etag.encode(), b"public"
@@ -152,7 +153,7 @@ class Pages:
 
     # --- tokens of service accounts
 
-    def _about_tokens(self, request: HttpRequest, path: str) -> Page:
+    def _about_tokens(self, request: ApiRequest, path: str) -> Page:
         keys = self._api.public_keys()
         if not keys:
             return Page(NOT_FOUND)
@@ -193,12 +194,12 @@ def _configuration(address: str, keys: Sequence[Mapping[str, str]]) -> dict[str,
     }
 
 
-def _query(request: HttpRequest) -> list[tuple[str, str]]:
+def _query(request: ApiRequest) -> list[tuple[str, str]]:
     """All of it, also what is there several times."""
     return parse_qsl(request.target.partition(b"?")[2].decode(errors="replace"), keep_blank_values=True)
 
 
-def _header(request: HttpRequest, name: bytes) -> str:
+def _header(request: ApiRequest, name: bytes) -> str:
     return request.headers.get(name, b"").decode(errors="replace")
 
 

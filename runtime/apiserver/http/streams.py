@@ -13,7 +13,7 @@ CHUNK = 256 * 1024  # bytes of the beginning that are made at a time
 
 
 class Wire(Protocol):
-    """Where the lines go; an HttpRequest."""
+    """Where the lines go; an ApiRequest."""
 
     def write(self, data: bytes) -> None: ...
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kcm.runtime.apiserver.http.handler import KEEP_ALIVE
 from kcm.runtime.apiserver.process.certificates import Certificates, ensure_certificates
 from kcm.runtime.apiserver.process.failures import CannotServeError
-from kcm.runtime.process.bounded_connections import BACKLOG, Bounds
+from kcm.runtime.http.server.bounded_connections import BACKLOG, Bounds
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

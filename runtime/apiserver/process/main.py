@@ -56,9 +56,9 @@ from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
 from kcm.runtime.apiserver.storage.store import MemoryStore, Store, StoreLostError, StoreUnusableError
+from kcm.runtime.http.server.bounded_connections import BoundedConnections
 from kcm.runtime.logs.configuration import configure_logging, logger_for
 from kcm.runtime.logs.settings import LogSettings
-from kcm.runtime.process.bounded_connections import BoundedConnections
 from kcm.runtime.process.descriptors import raise_limit
 from kcm.runtime.process.event_loop import new_event_loop
 from kcm.runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use

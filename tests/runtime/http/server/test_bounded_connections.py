@@ -18,7 +18,7 @@ import structlog
 from aiohttp import web
 from structlog.testing import LogCapture
 
-from kcm.runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, Bounds
 from kcm.runtime.process.event_loop import new_event_loop
 from tests.support.certificates import Authority, client_context
 

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from kcm.runtime.apiserver.http.buffered_bytes import GRACE, LOG_EVERY, BufferedBytes
+from kcm.runtime.http.server.buffered_bytes import GRACE, LOG_EVERY, BufferedBytes
 
 MOST = 1000
 

@@ -15,23 +15,22 @@ import httptools
 import orjson
 import pytest
 
-from kcm.runtime.apiserver.http.buffered_bytes import BufferedBytes
-from kcm.runtime.apiserver.http.connection import (
+from kcm.runtime.apiserver.http.api_request import ApiRequest
+from kcm.runtime.apiserver.http.handler import LARGEST_BODY
+from kcm.runtime.apiserver.registry.users import User
+from kcm.runtime.client.api import Response
+from kcm.runtime.http.server.buffered_bytes import BufferedBytes
+from kcm.runtime.http.server.connection import (
     BODY_DEADLINE,
-    IN_ONE_WRITE,
     LARGEST_HEAD,
     MOST_HEADERS,
     MOST_PIECES,
     MOST_PIPELINED,
-    STALLED,
     HttpConnection,
-    HttpRequest,
-    HttpServer,
-    Streamed,
 )
-from kcm.runtime.apiserver.http.handler import LARGEST_BODY
-from kcm.runtime.apiserver.registry.users import User
-from kcm.runtime.client.api import Response
+from kcm.runtime.http.server.request import Streamed
+from kcm.runtime.http.server.response_writer import IN_ONE_WRITE, STALLED
+from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.logs.standard_log import quiet_log
 from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, posted_pod, run
 from tests.runtime.apiserver.stores import HeldStore
@@ -345,11 +344,11 @@ class Kept:
     """A handler that keeps requests."""
 
     def __init__(self) -> None:
-        self.requests: list[HttpRequest] = []
+        self.requests: list[ApiRequest] = []
         self.cut: list[tuple[bytes, str]] = []
-        self.admitted: list[HttpRequest] = []
+        self.admitted: list[ApiRequest] = []
 
-    def admit(self, request: HttpRequest) -> Response | None:
+    def admit(self, request: ApiRequest) -> Response | None:
         self.admitted.append(request)
         name = request.headers.get(b"user", b"").decode()
         request.user = User(name) if name else None
@@ -361,14 +360,14 @@ class Kept:
     def too_late(self) -> Response:
         return Response(status=504)
 
-    def needs_body(self, request: HttpRequest) -> bool:
+    def needs_body(self, request: ApiRequest) -> bool:
         assert request in self.admitted
         return request.method != "GET"
 
     def cut_off(self, connection: HttpConnection, why: str) -> None:
         self.cut.append((connection.target, why))
 
-    def handle(self, request: HttpRequest) -> None:
+    def handle(self, request: ApiRequest) -> None:
         self.requests.append(request)
 
 
@@ -386,10 +385,17 @@ class Body:
 @contextmanager
 def connected(
     bounds: Any = None, *, largest_body: int = 10
-) -> Iterator[tuple[HttpServer, HttpConnection, Transport, list[HttpRequest]]]:
+) -> Iterator[tuple[HttpServer, HttpConnection, Transport, list[ApiRequest]]]:
     handler, transport = Kept(), Transport()
     buffered = BufferedBytes(now=lambda: 0.0, later=lambda _, do: None, log=quiet_log())
-    server = HttpServer(handler, largest_body=largest_body, now=lambda: 0.0, connections=bounds, buffered=buffered)
+    server = HttpServer(
+        handler,
+        new_request=ApiRequest,
+        largest_body=largest_body,
+        now=lambda: 0.0,
+        connections=bounds,
+        buffered=buffered,
+    )
     connection: Any = server()
     connection.connection_made(transport)
     yield server, connection, transport, handler.requests

@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from kcm.runtime.client import loop_thread
-from kcm.runtime.client.loop_thread import LoopThread
+from kcm.runtime.process import loop_thread
+from kcm.runtime.process.loop_thread import LoopThread
 
 PATIENCE = 10.0
 

@@ -1,0 +1,431 @@
+"""One connection: its requests are parsed, checked against limits, and handled in order."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
+
+import httptools
+
+from kcm.runtime.http.server.request import HttpRequest
+from kcm.runtime.http.server.response_writer import ResponseWriter
+
+if TYPE_CHECKING:
+    from kcm.runtime.http.server.server import HttpServer
+
+LARGEST_HEAD = 1024 * 1024  # bytes of a request's head and trailers, as upstream
+MOST_HEADERS = 500  # lines of a head, and again of trailers: each costs far more than its bytes; as Go since 1.27
+MOST_PIECES = 4096  # reads that one head may take: the parser copies what it has of a line at each
+READ_AT_ONCE = 16 * 1024  # bytes that are parsed before these limits are checked
+MOST_PIPELINED = 64  # requests that may wait for the response to the one before; further ones stay unparsed
+BODY_DEADLINE = 60.0  # seconds from the end of a request's head to that of its body, as upstream's --request-timeout
+WRITE_BUFFER = 128 * 1024  # bytes that the transport may buffer before it pauses writing
+_BAD_REQUEST, _HEAD_TOO_LARGE = "400 Bad Request", "431 Request Header Fields Too Large"
+_NO_HOST, _WRONG_HOST = f"{_BAD_REQUEST}: missing required Host header", f"{_BAD_REQUEST}: malformed Host header"
+_HOST = re.compile(rb"[!$%&'()*+,\-.0-9:;=@A-Z\[\]_a-z~]*")  # net/http's httpguts.ValidHostHeader
+_EXPECTATION_FAILED = b"HTTP/1.1 417 Expectation Failed\r\nConnection: close\r\nDate: %b\r\nContent-Length: 0\r\n\r\n"
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class HttpConnection(ResponseWriter):
+    """One connection.
+
+    identity: set by the handler; what it has found out about the client, None until then.
+    """
+
+    __slots__ = (
+        "_body",
+        "_deadline",
+        "_discarding",
+        "_head_size",
+        "_host",
+        "_message_size",
+        "_parser",
+        "_pieces",
+        "_request",
+        "_trailers",
+        "_unanswered",
+        "_unparsed",
+        "_waiting",
+        "identity",
+    )
+
+    def __init__(self, server: HttpServer) -> None:
+        super().__init__(server)
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._request = server.new_request(self)  # that is being read
+        self._head_size = 0  # bytes of a head that is not complete, then of what is neither head nor body
+        self._host: bytes | None = b"/"  # of the last request, which was well-formed
+        self._pieces = 0  # reads that left this head incomplete
+        self._trailers = 0  # lines
+        self._message_size = 0  # bytes of a request whose head is complete but whose body is not
+        self._body: bytes | bytearray = b""
+        self._discarding = False  # the body of a request that was refused, or that needs none
+        self._deadline: asyncio.TimerHandle | None = None  # for the body
+        self._waiting: deque[HttpRequest] = deque()  # complete, or refused
+        self._unparsed = b""  # requests behind those that wait
+        self._unanswered = 0  # requests whose head has come
+        self.identity: Any = None
+
+    # The transport's callbacks.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        self._server.made(self)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._is_closing = True
+        self._waiting.clear()
+        self._unsent.clear()
+        self._unparsed = self._body = b""
+        current, self._current = self._current, None
+        if current is not None:
+            current.on_lost(is_streaming=self._stream is not None)
+        for timer in (self._deadline, self._stalled):
+            if timer is not None:
+                timer.cancel()
+        self._hold(0)
+        del self._parser, self._request  # they refer to the connection, and the collector runs seldom
+        self._server.lost(self)
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.on_lost()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_closing:
+            return
+        if self._stream is not None and self._current is not None:
+            self._ignore_input(self._current)
+            return
+        if self._unparsed or len(data) > READ_AT_ONCE:
+            self._unparsed += data
+            self._parse_on()
+        elif self._parse(data) and (self._held or not self._request.is_complete):
+            self._note_incomplete()
+        if self._waiting and self._stream is not None and self._current is not None:
+            self._ignore_input(self._current)  # it came together with the request that streams
+
+    def _parse_on(self) -> None:
+        """Parse what has been read, unless many requests wait already."""
+        data = memoryview(self._unparsed)
+        self._unparsed, at = b"", 0
+        while at < len(data) and len(self._waiting) < MOST_PIPELINED:
+            if not self._parse(data[at : at + READ_AT_ONCE]):
+                return
+            at += READ_AT_ONCE
+        self._unparsed = bytes(data[at:])
+        self._note_incomplete()
+
+    def _parse(self, data: bytes | memoryview) -> bool:
+        """Return False if nothing more is to be parsed: the connection is about to be closed."""
+        size_before = self._request.size
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            self.abort()
+            raise
+        except httptools.HttpParserUpgrade:
+            return False  # its request is the last one here; nothing else is spoken
+        except httptools.HttpParserError:
+            if not self._is_closing:
+                self._refuse_connection(_BAD_REQUEST)
+            return False
+        request = self._request
+        if request.is_complete:
+            return True
+        if self._is_closing:
+            return False
+        # What was parsed ends within a message: its bounds are checked here rather than at each line.
+        self._message_size += len(data)
+        if not request.method or request.size == size_before:  # a head, trailers, or extensions of chunks
+            self._head_size += len(data)
+        if self._head_size > LARGEST_HEAD or len(request.headers) + len(request.repeated) > MOST_HEADERS:
+            self._refuse_connection(_HEAD_TOO_LARGE)
+        elif self._message_size > self._server.longest_message:
+            self._refuse_connection(_BAD_REQUEST)
+        return not self._is_closing
+
+    def _note_incomplete(self) -> None:
+        """After each read: report what is held of a message that is not complete, and see that it does not take long.
+
+        Until its body is complete a request of an unknown user is subject to BoundedConnections.
+        """
+        request = self._request
+        if request.is_complete:
+            if self._held or self._message_size:
+                self._hold_all()
+            return
+        if not request.method:
+            self._pieces += 1
+            if self._pieces > MOST_PIECES:
+                self._refuse_connection(_HEAD_TOO_LARGE)
+                return
+        elif self._deadline is None:
+            self._deadline = asyncio.get_running_loop().call_later(BODY_DEADLINE, self._body_is_late)
+        self._hold_all()
+
+    # The parser's callbacks. None of them raises to stop it: the parser would keep the exception, whose frames refer to
+    # the parser, until the next collection. The rest of a piece after a refusal is ignored.
+
+    def on_message_begin(self) -> None:
+        self._request = self._server.new_request(self)
+        if self._message_size or self._trailers:
+            self._head_size = self._pieces = self._trailers = self._message_size = 0
+
+    def on_url(self, part: bytes) -> None:
+        self._request.target += part
+
+    def on_header(self, name: bytes, value: bytes | None) -> None:
+        request, name, value = self._request, name.lower(), value or b""
+        if self._is_closing:
+            return
+        if request.method:  # a trailer, which has no meaning here
+            self._trailers += 1
+            self._head_size += len(name) + len(value)
+            if self._trailers > MOST_HEADERS or self._head_size > LARGEST_HEAD:
+                self._refuse_connection(_HEAD_TOO_LARGE)
+        elif name in request.headers:
+            if not request.repeated:
+                request.repeated = []
+            request.repeated.append((name, value))
+        else:
+            request.headers[name] = value
+
+    def on_headers_complete(self) -> None:
+        if self._is_closing:
+            return
+        request, parser, server = self._request, self._parser, self._server
+        request.method = parser.get_method().decode()
+        request.version = parser.get_http_version()
+        request.is_last = server.ending or not parser.should_keep_alive() or parser.should_upgrade()
+        headers = request.headers
+        host = headers.get(b"host")
+        if host != self._host or request.repeated or len(headers) > MOST_HEADERS:
+            if problem := _problem_of(request, host):
+                self._refuse_connection(problem)
+                return
+            self._host = host
+        request.refusal = server.handler.admit(request)
+        if self._unanswered == 0 and server.bounded is not None and (request.user or request.refusal is not None):
+            server.bounded.began(self)
+        self._unanswered += 1
+        if request.refusal is None:
+            length = headers.get(b"content-length", b"")
+            if length.isdigit() and int(length) > server.largest_body:
+                request.refusal = server.handler.too_large()
+        if request.refusal is not None:
+            self._refuse(request)
+        elif b"expect" in headers:
+            if headers[b"expect"].lower() != b"100-continue":
+                self._unanswered -= 1
+                if self._current is None:
+                    self._transport.write(_EXPECTATION_FAILED % server.date())
+                self._close()
+                return
+            if self._unanswered == 1:
+                self._transport.write(_CONTINUE)
+
+    def on_body(self, part: bytes) -> None:
+        if self._is_closing:
+            return
+        request = self._request
+        if not request.size and not self._discarding:
+            self._discarding = not self._server.handler.needs_body(request)
+        request.size += len(part)
+        if request.size > self._server.largest_body:
+            if request.refusal is None:
+                request.refusal = self._server.handler.too_large()
+                self._refuse(request)
+        elif not self._discarding:
+            if not self._body:
+                self._body = part
+            else:
+                if isinstance(self._body, bytes):
+                    self._body = bytearray(self._body)
+                self._body += part
+
+    def on_message_complete(self) -> None:
+        request = self._request
+        request.is_complete = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._discarding = False
+        if request.refusal is not None or self._is_closing:
+            return
+        if self._body:
+            request.body, self._body = bytes(self._body), b""
+        if not request.user and self._server.bounded is not None:
+            self._server.bounded.began(self)  # not before: nobody else may let us wait for a body
+        if self._current is None and not self.is_full and not self._waiting:
+            self._current = request
+            self._server.handler.handle(request)
+        else:
+            self._waiting.append(request)
+            self._transport.pause_reading()
+
+    # One request after the other.
+
+    def _refuse(self, request: HttpRequest) -> None:
+        """Respond in its turn, without waiting for its body, none of which is kept."""
+        self._discarding = True
+        self._body = b""
+        self._waiting.append(request)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Handle what waits, until something has to be waited for."""
+        while self._waiting and self._current is None and not self.is_full and not self._is_closing:
+            self._current = request = self._waiting.popleft()
+            if request.refusal is not None:
+                request.refuse()
+            else:
+                self._server.handler.handle(request)
+        if self._is_closing:
+            return
+        if self._waiting:
+            self._transport.pause_reading()
+        elif self._unparsed:
+            asyncio.get_running_loop().call_soon(self._read_on)
+        else:
+            self._transport.resume_reading()
+
+    def _read_on(self) -> None:
+        if self._is_closing or self._waiting or not self._unparsed:
+            return
+        self._parse_on()
+        if not self._waiting and not self._unparsed and not self._is_closing:
+            self._transport.resume_reading()
+
+    def _answered(self, request: HttpRequest) -> None:
+        self._current = None
+        self._unanswered -= 1
+        if self._head_size and request is self._request:  # a large head would stay until the next request
+            request.headers, request.repeated, request.target = {}, (), b""
+        if self._held:
+            self._hold_all()
+        if request.is_last or self._server.ending:
+            self._close()
+        elif self._waiting:
+            # Not here: a long row of small requests would go as deep as it is long.
+            asyncio.get_running_loop().call_soon(self._go_on)
+        elif self._unanswered == 0 and self._server.bounded is not None:
+            self._server.bounded.ended(self)
+
+    def _handle_waiting(self) -> None:
+        if self._waiting:
+            self._go_on()
+
+    # What follows a request with a streamed response.
+
+    def _before_stream(self, request: HttpRequest) -> None:
+        if self._waiting or self._unparsed or not self._request.is_complete:
+            self._ignore_input(request)
+
+    def _ignore_input(self, streaming: HttpRequest) -> None:
+        """Ignore what comes behind a request whose response may never end, and close the connection after it.
+
+        To keep it would mean to stop reading, and the end of the connection would not be seen.
+        """
+        streaming.is_last = True
+        self._unanswered = 1
+        self._waiting.clear()
+        self._unparsed = self._body = b""
+        self._request = streaming
+        self._head_size = self._message_size = 0
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._transport.resume_reading()
+        self._hold_all()
+
+    # What is held for the client.
+
+    def _hold_all(self) -> None:
+        """Report what is held: of requests that are small only what is incomplete."""
+        size = len(self._body) + len(self._unparsed) + self._streamed + sum(map(len, self._unsent))
+        if not self._request.is_complete or self._request is self._current:
+            size += self._head_size
+        if self._current is not None:
+            size += len(self._current.body)
+        self._hold(size + sum(len(request.body) for request in self._waiting))
+
+    def _hold(self, size: int) -> None:
+        buffered = self._server.buffered
+        if buffered is not None and size != self._held:
+            self._held = size
+            buffered.hold(self, size)
+
+    def _body_is_late(self) -> None:
+        self._deadline = None
+        request = self._request
+        if self._stream is not None and self._current is not None:
+            self._ignore_input(self._current)
+        elif request.refusal is None:
+            request.is_last, request.refusal = True, self._server.handler.too_late()
+            self._refuse(request)
+        else:
+            self._cut_off("its client does not send the rest of a request")
+
+    def _cut_off(self, why: str) -> None:
+        if not self._is_closing:
+            self._server.handler.cut_off(self, why)
+            self.abort()
+
+    # The end.
+
+    @property
+    def tls(self) -> ssl.SSLObject | None:
+        """None without TLS."""
+        return cast("ssl.SSLObject | None", self._transport.get_extra_info("ssl_object"))
+
+    @property
+    def server(self) -> HttpServer:
+        return self._server
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the user of the request that is being handled or read is known."""
+        return (self._current or self._request).user is not None
+
+    @property
+    def target(self) -> bytes:
+        """That of the request which is being handled, or else read."""
+        return (self._current or self._request).target
+
+    @property
+    def peer(self) -> str:
+        """The other side's address, for people."""
+        name = self._transport.get_extra_info("peername")
+        return str(name[0]) if name else ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all requests that have come are answered."""
+        return self._unanswered == 0
+
+    def close_if_idle(self) -> None:
+        if self.is_idle:
+            self._close()
+
+    def _refuse_connection(self, text: str) -> None:
+        """What comes cannot be told apart any more. What is being answered is cut short too."""
+        if self._current is None:
+            head = f"HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{text}"
+            self._transport.write(head.encode())
+        self._close()
+
+
+def _problem_of(request: HttpRequest, host: bytes | None) -> str:
+    """Return the status line of a refusal, as Go's net/http words it; "" for a head without a problem."""
+    if len(request.headers) + len(request.repeated) > MOST_HEADERS:
+        return _HEAD_TOO_LARGE
+    if host is None:
+        return "" if request.version == "1.0" or request.method == "CONNECT" else _NO_HOST
+    if any(name == b"host" for name, _ in request.repeated):
+        return _BAD_REQUEST
+    return "" if _HOST.fullmatch(host) else _WRONG_HOST

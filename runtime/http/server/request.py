@@ -1,0 +1,127 @@
+"""A request and its response, as handlers see them; subclasses add what belongs to one server."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from kcm.runtime.http.server.connection import HttpConnection
+
+COMPRESSED_FROM = 128 * 1024  # bytes of a body, as upstream, which compresses little and fast, too
+TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+NO_SNIFFING = b"X-Content-Type-Options: nosniff\r\n"
+_NOT_CACHED = b"no-cache, private"
+_GZIP = 31  # zlib's largest window, with gzip's header and trailer
+
+
+class Streamed(Protocol):
+    """A body that is written in parts."""
+
+    def on_room(self) -> None:
+        """Write on: the connection is no longer full."""
+
+    def on_lost(self) -> None:
+        """Stop: the connection has ended."""
+
+
+class HttpRequest:
+    """One request and its response.
+
+    method: in capitals; empty until the head is complete.
+    target: as it was sent.
+    headers: by name in lower case; the first of several lines with the same name.
+    repeated: further lines with a name that occurred before.
+    user: set by the handler; None for an unknown user.
+    refusal: set by the handler or by a limit; what `refuse` sends.
+    """
+
+    __slots__ = (
+        "_connection",
+        "body",
+        "headers",
+        "is_complete",
+        "is_last",
+        "method",
+        "refusal",
+        "repeated",
+        "size",
+        "target",
+        "user",
+        "version",
+    )
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self.method, self.target, self.body, self.version = "", b"", b"", "1.1"
+        self.headers: dict[bytes, bytes] = {}
+        self.repeated: list[tuple[bytes, bytes]] | tuple[()] = ()
+        self.user: Any = None
+        self.refusal: Any = None
+        self.is_last = False  # the connection is closed after the response
+        self.size = 0  # bytes of the body that have arrived
+        self.is_complete = False  # the whole body has arrived
+
+    @property
+    def connection(self) -> HttpConnection:
+        return self._connection
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the client is still connected and has no response yet."""
+        return self._connection.awaits(self)
+
+    def refuse(self) -> None:
+        """Send the refusal. Called by the connection, in the request's turn."""
+        raise NotImplementedError
+
+    def on_lost(self, *, is_streaming: bool) -> None:
+        """Stop work on this request: its connection has ended before the response was complete."""
+
+    def send(
+        self,
+        status: int,
+        content_type: str,
+        body: bytes,
+        *,
+        lines: bytes = b"",
+        cache: bytes = b"",
+        compressed_from: int = COMPRESSED_FROM,
+    ) -> None:
+        """Send the response, once for each request. Does nothing if the connection has ended.
+
+        lines: further lines of the head.
+        cache: value of Cache-Control; by default the response is not cached.
+        compressed_from: bytes of a body above which it is compressed, if the client accepts gzip.
+        """
+        if len(body) > compressed_from and b"gzip" in self.headers.get(b"accept-encoding", b""):
+            body = zlib.compress(body, 1, wbits=_GZIP)
+            lines += b"Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"
+        lines = b"Cache-Control: %b\r\n%b" % (cache or _NOT_CACHED, lines)
+        self._connection.respond(self, status, content_type, body, lines)
+
+    def begin_stream(self, content_type: str, body: Streamed, *, lines: bytes = b"") -> None:
+        """Begin a response whose body follows by `write`, until `finish`. Does nothing if the connection has ended."""
+        self._connection.stream(self, content_type, body, lines)
+
+    def write(self, data: bytes) -> None:
+        """Write a part of a streamed body; not empty."""
+        self._connection.write(self, data)
+
+    def hold(self, size: int) -> None:
+        """Record how many bytes of a streamed body wait to be written."""
+        self._connection.hold_streamed(size)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether to write no more until `on_room` of the body is called."""
+        return self._connection.is_full
+
+    def finish(self) -> None:
+        """End a streamed body."""
+        self._connection.finish(self)
+
+    def abort(self) -> None:
+        """Close the connection at once, without the rest of the response."""
+        self._connection.abort()
