@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
-from kcm.actors.controllers.workloads.job import acting
+from kcm.actors.controllers.workloads.job import pod_control
+from kcm.actors.controllers.workloads.job.finalizers import untrack
 from kcm.actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler
-from kcm.actors.controllers.workloads.job.tracking import Tally
-from kcm.actors.controllers.workloads.job.writing import untrack
+from kcm.actors.controllers.workloads.job.status import Tally
 from kcm.actors.reconciliation import Step
 from kcm.actors.simulation.campaign.job_setting import JOBS_TOO
 from kcm.protocols.messages.commands import Patch
@@ -41,7 +41,7 @@ def let_go_as_the_cache_shows_it() -> Iterator[None]:
         del unchanged
         return untrack(pod)
 
-    with patch.object(acting, "untrack", anyhow):
+    with patch.object(pod_control, "untrack", anyhow):
         yield
 
 

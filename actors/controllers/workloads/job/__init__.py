@@ -1,8 +1,8 @@
-"""job-controller: runs pods until enough of them have succeeded, and counts each of them once.
+"""Job controller: runs pods until enough of them have succeeded, and counts each of them once.
 
-Read reconciler.py first, which is one sync; acting.py and counting.py are its steps that write. What it decides with is
-in files of their own: finishing.py says why a Job ends, managing.py which pods it is to have, tracking.py which are
-counted.
+reconciler.py is syncJob. Its decisions are functions of what was observed (observed.py, from pods.py and fields.py):
+plan.py decides whether the Job ends and which pods to create or delete, policies.py evaluates its policies. The steps
+that write are pod_control.py (pods) and finalizers.py (finalizers and status).
 """
 
 from kcm.actors.controllers.workloads.job.spec import SPEC

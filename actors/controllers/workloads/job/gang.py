@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.controllers.workloads.job.conditions import SUSPENDED
 from kcm.actors.controllers.workloads.job.fields import JobSpec, status_of
+from kcm.actors.controllers.workloads.job.status import SUSPENDED
 from kcm.actors.reconciliation import Step, controlled_by, create, must_object, own, record
 from kcm.actors.reconciliation.specs import Index
 from kcm.protocols.conditions import find_condition

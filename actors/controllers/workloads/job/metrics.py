@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcm.actors.controllers.workloads.job.conditions import COMPLETE
 from kcm.actors.controllers.workloads.job.fields import JobSpec
 from kcm.actors.controllers.workloads.job.intervals import Indexes
-from kcm.actors.controllers.workloads.job.observing import Observed
-from kcm.actors.controllers.workloads.job.tracking import Tally
+from kcm.actors.controllers.workloads.job.observed import Observed
+from kcm.actors.controllers.workloads.job.status import COMPLETE, Tally
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.metrics.registry import Family, Metrics

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished, manager_elsewhere
-from kcm.actors.controllers.workloads.job.writing import untrack
+from kcm.actors.controllers.workloads.job.finalizers import untrack
 from kcm.actors.reconciliation import Change, Reconciliation, Step, get_live, must, together
 from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
 from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key, uid_of

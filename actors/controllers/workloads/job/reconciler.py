@@ -29,14 +29,7 @@ from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.shared.ownership import claim
 from kcm.actors.controllers.shared.pod_control import delete_pods
-from kcm.actors.controllers.workloads.job.acting import PodActions
 from kcm.actors.controllers.workloads.job.backoff import next_failures
-from kcm.actors.controllers.workloads.job.conditions import (
-    SUSPENDED,
-    condition,
-    with_status,
-)
-from kcm.actors.controllers.workloads.job.counting import Counting, Ending
 from kcm.actors.controllers.workloads.job.fields import (
     FINALIZER,
     INDEXED,
@@ -48,21 +41,18 @@ from kcm.actors.controllers.workloads.job.fields import (
     manager_elsewhere,
     status_of,
 )
-from kcm.actors.controllers.workloads.job.finishing import completed, end_of, seconds_to_deadline
+from kcm.actors.controllers.workloads.job.finalizers import Counting, Ending
 from kcm.actors.controllers.workloads.job.gang import Gangs
-from kcm.actors.controllers.workloads.job.making_sure import ask
-from kcm.actors.controllers.workloads.job.managing import PodPlan, plan_pods
-from kcm.actors.controllers.workloads.job.memory import Memories
 from kcm.actors.controllers.workloads.job.metrics import (
     RECONCILING,
     JobMetrics,
 )
-from kcm.actors.controllers.workloads.job.observing import Observed, observe
+from kcm.actors.controllers.workloads.job.observed import Observed, observe
+from kcm.actors.controllers.workloads.job.plan import PodPlan, completed, end_of, plan_pods, seconds_to_deadline
+from kcm.actors.controllers.workloads.job.pod_control import PodActions
 from kcm.actors.controllers.workloads.job.pods import JobPod
-from kcm.actors.controllers.workloads.job.syncs import LOOK_AGAIN, Managed, Sync
-from kcm.actors.controllers.workloads.job.writing import (
-    running_pods,
-)
+from kcm.actors.controllers.workloads.job.status import SUSPENDED, condition, running_pods, with_status
+from kcm.actors.controllers.workloads.job.sync import LOOK_AGAIN, Managed, Memories, Sync, ask
 from kcm.actors.reconciliation import (
     Reconciliation,
     RequeueAfter,

@@ -7,14 +7,13 @@ from typing import Any
 
 from kcm.actors.controllers.workloads.job import metrics as of
 from kcm.actors.controllers.workloads.job.backoff import Failures
-from kcm.actors.controllers.workloads.job.counting import Counting, Ending
 from kcm.actors.controllers.workloads.job.fields import job_spec, job_status
-from kcm.actors.controllers.workloads.job.memory import Memory
+from kcm.actors.controllers.workloads.job.finalizers import Counting, Ending
 from kcm.actors.controllers.workloads.job.metrics import JobMetrics
-from kcm.actors.controllers.workloads.job.observing import Observed, observe
+from kcm.actors.controllers.workloads.job.observed import Observed, observe
 from kcm.actors.controllers.workloads.job.pods import JobPod
-from kcm.actors.controllers.workloads.job.syncs import Sync
-from kcm.actors.controllers.workloads.job.writing import running_pods
+from kcm.actors.controllers.workloads.job.status import running_pods
+from kcm.actors.controllers.workloads.job.sync import Memory, Sync
 from kcm.actors.simulation.driver import Driven, drive_steps
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import CommandError, Forbidden, Outcome

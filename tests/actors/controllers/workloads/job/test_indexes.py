@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, IGNORED_FAILURE_COUNT, INDEX
-from kcm.actors.controllers.workloads.job.forms import base_name
 from kcm.actors.controllers.workloads.job.intervals import Indexes
+from kcm.actors.controllers.workloads.job.pod_control import base_name
 from kcm.actors.simulation.driver import NOW, bodies, created_names
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.objects import Object, annotations_of

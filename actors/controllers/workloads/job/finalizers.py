@@ -1,38 +1,155 @@
-"""The status of a Job: what is counted is written first, then pods lose their finalizer, then they are in the counters.
+"""Finished pods are counted in the status, exactly once, and lose their finalizer.
 
-Source: kubernetes v1.36 pkg/controller/job/job_controller.go (trackJobStatusAndRemoveFinalizers,
-flushUncountedAndRemoveFinalizers, enactJobFinished, recordJobFinished).
+1. The status is written with the uids of finished pods (uncountedTerminatedPods) or with their completion indexes.
+2. These pods lose the finalizer.
+3. The status is written again, with those uids moved into the counters.
+
+A sync may end between any two steps. The next one counts a recorded uid whose pod has no finalizer any more, and does
+not record a pod again that the status contains already.
+
+Source: kubernetes v1.36 pkg/controller/job/job_controller.go (trackJobStatusAndRemoveFinalizers, canRemoveFinalizer,
+cleanUncountedPodsWithoutFinalizers, flushUncountedAndRemoveFinalizers, enactJobFinished, recordJobFinished).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcm.actors.controllers.workloads.job.backoff import Failures
-from kcm.actors.controllers.workloads.job.conditions import COMPLETE, FINAL, condition, with_status
-from kcm.actors.controllers.workloads.job.fields import JobSpec, status_of
+from kcm.actors.controllers.workloads.job.fields import FINALIZER, JobSpec, status_of
+from kcm.actors.controllers.workloads.job.intervals import Indexes
 from kcm.actors.controllers.workloads.job.metrics import JobMetrics
-from kcm.actors.controllers.workloads.job.observing import Observed
-from kcm.actors.controllers.workloads.job.syncs import LOOK_AGAIN, Sync
-from kcm.actors.controllers.workloads.job.tracking import Tally, Tracking, plan_tracking, tally_of, tracked_uids
-from kcm.actors.controllers.workloads.job.writing import (
+from kcm.actors.controllers.workloads.job.observed import Observed
+from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.actors.controllers.workloads.job.policies import failure_verdict
+from kcm.actors.controllers.workloads.job.status import (
+    COMPLETE,
+    FINAL,
+    SUCCESS_CRITERIA_MET,
     Running,
+    Tally,
     completion_time,
+    condition,
     running_pods,
-    untrack,
+    tally_of,
+    with_status,
     written_status,
 )
-from kcm.actors.reconciliation import Step, must, record, together, update
+from kcm.actors.controllers.workloads.job.sync import LOOK_AGAIN, Sync
+from kcm.actors.reconciliation import Step, must, patch, record, together, update
+from kcm.protocols.late_methods import dataclass
+from kcm.protocols.messages.commands import Patch, PatchType
 from kcm.protocols.messages.events import RecordType
 from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
 from kcm.protocols.objects import Object, decode_object
-from kcm.protocols.resources import JOBS
+from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+
+def untrack(pod: Entry, *, unchanged: bool = False) -> Patch:
+    """Remove the finalizer. unchanged: only if the pod is as it was read."""
+    meta: Object = {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
+    if unchanged:
+        meta["resourceVersion"] = str(pod.resource_version)
+    return patch(PODS, pod.key, {"metadata": meta}, patch_type=PatchType.STRATEGIC)
+
+
+def track(pod: Entry) -> Patch:
+    """Add the finalizer, if the pod is as it was read."""
+    meta: Object = {"uid": pod.uid, "resourceVersion": str(pod.resource_version), "finalizers": [FINALIZER]}
+    return patch(PODS, pod.key, {"metadata": meta}, patch_type=PatchType.STRATEGIC)
+
+
+MOST_UNCOUNTED = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracking:
+    """tally: what the status is to say before finalizers go. release: pods whose finalizer goes then.
+
+    is_full: more are to follow, so the Job does not end yet. by_action: how many failures a rule of the pod failure
+    policy decided about.
+    """
+
+    tally: Tally
+    release: Sequence[JobPod]
+    is_full: bool
+    by_action: Mapping[str, int]
+
+
+def plan_tracking(job: Observed, end: Object | None, *, most: int = MOST_UNCOUNTED) -> Tracking:
+    """end: the condition with which the Job ends, None while it goes on."""
+    tracked = tracked_uids(job.pods)
+    tally = tally_of(job.status).settled(tracked, is_indexed=job.spec.is_indexed)
+    succeeded, failed = list(tally.uncounted_succeeded), list(tally.uncounted_failed)
+    known_succeeded, known_failed = set(job.status.uncounted_succeeded), set(job.status.uncounted_failed)
+    new_indexes: list[int] = []
+    release: list[JobPod] = []
+    by_action: Counter[str] = Counter()
+    all_fail = end is not None and end["type"] != SUCCESS_CRITERIA_MET
+    is_full = False
+    for pod in job.pods:
+        if not pod.is_tracked or not _may_go(job, pod, end):
+            continue
+        release.append(pod)
+        if pod.has_succeeded and job.spec.is_indexed:
+            index = pod.index
+            if index is not None and job.succeeded_indexes.has(index) and not job.succeeded_before.has(index):
+                new_indexes.append(index)
+        elif pod.has_succeeded and pod.uid not in known_failed:
+            if pod.uid not in known_succeeded:
+                succeeded.append(pod.uid)
+        elif (pod.has_failed(job.spec) or all_fail) and pod.uid not in known_failed:
+            if _counts_as_failed(job, pod, by_action):
+                failed.append(pod.uid)
+        if len(new_indexes) + len(succeeded) + len(failed) >= most:
+            is_full = True
+            break
+    completed = job.succeeded_before.merged(Indexes.of(new_indexes))
+    return Tracking(
+        tally=replace(
+            tally,
+            succeeded=completed.total if job.spec.is_indexed else tally.succeeded,
+            uncounted_succeeded=tuple(succeeded),
+            uncounted_failed=tuple(failed),
+            completed_indexes=str(completed) if job.spec.is_indexed else tally.completed_indexes,
+            failed_indexes=None if job.failed_indexes is None else str(job.failed_indexes),
+        ),
+        release=release,
+        is_full=is_full,
+        by_action=by_action,
+    )
+
+
+def tracked_uids(pods: Sequence[JobPod]) -> set[str]:
+    return {pod.uid for pod in pods if pod.is_tracked}
+
+
+def _may_go(job: Observed, pod: JobPod, end: Object | None) -> bool:
+    """Whether its finalizer may be removed."""
+    if job.is_going or end is not None or pod.has_succeeded:
+        return True
+    if not pod.has_failed(job.spec):
+        return False
+    kept = None if pod.index is None or not job.kept else job.kept.get(pod.index)
+    return kept is None or kept.uid != pod.uid
+
+
+def _counts_as_failed(job: Observed, pod: JobPod, by_action: Counter[str]) -> bool:
+    if job.spec.is_indexed and not job.spec.has_index(pod.index):
+        return False
+    verdict = failure_verdict(job.spec.failure_rules, pod.object)
+    if verdict.action is not None:
+        by_action[verdict.action] += 1
+    return verdict.counts
 
 
 class Ending(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.actors.controllers.workloads.job.conditions import condition, with_status
+from kcm.actors.controllers.workloads.job.status import condition, with_status
 from kcm.actors.simulation.driver import NOW
 from kcm.protocols.objects import Object
 

@@ -11,8 +11,8 @@ import pytest
 
 from kcm.actors.controllers.workloads.job.backoff import Failures
 from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, IGNORED_FAILURE_COUNT, job_spec, job_status
-from kcm.actors.controllers.workloads.job.managing import plan_pods
-from kcm.actors.controllers.workloads.job.observing import Observed, observe
+from kcm.actors.controllers.workloads.job.observed import Observed, observe
+from kcm.actors.controllers.workloads.job.plan import plan_pods
 from kcm.actors.simulation.driver import NOW
 from kcm.protocols.objects import Object
 from kcm.protocols.times import format_time

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.actors.controllers.workloads.job.conditions import condition
+from kcm.actors.controllers.workloads.job.status import condition
 from kcm.actors.simulation.driver import NOW
 from kcm.protocols.messages.commands import Command, Patch, Update
 from kcm.protocols.objects import Object
