@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcm.actors.controllers.workloads.job.backoff import Failures
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, JobSpec, status_of
-from kcm.actors.controllers.workloads.job.intervals import Indexes
 from kcm.actors.controllers.workloads.job.metrics import JobMetrics
 from kcm.actors.controllers.workloads.job.observed import Observed
 from kcm.actors.controllers.workloads.job.pods import JobPod
@@ -40,6 +39,7 @@ from kcm.actors.controllers.workloads.job.status import (
 )
 from kcm.actors.controllers.workloads.job.sync import LOOK_AGAIN, Sync
 from kcm.actors.reconciliation import Step, must, patch, record, together, update
+from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Patch, PatchType
 from kcm.protocols.messages.events import RecordType

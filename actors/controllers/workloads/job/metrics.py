@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcm.actors.controllers.workloads.job.fields import JobSpec
-from kcm.actors.controllers.workloads.job.intervals import Indexes
 from kcm.actors.controllers.workloads.job.observed import Observed
 from kcm.actors.controllers.workloads.job.status import COMPLETE, Tally
+from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.metrics.registry import Family, Metrics

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kcm.actors.controllers.workloads.job.fields import JobSpec, JobStatus
-from kcm.actors.controllers.workloads.job.intervals import Indexes
 from kcm.actors.controllers.workloads.job.pods import JobPod, finish_time
 from kcm.actors.controllers.workloads.job.policies import Action, failure_verdict
+from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.late_methods import dataclass
 
 

@@ -11,11 +11,11 @@ from itertools import groupby
 
 from kcm.actors.controllers.shared.deletion_order import deletion_order
 from kcm.actors.controllers.workloads.job.backoff import Failures, index_wait
-from kcm.actors.controllers.workloads.job.intervals import Indexes
 from kcm.actors.controllers.workloads.job.observed import Observed
 from kcm.actors.controllers.workloads.job.pods import JobPod, restarts_in_all
 from kcm.actors.controllers.workloads.job.policies import failure_verdict, success_message
 from kcm.actors.controllers.workloads.job.status import FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET, condition
+from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object
 

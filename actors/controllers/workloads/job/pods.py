@@ -5,20 +5,18 @@ Source: kubernetes v1.36 pkg/controller/job (isPodFailed, getCompletionIndex, ge
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, IGNORED_FAILURE_COUNT, INDEX, JobSpec
 from kcm.protocols.conditions import find_condition
-from kcm.protocols.integers import INT32
+from kcm.protocols.integers import INT32, parse_int
 from kcm.protocols.objects import Object, annotations_of, metadata
 from kcm.protocols.pods import PodFacts, is_active, is_terminating
 from kcm.protocols.shapes import MAP, NUMBER, TEXT, TIME, check
 from kcm.protocols.times import parse_time
 from kcm.runtime.tables.table import Entry
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")  # of 64 bits
 _TERMINATED = {"exitCode": NUMBER, "finishedAt": TIME}
 _CONTAINERS = [{"name": TEXT, "restartCount": NUMBER, "state": {"terminated": _TERMINATED}}]
 _SHAPE = {
@@ -67,9 +65,8 @@ class JobPod:
     def index(self) -> int | None:
         """Its completion index, None if it has no valid one."""
         if self._index == -1:
-            value = annotations_of(self.object).get(INDEX)
-            number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else -1
-            self._index = number if number >= 0 else None
+            number = parse_int(annotations_of(self.object).get(INDEX))
+            self._index = number if number is not None and number >= 0 else None
         return self._index
 
     @property
@@ -103,11 +100,8 @@ class JobPod:
 
     def _count(self, annotation: str) -> int:
         """0 if it is missing or no such number."""
-        value = annotations_of(self.object).get(annotation)
-        if not isinstance(value, str) or not _NUMBER.fullmatch(value):
-            return 0
-        number = int(value)
-        return number if number >= 0 and number in INT32 else 0
+        number = parse_int(annotations_of(self.object).get(annotation), INT32)
+        return number if number is not None and number >= 0 else 0
 
 
 def finish_time(pod: Object) -> float:

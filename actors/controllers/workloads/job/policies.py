@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from kcm.actors.controllers.workloads.job.intervals import Indexes
+from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.objects import Object, name_of, namespace_of
 
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, INDEX, is_finished
-from kcm.actors.controllers.workloads.job.intervals import Indexes
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import History, Streaks
 from kcm.actors.simulation.invariants.observer import (
@@ -21,6 +20,7 @@ from kcm.actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
+from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.conditions import is_true
 from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.objects import (

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kcm.protocols.completion_indexes import valid_intervals, validate_indexes
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required, without_value
 from kcm.runtime.apiserver.rules.cells import condition, is_true
@@ -107,10 +108,10 @@ def _indexes(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
     )
     other_done, other_failed = done != (before.get("completedIndexes") or ""), failed != before.get("failedIndexes")
     if completions is not None:
-        if other_done and (problem := _problem(done, completions)):
+        if other_done and (problem := _format_error(done, completions)):
             yield invalid(f"{_FIELD}.completedIndexes", done, f"error parsing completedIndexes: {problem}")
         if other_failed and failed is not None and spec.get("backoffLimitPerIndex") is not None:
-            if problem := _problem(failed, completions):
+            if problem := _format_error(failed, completions):
                 yield invalid(f"{_FIELD}.failedIndexes", failed, f"error parsing failedIndexes: {problem}")
     if done and other_done and spec.get("completionMode") != "Indexed":
         detail = "cannot set non-empty completedIndexes when non-indexed completion mode"
@@ -119,7 +120,7 @@ def _indexes(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
         detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
         yield invalid(f"{_FIELD}.failedIndexes", failed, detail)
     if completions is not None and failed is not None and (other_done or other_failed):
-        if (both := _common(done, failed)) is not None:
+        if (both := _first_common(done, failed, completions)) is not None:
             yield invalid(
                 f"{_FIELD}.failedIndexes", failed, f"failedIndexes and completedIndexes overlap at index: {both}"
             )
@@ -127,31 +128,19 @@ def _indexes(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
         yield invalid(f"{_FIELD}.ready", status["ready"], "cannot set more ready pods than active")
 
 
-def _problem(text: str, completions: int) -> str:
-    """With "1,3-5"; "" if it is right."""
-    last = -1
-    for interval in text.split(",") if text else ():
-        ends = interval.split("-")
-        if len(ends) > 2:
-            rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
-            return f'the fragment "{interval}" {rule}'
-        for end in ends:
-            if not end.isdecimal():
-                return f'cannot convert string to integer for index: "{end}"'
-            if int(end) >= completions:
-                return f'too large index: "{end}"'
-        first, end_ = int(ends[0]), int(ends[-1])
-        if len(ends) == 2 and first >= end_:
-            return f"non-increasing order, previous: {first}, current: {end_}"
-        if last >= first:
-            return f"non-increasing order, previous: {last}, current: {first}"
-        last = end_
+def _format_error(text: str, completions: int) -> str:
+    """Return what is wrong with the format of completion indexes; "" if it is valid."""
+    try:
+        validate_indexes(text, completions=completions)
+    except ValueError as err:
+        return str(err)
     return ""
 
 
-def _common(one: str, other: str) -> int | None:
-    """The first index of both, whose intervals rise; those that cannot be read have none."""
-    ours, theirs = list(_intervals(one)), list(_intervals(other))
+def _first_common(completed: str, failed: str, completions: int) -> int | None:
+    """Return the first index of both texts. Source: validateFailedIndexesNotOverlapCompleted."""
+    ours = list(valid_intervals(completed, completions=completions))
+    theirs = list(valid_intervals(failed, completions=completions))
     i = j = 0
     while i < len(ours) and j < len(theirs):
         (first, last), (begin, end) = ours[i], theirs[j]
@@ -162,13 +151,6 @@ def _common(one: str, other: str) -> int | None:
         else:
             j += 1
     return None
-
-
-def _intervals(text: str) -> Iterator[tuple[int, int]]:
-    for interval in text.split(",") if text else ():
-        ends = interval.split("-")
-        if all(end.isdecimal() for end in ends):
-            yield int(ends[0]), int(ends[-1])
 
 
 def _success(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:

@@ -5,10 +5,10 @@ Source: kubernetes pkg/apis/batch/validation/validation.go, validateJobSpec (v1.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kcm.protocols.completion_indexes import validate_indexes
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
@@ -189,9 +189,10 @@ def _wrong_success_policy(policy: Part, completions: int, field: str) -> Iterato
         if indexes is not None:
             if len(indexes) > _LONGEST_INDEXES:
                 yield too_long(f"{at}.succeededIndexes", _LONGEST_INDEXES)
-            total, problem = _indexes(indexes, completions)
-            if problem:
-                yield invalid(f"{at}.succeededIndexes", indexes, f"error parsing succeededIndexes: {problem}")
+            try:
+                total = validate_indexes(indexes, completions=completions)
+            except ValueError as err:
+                yield invalid(f"{at}.succeededIndexes", indexes, f"error parsing succeededIndexes: {err}")
         if count is not None:
             yield from not_negative({"succeededCount": count}, at, ("succeededCount",))
             if count > completions:
@@ -200,26 +201,3 @@ def _wrong_success_policy(policy: Part, completions: int, field: str) -> Iterato
             if indexes is not None and count > total:
                 field_of = "(the number of indexes in the specified succeededIndexes field)"
                 yield invalid(f"{at}.succeededCount", count, f"must be less than or equal to {total} {field_of}")
-
-
-def _indexes(text: str, completions: int) -> tuple[int, str]:
-    """How many indexes a text like "0-2,4" has, and what is wrong with it."""
-    total, previous = 0, None
-    for piece in text.split(",") if text else ():
-        ends = piece.split("-")
-        if len(ends) > 2:
-            rule = "the requirement that an index interval can have at most two parts separated by '-'"
-            return 0, f'the fragment "{piece}" violates {rule}'
-        numbers: list[int] = []
-        for end in ends:
-            if not re.fullmatch("[+-]?[0-9]+", end):
-                return 0, f'cannot convert string to integer for index: "{end}"'
-            number = int(end)
-            if number >= completions:
-                return 0, f'too large index: "{end}"'
-            if previous is not None and previous >= number:
-                return 0, f"non-increasing order, previous: {previous}, current: {number}"
-            previous = number
-            numbers.append(number)
-        total += numbers[-1] - numbers[0] + 1
-    return total, ""

@@ -1,4 +1,4 @@
-"""Completion indexes: as text, which are pending, and how pods with them are managed and counted."""
+"""Pods of Indexed Jobs: which indexes are pending, and how their pods are created, deleted and counted."""
 
 from __future__ import annotations
 
@@ -7,38 +7,11 @@ from typing import Any
 import pytest
 
 from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, IGNORED_FAILURE_COUNT, INDEX
-from kcm.actors.controllers.workloads.job.intervals import Indexes
 from kcm.actors.controllers.workloads.job.pod_control import base_name
 from kcm.actors.simulation.driver import NOW, bodies, created_names
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.objects import Object, annotations_of
 from tests.actors.controllers.workloads.job.scene import Scene, acts, exited, going, job, pod
-
-
-@pytest.mark.parametrize(
-    ("text", "completions", "shown", "total"),
-    [
-        ("", 8, "", 0),
-        ("0", 8, "0", 1),
-        ("3,4,5-9,11,12", 20, "3-9,11,12", 9),
-        ("3,5-9,11", 8, "3,5-7", 4),
-        ("3-9", 3, "", 0),
-        ("a,3-b,4", 9, "4", 1),
-        ("1-2", 9, "1,2", 2),
-    ],
-)
-def test_indexes_as_text(text: str, completions: int, shown: str, total: int) -> None:
-    found = Indexes.parse(text, completions=completions)
-    assert (str(found), found.total) == (shown, total)
-
-
-def test_indexes_are_merged_and_looked_up() -> None:
-    found = Indexes.parse("0,3-5", completions=100).merged(Indexes.of([7, 1, 4, 6]))
-    assert str(found) == "0,1,3-7"
-    assert [i for i in range(10) if found.has(i)] == [0, 1, 3, 4, 5, 6, 7]
-    assert found.first_missing(3, completions=10) == [2, 8, 9]
-    assert found.first_missing(2, completions=10) == [2, 8]
-    assert found.overlap(Indexes.parse("0-3,7-9", completions=10)) == 4
 
 
 def indexed(**more: Any) -> Object:
