@@ -33,7 +33,7 @@ from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.logs.configuration import LogControl
 from kcm.runtime.metrics.families import JOURNAL_WRITING
 from kcm.runtime.metrics.registry import Metrics
-from kcm.runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign
+from kcm.runtime.process.files import DirectoryInUseError, UnsafeDirectoryError, refuse_foreign
 from kcm.runtime.process.predecessors import succeed
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.process.version import Version, this_version
@@ -109,11 +109,11 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         if directory.is_dir():
             refuse_foreign(directory)  # before anything in it is opened
         launch.ended.extend(closing.enter_context(succeed(directory, launch.identity)))
-    except DirectoryInUse as err:
+    except DirectoryInUseError as err:
         raise StartError(
             f"{err}: --embedded-dir names another, --kubeconfig={directory / 'kubeconfig'} joins it"
         ) from err
-    except DirectoryNotOurs as err:
+    except UnsafeDirectoryError as err:
         raise StartError(str(err)) from err
     except OSError as err:
         raise StartError(f"cannot use {directory}: {err.strerror or err}") from err

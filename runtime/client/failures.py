@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import pycurl
 
 from kcm.protocols.late_methods import dataclass
-from kcm.runtime.client.api import Response
 
 TOO_LATE = "not sent: it may not begin any more"
 # What libcurl puts before the reason.
@@ -31,17 +30,6 @@ class Breakdown:
     text: str = ""
     errno: int = 0
     proxy_status: int = 0
-
-
-class Failure(Exception):
-    """An exchange without a response. sent: whether the server may have seen the request."""
-
-    def __init__(self, text: str, *, sent: bool) -> None:
-        super().__init__(text)
-        self.sent = sent
-
-    def response(self) -> Response:
-        return Response(status=0, error=str(self), sent=self.sent)
 
 
 def is_broken(breakdown: Breakdown) -> bool:

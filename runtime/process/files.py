@@ -14,12 +14,12 @@ LOCK = "lock"  # a file in a directory that one process uses at a time
 GLANCE = 0.1  # seconds between two looks at whether a lock is free
 
 
-class DirectoryInUse(Exception):
-    """Another process uses the directory; the text says which."""
+class DirectoryInUseError(Exception):
+    """Another process uses the directory; the text contains its process id."""
 
 
-class DirectoryNotOurs(Exception):
-    """Others could have put something into the directory, or could later; the text is one line for people."""
+class UnsafeDirectoryError(Exception):
+    """Another user owns or can write the directory or a file in it; the text is one line for the operator."""
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -79,7 +79,7 @@ def sole_use(directory: Path, *, patience: float = 0.0) -> Iterator[None]:
     """Create the directory, mode 0700, unless it exists, and lock it against other processes.
 
     patience: seconds to wait for who has it. The kernel releases the lock when the process ends, however it ends.
-    Raises DirectoryInUse, and OSError if the directory cannot be created or written.
+    Raises DirectoryInUseError, and OSError if the directory cannot be created or written.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -93,7 +93,7 @@ def sole_use(directory: Path, *, patience: float = 0.0) -> Iterator[None]:
 
 
 def lock_file(descriptor: int, directory: Path, *, patience: float = 0.0) -> None:
-    """Raises DirectoryInUse if another process holds the lock. Its id is the file's first line."""
+    """Raises DirectoryInUseError if another process holds the lock. Its id is the file's first line."""
     waiting = threading.Event()
     for left in range(round(patience / GLANCE), -1, -1):
         try:
@@ -102,17 +102,18 @@ def lock_file(descriptor: int, directory: Path, *, patience: float = 0.0) -> Non
         except BlockingIOError as err:
             if left == 0:
                 holder = os.pread(descriptor, 32, 0).decode(errors="replace").partition("\n")[0].strip()
-                raise DirectoryInUse(f"{directory} is in use by process {holder or '(unknown)'}") from err
+                raise DirectoryInUseError(f"{directory} is in use by process {holder or '(unknown)'}") from err
         waiting.wait(GLANCE)
 
 
 def refuse_foreign(directory: Path, *trusted: str) -> None:
-    """Raises DirectoryNotOurs if anybody but us and root owns or can write the directory, or a file in it that matches
-    one of these patterns: a token or key that others have planted there would let them in.
+    """Raise UnsafeDirectoryError if another user owns or can write the directory, or a file in it.
+
+    trusted: patterns of the files to check. A planted token or key would let another user in. root may own all of them.
     """
     for path in (directory, *sorted(found for pattern in trusted for found in directory.glob(pattern))):
         status = path.stat()
         if status.st_uid not in (os.getuid(), 0):
-            raise DirectoryNotOurs(f"{path} belongs to another user (uid {status.st_uid})")
+            raise UnsafeDirectoryError(f"{path} belongs to another user (uid {status.st_uid})")
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise DirectoryNotOurs(f"{path} can be written by others: chmod -R go-w {directory}")
+            raise UnsafeDirectoryError(f"{path} can be written by others: chmod -R go-w {directory}")

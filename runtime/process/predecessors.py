@@ -19,10 +19,10 @@ REMEMBERED = 16  # a predecessor that never led has not taken the lease from the
 
 @contextlib.contextmanager
 def succeed(directory: Path, name: str) -> Iterator[frozenset[str]]:
-    """Holds the lock under this name, which no other process may have; yields the names of earlier holders.
+    """Lock the directory under this name, for this process alone, and yield the names of its earlier holders.
 
-    The directory is created, mode 0700, unless it exists. The lock is not inherited by children. Raises DirectoryInUse,
-    and OSError if the directory cannot be created or written.
+    The directory is created with mode 0700 if it is missing. Child processes do not inherit the lock. Raises
+    DirectoryInUseError if another process holds it, and OSError if the directory cannot be created or written.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -43,7 +43,7 @@ class Unreadable(NamedTuple):
     """An object that is there, and of which no entry can be made.
 
     uid: "" if it cannot be read; version: 0 if it cannot. why: one line. owner: the uid of its controller, "" if it has
-    none, None if that cannot be read. values: as Table.values_in_doubt says.
+    none, None if that cannot be read. values: as Table.values_of_unreadable says.
     """
 
     key: Key

@@ -139,8 +139,11 @@ class Lister(Generic[M]):
     def is_unreadable(self, key: Key) -> bool:
         return self._table.unreadable_at(key) is not None
 
-    def in_doubt(self, namespace: str, *, owner: str) -> Unreadable | None:
-        """One of this namespace that may be the owner's (its uid), or adopted by it: how many it has is not known."""
+    def first_unreadable(self, namespace: str, *, owner: str) -> Unreadable | None:
+        """Return an unreadable object of the namespace that the owner has or could adopt, else None.
+
+        owner: its uid. While there is such an object, the number of the owner's objects is unknown.
+        """
         return next((one for one in self.unreadable(namespace) if one.may_be_of(owner)), None)
 
     def age(self, now: float) -> float:

@@ -29,10 +29,10 @@ from kcm.runtime.tables.selection import WHOLE, Selection
 __all__ = [
     "BUILT_IN_INDEXES",
     "FURTHER_OWNER",
-    "IN_DOUBT",
     "NAMESPACE",
     "OWNER",
     "UNBLOCKED_OWNER",
+    "UNREADABLE_VALUE",
     "Entry",
     "IndexValues",
     "StaleWriterError",
@@ -121,7 +121,7 @@ class _State:
 NAMESPACE = "namespace"
 FORESEEN = 1024  # entries at most
 BUILT_IN_INDEXES = (NAMESPACE, OWNER, FURTHER_OWNER, UNBLOCKED_OWNER)
-IN_DOUBT = "?"
+UNREADABLE_VALUE = "?"
 
 
 class Table:
@@ -183,16 +183,17 @@ class Table:
         """Whose table it is, for people: "pods in shop, with app=web"."""
         return f"{self.resource} {self.selection}".rstrip()
 
-    def values_in_doubt(self, obj: Any) -> tuple[tuple[str, str], ...]:
-        """(index, value) pairs of an object that no entry can be made of; an index that raises may have it anywhere,
-        and has the value IN_DOUBT.
+    def values_of_unreadable(self, obj: Any) -> tuple[tuple[str, str], ...]:
+        """Return the (index, value) pairs of an unreadable object.
+
+        An index whose function raises gets UNREADABLE_VALUE: the object may belong to any of its values.
         """
         values: list[tuple[str, str]] = []
         for index, values_of in self._indexes.items():
             try:
                 values.extend([(index, value) for value in values_of(obj)])
             except (ValueError, TypeError, KeyError, AttributeError):
-                values.append((index, IN_DOUBT))
+                values.append((index, UNREADABLE_VALUE))
         return tuple(values)
 
     # Reading: any thread.

@@ -16,7 +16,7 @@ from kcm.protocols.resources import Resource
 from kcm.runtime.tables.entry import Entry, Unreadable
 from kcm.runtime.tables.frozen import FrozenDict
 from kcm.runtime.tables.selection import Selection
-from kcm.runtime.tables.table import BUILT_IN_INDEXES, IN_DOUBT, IndexValues, Table
+from kcm.runtime.tables.table import BUILT_IN_INDEXES, UNREADABLE_VALUE, IndexValues, Table
 
 OF_METADATA = " of metadata"
 
@@ -173,7 +173,7 @@ class View:
 
     def _may_be_selected(self, part: Part, one: Unreadable) -> bool:
         """It is there with its last readable version, if it had one; and counts if it is selected now, or may be."""
-        if not part.mark or (part.mark, "") in one.values or (part.mark, IN_DOUBT) in one.values:
+        if not part.mark or (part.mark, "") in one.values or (part.mark, UNREADABLE_VALUE) in one.values:
             return True
         known = part.table.get(one.key)
         return known is not None and (part.mark, "") in known.values

@@ -35,7 +35,7 @@ def claim_revisions(
     else they stay its own, and count for nothing. Raises CommandError as `claim` does, UnreadableError where one
     cannot be read: it may be the current one.
     """
-    doubt = lister.in_doubt(namespace_of(owner), owner=uid_of(owner))
+    doubt = lister.first_unreadable(namespace_of(owner), owner=uid_of(owner))
     if doubt is not None:
         raise UnreadableError(CONTROLLER_REVISIONS, doubt)
     look, its_own = look_into(lister), lister.entries_owned_by(uid_of(owner))

@@ -150,7 +150,7 @@ class Contents:
         except (MalformedError, ValueError, TypeError, KeyError, AttributeError, orjson.JSONEncodeError) as err:
             why = f"{type(err).__name__}: {err}"
             table = self._table
-            values = table.values_in_doubt(obj)
+            values = table.values_of_unreadable(obj)
             found = unreadable(obj, why, namespaced=table.resource.namespaced, values=values)
             if found is None:
                 self._malformed(why, _key_of(obj), err)

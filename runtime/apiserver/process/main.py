@@ -61,7 +61,7 @@ from kcm.runtime.logs.configuration import configure_logging, logger_for
 from kcm.runtime.logs.settings import LogSettings
 from kcm.runtime.process.descriptors import raise_limit
 from kcm.runtime.process.event_loop import new_event_loop
-from kcm.runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use
+from kcm.runtime.process.files import DirectoryInUseError, UnsafeDirectoryError, refuse_foreign, sole_use
 from kcm.runtime.process.memory import collect_rarely
 from kcm.runtime.process.version import this_version
 from kcm.runtime.scheduling.clock import SystemClock
@@ -114,7 +114,7 @@ def run(arguments: Arguments, *, clock: SystemClock, announce: Announce) -> int:
             refuse_foreign(arguments.directory, *TRUSTED)
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 return runner.run(serve(arguments, clock=clock, log=log, announce=announce))
-    except (DirectoryInUse, DirectoryNotOurs, StoreUnusableError) as err:
+    except (DirectoryInUseError, UnsafeDirectoryError, StoreUnusableError) as err:
         raise CannotServeError(str(err)) from err
     except OSError as err:
         raise CannotServeError(f"cannot use {arguments.directory}: {err.strerror or err}") from err

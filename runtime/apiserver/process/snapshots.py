@@ -20,7 +20,14 @@ from kcm.runtime.apiserver.storage.snapshots import SNAPSHOT_PATH, copy_store, s
 from kcm.runtime.apiserver.storage.sqlite_store import FORMAT
 from kcm.runtime.apiserver.storage.store import StoreUnusableError
 from kcm.runtime.client.api import Request, Response
-from kcm.runtime.process.files import LOCK, DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use, sync_directory
+from kcm.runtime.process.files import (
+    LOCK,
+    DirectoryInUseError,
+    UnsafeDirectoryError,
+    refuse_foreign,
+    sole_use,
+    sync_directory,
+)
 
 Ask = Callable[[Request], Response]
 
@@ -45,7 +52,7 @@ def save(directory: Path, file: Path, ask: Callable[[], Ask]) -> None:
                 made.unlink(missing_ok=True)
                 with contextlib.closing(sqlite3.connect(directory / STORE, isolation_level=None)) as connection:
                     copy_store(connection, made)
-        except DirectoryInUse:
+        except DirectoryInUseError:
             made = directory / _made_by_server(ask())
         _move(made, file)
     except sqlite3.Error as err:
@@ -99,7 +106,7 @@ def restore(file: Path, directory: Path) -> int:
         with sole_use(directory):
             refuse_foreign(directory)
             return _restore(file, directory)
-    except (DirectoryInUse, DirectoryNotOurs) as err:
+    except (DirectoryInUseError, UnsafeDirectoryError) as err:
         raise SnapshotError(str(err)) from err
 
 

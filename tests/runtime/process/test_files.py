@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kcm.runtime.process.files import DirectoryInUse, sole_use, write_private
+from kcm.runtime.process.files import DirectoryInUseError, sole_use, write_private
 
 ROOT = Path(__file__).parents[3]
 CONTENDER = """
@@ -91,5 +91,5 @@ def test_a_directory_is_made_private_and_kept_from_other_processes(tmp_path: Pat
 
 
 def test_a_directory_in_use_is_an_error_in_one_process_too(tmp_path: Path) -> None:
-    with sole_use(tmp_path), pytest.raises(DirectoryInUse, match=str(os.getpid())), sole_use(tmp_path):
+    with sole_use(tmp_path), pytest.raises(DirectoryInUseError, match=str(os.getpid())), sole_use(tmp_path):
         pass

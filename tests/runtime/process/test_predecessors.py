@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcm.runtime.process.files import DirectoryInUse
+from kcm.runtime.process.files import DirectoryInUseError
 from kcm.runtime.process.predecessors import FILE, REMEMBERED, succeed
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +49,10 @@ def test_a_live_process_has_no_successor_and_a_killed_one_has_though_its_childre
         assert first.stdout is not None
         child, _, ended = first.stdout.readline().strip().partition(" ")
         assert ended == "[]"
-        with pytest.raises(DirectoryInUse, match=f"is in use by process {first.pid}$"), succeed(tmp_path, "second"):
+        with (
+            pytest.raises(DirectoryInUseError, match=f"is in use by process {first.pid}$"),
+            succeed(tmp_path, "second"),
+        ):
             pytest.fail("the first one lives")
         first.kill()
         first.wait()

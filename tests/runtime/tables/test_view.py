@@ -97,7 +97,7 @@ def test_an_object_that_cannot_be_read_counts_for_those_who_select_it_or_may() -
     table = view.parts[0].table
     for name, labels in (("web", {"app": "web"}), ("db", {"app": "db"}), ("odd", ["app"])):
         obj = pod(name, version=5, metadata={"labels": labels})
-        found = unreadable(obj, "odd", namespaced=True, values=table.values_in_doubt(obj))
+        found = unreadable(obj, "odd", namespaced=True, values=table.values_of_unreadable(obj))
         assert found is not None
         writer.mark(found)
     assert sorted(one.key for one in view.unreadable()) == ["default/odd", "default/web"]

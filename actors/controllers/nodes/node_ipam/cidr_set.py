@@ -11,7 +11,7 @@ from kcm.actors.controllers.shared.cluster_ranges import Network
 from kcm.protocols.late_methods import dataclass
 
 
-class RangeExhausted(Exception):
+class RangeExhaustedError(Exception):
     """Every block is taken."""
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class CidrSet:
         return range(first, last + 1)
 
     def allocate(self) -> Allocation:
-        """Take the next free block, round robin. Raises RangeExhausted."""
+        """Take the next free block, round robin. Raises RangeExhaustedError."""
         if self.used == self.size:
-            raise RangeExhausted
+            raise RangeExhaustedError
         free = ~self._taken & (1 << self.size) - 1
         index = _lowest(free >> self._next) + self._next if free >> self._next else _lowest(free)
         skipped = (index - self._next) % self.size

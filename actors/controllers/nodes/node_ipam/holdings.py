@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhausted
+from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhaustedError
 from kcm.actors.controllers.shared.cluster_ranges import Network
 from kcm.protocols.objects import Key
 from kcm.runtime.metrics.registry import Family, Metrics
@@ -96,7 +96,7 @@ class Holdings:
         return taken
 
     def allot(self, node: Key) -> Holding:
-        """A free block of each cluster range. Raises RangeExhausted, and takes none, if one has none left."""
+        """A free block of each cluster range. Raises RangeExhaustedError, and takes none, if one has none left."""
         found: list[Network] = []
         try:
             for index, one in enumerate(self._ranges):
@@ -105,9 +105,9 @@ class Holdings:
                 self._holders[index, allocation.network] += 1
                 one.allocations.inc()
                 one.tries.observe(allocation.skipped)
-        except RangeExhausted as err:
+        except RangeExhaustedError as err:
             self._give_back(found)
-            raise RangeExhaustedAt(len(found), err) from err
+            raise ClusterCidrExhaustedError(len(found), err) from err
         self._holdings[node] = tuple(found)
         return self._holdings[node]
 
@@ -126,8 +126,8 @@ class Holdings:
                 one.releases.inc(one.blocks.release(network))
 
 
-class RangeExhaustedAt(Exception):
+class ClusterCidrExhaustedError(Exception):
     """The cluster range of this index has no free block left."""
 
-    def __init__(self, index: int, why: RangeExhausted) -> None:
+    def __init__(self, index: int, why: RangeExhaustedError) -> None:
         super().__init__(f"failed to allocate cidr from cluster cidr at idx:{index}: {why}")

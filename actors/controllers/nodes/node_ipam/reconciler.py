@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
-from kcm.actors.controllers.nodes.node_ipam.holdings import Holding, Holdings, RangeExhaustedAt
+from kcm.actors.controllers.nodes.node_ipam.holdings import ClusterCidrExhaustedError, Holding, Holdings
 from kcm.actors.controllers.nodes.node_ipam.ranges import NodeRanges
 from kcm.actors.controllers.shared.cluster_ranges import pod_cidrs
 from kcm.actors.reconciliation import (
@@ -119,10 +119,10 @@ class NodeIpamReconciler:
         try:
             try:
                 return self._holdings.allot(name_of(node))
-            except RangeExhaustedAt:
+            except ClusterCidrExhaustedError:
                 self._release_what_is_gone()
                 return self._holdings.allot(name_of(node))
-        except RangeExhaustedAt:
+        except ClusterCidrExhaustedError:
             yield _status_event(node, "CIDRNotAvailable")
             raise
 

@@ -120,7 +120,7 @@ class DaemonSetReconciler:
 
     def _claim(self, daemon_set: Object, spec: DaemonSpec) -> Step[list[Entry]]:
         namespace, uid = namespace_of(daemon_set), uid_of(daemon_set)
-        doubt = self._pods.in_doubt(namespace, owner=uid)
+        doubt = self._pods.first_unreadable(namespace, owner=uid)
         if doubt is not None:  # it may be the one that seems to be missing somewhere
             raise UnreadableError(PODS, doubt)
         candidates = self._pods.entries_owned_by(uid) + self._pods.orphan_entries(namespace)

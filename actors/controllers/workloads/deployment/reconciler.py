@@ -186,7 +186,7 @@ class DeploymentReconciler:
     def _claim(self, deployment: Object, selector: LabelSelector) -> Step[Rollout]:
         """The ReplicaSets of this Deployment: those it owns and selects, and orphans that it adopts."""
         lister = self._replica_sets
-        doubt = lister.in_doubt(namespace_of(deployment), owner=uid_of(deployment))
+        doubt = lister.first_unreadable(namespace_of(deployment), owner=uid_of(deployment))
         if doubt is not None:  # it may be the new one, or an old one with pods
             raise UnreadableError(REPLICASETS, doubt)
         candidates = lister.entries_owned_by(uid_of(deployment)) + lister.orphan_entries(namespace_of(deployment))
@@ -225,7 +225,11 @@ class DeploymentReconciler:
         return {
             uid_of(each): [
                 *(pod.facts.phase for pod in self._pods.entries_owned_by(uid_of(each))),
-                *("Unknown" for doubt in [self._pods.in_doubt(namespace_of(each), owner=uid_of(each))] if doubt),
+                *(
+                    "Unknown"
+                    for doubt in [self._pods.first_unreadable(namespace_of(each), owner=uid_of(each))]
+                    if doubt
+                ),
             ]
             for each in replica_sets
         }

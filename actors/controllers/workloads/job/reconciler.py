@@ -244,7 +244,7 @@ class JobReconciler:
 
     def _is_known(self, sync: Sync) -> bool:
         """Whether all of its pods can be read. Else one that seems to be missing may be there."""
-        if self._pods.in_doubt(split_key(sync.entry.key)[0], owner=sync.entry.uid) is None:
+        if self._pods.first_unreadable(split_key(sync.entry.key)[0], owner=sync.entry.uid) is None:
             return True
         sync.look_again(UNREADABLE_WAIT)
         return False

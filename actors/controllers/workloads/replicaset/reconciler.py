@@ -178,7 +178,7 @@ class ReplicaSetReconciler:
     ) -> Step[_Managed]:
         """Create missing pods, or delete surplus ones."""
         missing = spec.replicas - len(active)
-        if missing and self._pods.in_doubt(split_key(entry.key)[0], owner=entry.uid) is not None:
+        if missing and self._pods.first_unreadable(split_key(entry.key)[0], owner=entry.uid) is not None:
             return _Managed(wait=UNREADABLE_DELAY)  # the pod that seems to be missing, or one that counts no more
         held, wait = self._held_back(entry, failed, missing)
         if missing > 0:

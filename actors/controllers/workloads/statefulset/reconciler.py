@@ -99,7 +99,7 @@ class StatefulSetReconciler:
         )
         if not is_current(self._sets, entry):
             return (yield from self.reconcile(key))
-        if self._pods.in_doubt(found.namespace, owner=found.uid) is not None:
+        if self._pods.first_unreadable(found.namespace, owner=found.uid) is not None:
             return RequeueAfter(UNREADABLE_DELAY)
         revisions = yield from settle_revisions(found, known)
         failure: Exception | None = None

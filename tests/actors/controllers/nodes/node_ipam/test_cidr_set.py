@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhausted, parse_network
+from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhaustedError, parse_network
 
 
 def blocks_of(cluster: str, mask: int) -> CidrSet:
@@ -64,7 +64,7 @@ def test_a_foreign_network_touches_none(network: str) -> None:
 def test_a_full_range_gives_nothing_until_something_is_released() -> None:
     blocks = blocks_of("127.123.234.0/30", 30)
     assert allocate(blocks) == "127.123.234.0/30"
-    with pytest.raises(RangeExhausted, match="no remaining CIDRs left to allocate in the accepted range"):
+    with pytest.raises(RangeExhaustedError, match="no remaining CIDRs left to allocate in the accepted range"):
         blocks.allocate()
     assert blocks.release(parse_network("127.123.234.0/30")) == 1
     assert allocate(blocks) == "127.123.234.0/30"
@@ -112,7 +112,7 @@ def test_what_is_reserved_is_never_given_nor_released(service: str, free: int) -
     assert blocks.release(parse_network("10.1.0.0/16")) == 0
     given = [blocks.allocate().network for _ in range(free)]
     assert not any(network.overlaps(reserved) for network in given)
-    with pytest.raises(RangeExhausted):
+    with pytest.raises(RangeExhaustedError):
         blocks.allocate()
 
 

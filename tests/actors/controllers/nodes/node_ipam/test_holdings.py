@@ -13,8 +13,8 @@ from kcm.actors.controllers.nodes.node_ipam.holdings import (
     RELEASES,
     TRIES,
     USAGE,
+    ClusterCidrExhaustedError,
     Holdings,
-    RangeExhaustedAt,
 )
 from kcm.runtime.metrics.registry import Metrics
 
@@ -103,7 +103,9 @@ def test_released_blocks_are_given_again_in_turn() -> None:
     for name in ("n2", "n1"):
         blocks.holdings.release(name)
     assert [blocks.allot(name) for name in ("a", "b")] == [["127.123.234.4/30"], ["127.123.234.8/30"]]
-    with pytest.raises(RangeExhaustedAt, match="failed to allocate cidr from cluster cidr at idx:0: CIDR allocation"):
+    with pytest.raises(
+        ClusterCidrExhaustedError, match="failed to allocate cidr from cluster cidr at idx:0: CIDR allocation"
+    ):
         blocks.allot("c")
 
 
@@ -111,7 +113,7 @@ def test_a_range_that_is_exhausted_costs_the_others_nothing() -> None:
     blocks = TextHoldings(IPV6, ("10.0.0.0/30", 30))
     blocks.allot("n1")
     for _ in range(5):
-        with pytest.raises(RangeExhaustedAt, match="at idx:1"):
+        with pytest.raises(ClusterCidrExhaustedError, match="at idx:1"):
             blocks.allot("n2")
     assert blocks.holdings.of("n2") is None
     assert blocks.metrics.gauge(USAGE, IPV6[0]).value == 1 / 2**14
@@ -122,7 +124,7 @@ def test_a_block_that_two_nodes_hold_is_free_when_both_are_gone() -> None:
     assert blocks.hold("a", "127.123.234.0/30") == []
     assert blocks.hold("b", "127.123.234.0/30") == ["127.123.234.0/30"]
     blocks.holdings.release("a")
-    with pytest.raises(RangeExhaustedAt):
+    with pytest.raises(ClusterCidrExhaustedError):
         blocks.allot("c")
     blocks.holdings.release("b")
     assert blocks.allot("c") == ["127.123.234.0/30"]
