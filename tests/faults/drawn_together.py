@@ -13,8 +13,8 @@ from typing import Any
 from kcm.actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
 from kcm.actors.hollow.behaviour import RUN_SECONDS
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace
 from kcm.actors.simulation.trials.cloud.cloud_node_lifecycle import switch_machine, terminate_machine
 from kcm.actors.simulation.trials.nodes.actions import (
@@ -193,5 +193,5 @@ def _pods(chance: random.Random, nodes: Sequence[str], seconds: float) -> Iterat
 
 
 NODES_TOGETHER = dataclasses.replace(
-    NODES_TOO, actions=nodes_together, scenarios=SCENARIOS, fleet=lambda number: FLEETS[number % 2]
+    NODES_SETTING, actions=nodes_together, scenarios=SCENARIOS, fleet=lambda number: FLEETS[number % 2]
 )

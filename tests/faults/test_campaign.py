@@ -14,10 +14,9 @@ import random
 import pytest
 
 from kcm.actors.simulation.campaign.many import run_campaign
-from kcm.actors.simulation.campaign.named import EVERYTHING, SETTINGS
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.settings import EVERYTHING, NODES_SETTING, SETTINGS
 from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from kcm.runtime.simulation.plan import draw_fault
 
@@ -41,7 +40,7 @@ def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: 
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_kind_of_fault_strikes_within_a_few_seeds(kind: FaultKind) -> None:
     """A campaign that injects nothing finds nothing."""
-    faults, setting = plan_with(kind), NODES_TOO if kind in OF_CALLS else USUAL
+    faults, setting = plan_with(kind), NODES_SETTING if kind in OF_CALLS else USUAL
     assert any(run(seed, faults, setting=setting).struck[kind] for seed in range(4)), faults
 
 

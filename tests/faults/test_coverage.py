@@ -6,9 +6,9 @@ import pytest
 
 from kcm.actors.simulation.campaign.command import main
 from kcm.actors.simulation.campaign.coverage import AT_REST, Coverage
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.workloads.actions import workload
 from kcm.protocols.resources import REPLICASETS
@@ -57,14 +57,14 @@ def test_what_strikes_at_no_step_is_counted_too() -> None:
 
 
 def test_a_fault_of_a_call_is_counted_at_the_call() -> None:
-    coverage = coverage_of("call-lost 0..60 most=3 resource=routes", NODES_TOO, seed=3)
+    coverage = coverage_of("call-lost 0..60 most=3 resource=routes", NODES_SETTING, seed=3)
     steps = {step for kind, step in coverage.struck if kind is FaultKind.CALL_LOST}
     assert steps == {("node-route-controller", "call ListRoutes")}
     assert FaultKind.CALL_LOST not in coverage.missed(*steps)
 
 
 def test_of_controllers_that_share_a_client_each_has_its_own_steps() -> None:
-    coverage = coverage_of("command-delayed 0..60 seconds=0.1 resource=nodes process=manager*", NODES_TOO, seed=3)
+    coverage = coverage_of("command-delayed 0..60 seconds=0.1 resource=nodes process=manager*", NODES_SETTING, seed=3)
     struck = {step for _, step in coverage.struck if step[0] != "shared-informers"}
     assert struck >= {("node-ipam-controller", "patch nodes"), ("node-lifecycle-controller", "update nodes/status")}
     assert struck <= coverage.taken.keys()

@@ -7,9 +7,8 @@ import dataclasses
 import pytest
 
 from kcm.actors.simulation.campaign.checks import check
-from kcm.actors.simulation.campaign.job_setting import JOBS_TOO
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from kcm.actors.simulation.campaign.setting import USUAL
+from kcm.actors.simulation.campaign.settings import JOBS_SETTING, NODES_SETTING
 from kcm.actors.simulation.trials.actions import create, delete
 from kcm.actors.simulation.trials.workloads.actions import workload
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
@@ -124,7 +123,7 @@ def test_events_are_no_writes_of_workloads() -> None:
 
 def test_a_pod_with_a_finalizer_takes_two_writes_to_go() -> None:
     """A false alarm: a Job was suspended, whose pod lost its finalizer and was deleted."""
-    assert check(17, (), setting=JOBS_TOO).violations == []
+    assert check(17, (), setting=JOBS_SETTING).violations == []
 
 
 def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -> None:
@@ -172,7 +171,7 @@ def test_a_controller_that_was_paused_as_it_hung_knows_what_it_knew() -> None:
 def test_a_user_does_not_wait_for_a_pod_that_comes_once_nodes_speak_again() -> None:
     """A false alarm: with the strategy Recreate no pod comes before those on silent nodes are gone."""
     wishes = (1, 11, 13, 16, 26)
-    assert check(9000170, (), setting=NODES_TOO, wishes=wishes).violations == []
+    assert check(9000170, (), setting=NODES_SETTING, wishes=wishes).violations == []
 
 
 def test_a_creation_that_arrives_after_its_outcome_is_no_decision_any_more() -> None:
@@ -191,4 +190,4 @@ def test_who_watches_a_server_that_is_behind_writes_a_last_status_after_all_has_
         "list-stale 51.46..78.66 seconds=20 process=manager*; server-away 62.99..72.17; "
         "answer-lost 52.74..78.04 rate=0.5 seconds=0.5 process=manager* resource=routes"
     )
-    assert check(11060199, parse_faults(plan), setting=NODES_TOO).violations == []
+    assert check(11060199, parse_faults(plan), setting=NODES_SETTING).violations == []

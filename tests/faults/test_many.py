@@ -110,11 +110,11 @@ def test_a_campaign_that_must_hold_fails_with_all_reports(in_sequence: list[Trie
 
 def test_a_setting_that_others_would_not_find_is_named_before_anything_runs() -> None:
     changed = dataclasses.replace(USUAL, settled=1.0)
-    with pytest.raises(ValueError, match="'workloads' leads to another one: name it module:ATTRIBUTE"):
+    with pytest.raises(ValueError, match="'workloads' is another setting: name it module:ATTRIBUTE"):
         run_campaign(changed, SEEDS, jobs=2)
-    with pytest.raises(ValueError, match="a setting goes to other processes by its name: 'mine' is none of"):
+    with pytest.raises(ValueError, match="other processes find a setting by its name: unknown setting 'mine'"):
         run_campaign(dataclasses.replace(USUAL, name="mine"), SEEDS, jobs=2)
-    with processes(1) as pool, pytest.raises(ValueError, match="leads to another one"):
+    with processes(1) as pool, pytest.raises(ValueError, match="is another setting"):
         pool.submit(Attempt(changed, 1)).result()
 
 

@@ -17,8 +17,8 @@ from kcm.actors.controllers.nodes.node_lifecycle import zone_states
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from kcm.actors.controllers.nodes.taint_eviction import Stay, TaintEvictionReconciler
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from kcm.actors.simulation.campaign.runs import run
+from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.protocols.messages.eviction import SetEvictionRate
 from kcm.runtime.faults.vocabulary import parse_faults
 
@@ -127,7 +127,7 @@ def test_what_is_spoilt_is_objected_to(spoil: Spoil, invariant: str, plan: str, 
     found = []
     for one in (seed, *range(12)):
         with spoil():
-            violations = run(one, parse_faults(plan), setting=NODES_TOO).violations
+            violations = run(one, parse_faults(plan), setting=NODES_SETTING).violations
         found += [violation.invariant for violation in violations]
         if invariant in found:
             return

@@ -18,10 +18,9 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check, differences
 from kcm.actors.simulation.campaign.command import main
 from kcm.actors.simulation.campaign.failure_reports import explained, must_hold, report, small
-from kcm.actors.simulation.campaign.named import SETTINGS, setting_named
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.campaign.settings import NODES_SETTING, SETTINGS, setting_named
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.scenario import Action
 from kcm.actors.simulation.trials.workloads.actions import workload
@@ -57,7 +56,7 @@ def test_the_command_runs_seeds_and_sums_up(capsys: pytest.CaptureFixture[str]) 
 def test_another_setting_is_chosen_by_its_name_and_named_in_the_replay(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--setting", "nodes", "--seed", "3"]) == 0
     assert "1 run, " in capsys.readouterr().out
-    line = report(run(3, (), setting=NODES_TOO)).splitlines()[-2]
+    line = report(run(3, (), setting=NODES_SETTING)).splitlines()[-2]
     assert line.strip() == 'python -m kcm.simulate --setting nodes --seed 3 --faults ""'
 
 
@@ -118,9 +117,9 @@ def test_a_setting_of_another_package_is_named_by_its_module(monkeypatch: pytest
     assert setting_named("kcm_strangers:SETTING").name == "kcm_strangers:SETTING"
     for name, error in (
         ("kcm_strangers:OTHER", "has no attribute 'OTHER'"),
-        ("kcm_strangers:NUMBER", "is no Setting but 3"),
+        ("kcm_strangers:NUMBER", "is not a Setting but 3"),
         ("no_such_module:SETTING", "No module named 'no_such_module'"),
-        ("weekloads", f"is none of {', '.join(SETTINGS)}, nor module:ATTRIBUTE"),
+        ("weekloads", f"expected {', '.join(SETTINGS)}, or module:ATTRIBUTE"),
     ):
         with pytest.raises(ValueError, match=error):
             setting_named(name)
@@ -211,7 +210,7 @@ def test_arguments_that_make_no_sense_are_an_error(capsys: pytest.CaptureFixture
         (["--references", "0"], "--references is 1 or more"),
         (
             ["--setting", "weekloads"],
-            f"'weekloads' is none of {', '.join(SETTINGS)}, nor module:ATTRIBUTE",
+            f"unknown setting 'weekloads': expected {', '.join(SETTINGS)}, or module:ATTRIBUTE",
         ),
         (["--jobs", "-1"], "--jobs is 0 or more"),
         (["--failing", "x", "--wishes", "1"], "--failing is for what seeds draw"),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import must_hold
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.actors.simulation.campaign.strategies import Plan, plans, wishes
 from kcm.actors.simulation.campaign.wishes import Wishes
 from kcm.actors.simulation.trials.actions import create
@@ -75,7 +75,7 @@ def test_a_plan_is_part_of_what_a_seed_draws_and_shrinks_to_the_fault_that_matte
     assert find(plans(drawn), lambda plan: True, settings=QUIETLY) == Plan()
 
 
-@pytest.mark.parametrize("setting", [USUAL, NODES_TOO], ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", [USUAL, NODES_SETTING], ids=lambda setting: setting.name)
 def test_all_that_our_own_trials_draw_hypothesis_can_draw(setting: Setting) -> None:
     @settings(QUIETLY, max_examples=10)
     @given(wishes(setting), plans(setting))

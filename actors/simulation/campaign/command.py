@@ -14,8 +14,8 @@ from pathlib import Path
 from kcm.actors.simulation.campaign.groups import Groups
 from kcm.actors.simulation.campaign.kept_seeds import KeptSeedsError
 from kcm.actors.simulation.campaign.many import REFERENCES, Attempt, Campaign, Tried, run_campaign
-from kcm.actors.simulation.campaign.named import SETTINGS, setting_named
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.settings import SETTINGS, setting_named
 from kcm.runtime.faults.vocabulary import Fault, parse_faults
 from kcm.runtime.system.journal import JournalError
 

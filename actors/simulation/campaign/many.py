@@ -19,8 +19,8 @@ from kcm.actors.simulation.campaign.coverage import Coverage
 from kcm.actors.simulation.campaign.failure_reports import explained, replay_of, report, small
 from kcm.actors.simulation.campaign.groups import Groups
 from kcm.actors.simulation.campaign.kept_seeds import KeptSeeds
-from kcm.actors.simulation.campaign.named import name_for_others, setting_named
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.settings import importable_name, setting_named
 from kcm.actors.simulation.invariants.observer import Violation
 from kcm.protocols.arguments import check_number, check_type
 from kcm.protocols.late_methods import dataclass
@@ -75,7 +75,7 @@ class Attempt:
 
     def __reduce__(self) -> tuple[Callable[..., Attempt], tuple[Any, ...]]:
         rest = (self.seed, self.faults, self.wishes, self.compared, self.shrink, self.journal)
-        return _attempt, (name_for_others(self.setting), *rest)
+        return _attempt, (importable_name(self.setting), *rest)
 
 
 def _attempt(name: str, *rest: Any) -> Attempt:
@@ -210,7 +210,7 @@ def run_campaign(
     campaign = Campaign(setting.name)
     with ExitStack() as closing:
         if executor is None and jobs != 1:
-            name_for_others(setting)
+            importable_name(setting)
             executor = closing.enter_context(processes(jobs or None))
         results = closing.enter_context(contextlib.closing(_in_order(attempts(), executor)))
         for one in results:

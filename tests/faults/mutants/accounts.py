@@ -13,8 +13,7 @@ from kcm.actors.controllers.identity.tokens.reconciler import SecretKey, Tokens
 from kcm.actors.engine.dispatcher import actor as dispatcher
 from kcm.actors.engine.dispatcher.requests import outcome_of, request_for
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.account_setting import ACCOUNTS_TOO
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.settings import ACCOUNTS_SETTING, NODES_SETTING
 from kcm.protocols.messages.commands import Command, Get
 from kcm.protocols.objects import Object
 from kcm.runtime.client.api import Request
@@ -68,18 +67,18 @@ ACCOUNTS = (
         name="controllers get what they may only list",
         source="kubernetes/kubernetes#59351: a controller does what its role lacks",
         mutation=live_reads_by_the_controller,
-        setting=NODES_TOO,
+        setting=NODES_SETTING,
     ),
     Mutant(
         name="an account that the cache does not show counts as gone",
         source="kubernetes/kubernetes#10041",
         mutation=cache_says_which_accounts_are_gone,
-        setting=replace(ACCOUNTS_TOO, draw=late_accounts),
+        setting=replace(ACCOUNTS_SETTING, draw=late_accounts),
     ),
     Mutant(
         name="namespaces are not looked at when they come",
         source="kubernetes/kubernetes#71005",
         mutation=new_namespaces_are_not_looked_at,
-        setting=ACCOUNTS_TOO,
+        setting=ACCOUNTS_SETTING,
     ),
 )

@@ -13,7 +13,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import 
     Limited,
     Recommendation,
 )
-from kcm.actors.simulation.campaign.autoscaler_setting import AUTOSCALERS_TOO
+from kcm.actors.simulation.campaign.settings import AUTOSCALERS_SETTING
 from tests.faults.mutants.mutant import Mutant
 
 LONG_AGO = float("-inf")
@@ -49,12 +49,12 @@ AUTOSCALERS = (
         name="a first size is not remembered",
         source="kubernetes/kubernetes#68826",
         mutation=first_size_is_not_remembered,
-        setting=AUTOSCALERS_TOO,
+        setting=AUTOSCALERS_SETTING,
     ),
     Mutant(
         name="a behavior does without stabilization",
         source="what the windows are against; no issue was found that says it",
         mutation=nothing_is_stabilized,
-        setting=AUTOSCALERS_TOO,
+        setting=AUTOSCALERS_SETTING,
     ),
 )

@@ -13,7 +13,7 @@ from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.bootstrap.signer import BootstrapSigner
 from kcm.actors.controllers.bootstrap.token_cleaner import TokenCleaner
 from kcm.actors.reconciliation import Reconciliation, delete
-from kcm.actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
+from kcm.actors.simulation.campaign.settings import BOOTSTRAP_SETTING
 from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.objects import Key
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
@@ -82,24 +82,24 @@ BOOTSTRAP = (
         name="a token that has not expired is not looked at again",
         source="kubernetes/kubernetes#77505",
         mutation=looked_at_once,
-        setting=BOOTSTRAP_TOO,
+        setting=BOOTSTRAP_SETTING,
     ),
     Mutant(
         name="a token is deleted as the cache shows it",
         source="kubernetes v1.36 pkg/controller/bootstrap/tokencleaner.go, where the uid is the only precondition",
         mutation=deleted_as_the_cache_shows_it,
-        setting=replace(BOOTSTRAP_TOO, draw=late("secrets")),
+        setting=replace(BOOTSTRAP_SETTING, draw=late("secrets")),
     ),
     Mutant(
         name="a signature that could not be written is forgotten",
         source="kubernetes/kubernetes#109233",
         mutation=failed_updates_are_forgotten,
-        setting=BOOTSTRAP_TOO,
+        setting=BOOTSTRAP_SETTING,
     ),
     Mutant(
         name="cluster-info is overwritten",
         source="in words: an update without the version that was read",
         mutation=signed_whatever_it_became,
-        setting=replace(BOOTSTRAP_TOO, draw=late("configmaps")),
+        setting=replace(BOOTSTRAP_SETTING, draw=late("configmaps")),
     ),
 )

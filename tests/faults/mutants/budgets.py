@@ -14,8 +14,8 @@ from kcm.actors.controllers.workloads import daemonset, disruption
 from kcm.actors.controllers.workloads.disruption.pod_counts import Disrupted
 from kcm.actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.budget_setting import BUDGETS_TOO
 from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.campaign.settings import BUDGETS_SETTING
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Fleet, Scenario
 from kcm.protocols.objects import Key, Object
@@ -89,13 +89,13 @@ BUDGETS = (
         name="counts are written over an eviction",
         source="kubernetes/kubernetes#82149",
         mutation=counts_are_written_over_an_eviction,
-        setting=BUDGETS_TOO,
+        setting=BUDGETS_SETTING,
     ),
     Mutant(
         name="evicted pods are not remembered",
         source="kubernetes/kubernetes#36196",
         mutation=evicted_pods_are_not_remembered,
-        setting=replace(BUDGETS_TOO, draw=pods_are_late),
+        setting=replace(BUDGETS_SETTING, draw=pods_are_late),
     ),
     Mutant(
         name="a failure to count is recorded at every retry",

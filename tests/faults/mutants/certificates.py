@@ -14,7 +14,7 @@ from kcm.actors.controllers.certificates.request_cleaner import reason_to_clean
 from kcm.actors.controllers.certificates.shared.requests import APPROVED, has_condition, is_issued
 from kcm.actors.controllers.certificates.signing.reconciler import Signer
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO
+from kcm.actors.simulation.campaign.settings import CERTIFICATES_SETTING
 from kcm.protocols.objects import Object
 from kcm.runtime.x509.authority import Authority
 from kcm.runtime.x509.key_files import KeyFiles
@@ -70,7 +70,7 @@ def what_is_not_issued_stays() -> Any:
     return patch.object(request_cleaner, "reason_to_clean", reason)
 
 
-_mutant = partial(Mutant, setting=CERTIFICATES_TOO)
+_mutant = partial(Mutant, setting=CERTIFICATES_SETTING)
 CERTIFICATES = (
     _mutant(
         name="whoever asks for a kubelet's certificate is approved",

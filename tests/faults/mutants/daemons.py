@@ -13,7 +13,7 @@ from kcm.actors.controllers.shared.generated_names import generated_name
 from kcm.actors.controllers.workloads.daemonset import reconciler
 from kcm.actors.controllers.workloads.daemonset.names import PodNames
 from kcm.actors.controllers.workloads.daemonset.pod_plan import by_node
-from kcm.actors.simulation.campaign.daemon_setting import DAEMONS_TOO
+from kcm.actors.simulation.campaign.settings import DAEMONS_SETTING
 from kcm.protocols.objects import Key, Object
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.tables.table import Entry
@@ -55,12 +55,12 @@ DAEMONS = (
         name="a node's pod gets another name at each try",
         source="what generateName comes to when the answer to a creation is lost; no issue was found that says it",
         mutation=names_are_drawn_anew,
-        setting=replace(DAEMONS_TOO, draw=answers_are_lost),
+        setting=replace(DAEMONS_SETTING, draw=answers_are_lost),
     ),
     Mutant(
         name="a pod that is not bound yet counts on no node",
         source="kubernetes/kubernetes#61050",
         mutation=pods_that_wait_count_nowhere,
-        setting=DAEMONS_TOO,
+        setting=DAEMONS_SETTING,
     ),
 )

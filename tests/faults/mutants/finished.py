@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from kcm.actors.controllers.workloads.ttl_after_finished import TtlAfterFinished
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, delete, must
-from kcm.actors.simulation.campaign.finished_setting import FINISHED_TOO
+from kcm.actors.simulation.campaign.settings import FINISHED_SETTING
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import JOBS
@@ -48,6 +48,6 @@ FINISHED = (
         name="a finished Job is deleted as the cache shows it",
         source="kubernetes/enhancements#592, which asks for the last look",
         mutation=deleted_as_the_cache_shows_it,
-        setting=replace(FINISHED_TOO, draw=jobs_are_late),
+        setting=replace(FINISHED_SETTING, draw=jobs_are_late),
     ),
 )

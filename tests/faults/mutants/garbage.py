@@ -9,7 +9,7 @@ import kcm.actors.controllers.apimachinery.garbage_collector.items as items
 from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
 from kcm.actors.controllers.apimachinery.garbage_collector.reconciler import GarbageCollector
 from kcm.actors.reconciliation import Reconciliation
-from kcm.actors.simulation.campaign.garbage_setting import GARBAGE_TOO
+from kcm.actors.simulation.campaign.settings import GARBAGE_SETTING
 from tests.faults.mutants.mutant import Mutant
 
 
@@ -34,12 +34,12 @@ GARBAGE = (
         name="an owner that the cache does not show counts as gone",
         source="a collector that never asks the server",
         mutation=cache_says_who_is_absent,
-        setting=GARBAGE_TOO,
+        setting=GARBAGE_SETTING,
     ),
     Mutant(
         name="nobody looks at the dependents of an owner that has gone",
         source="a watch whose deletions are lost",
         mutation=deletions_of_owners_are_missed,
-        setting=GARBAGE_TOO,
+        setting=GARBAGE_SETTING,
     ),
 )

@@ -13,7 +13,7 @@ from kcm.actors.controllers.workloads.job.finalizers import untrack
 from kcm.actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler
 from kcm.actors.controllers.workloads.job.status import Tally
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.job_setting import JOBS_TOO
+from kcm.actors.simulation.campaign.settings import JOBS_SETTING
 from kcm.protocols.messages.commands import Patch
 from kcm.protocols.objects import uid_of
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
@@ -72,18 +72,18 @@ JOBS = (
         name="a Job's pod is counted while it has its finalizer",
         source="kubernetes/enhancements#2307, which says why there is a list of uncounted pods",
         mutation=counted_with_the_finalizer_in_place,
-        setting=JOBS_TOO,
+        setting=JOBS_SETTING,
     ),
     Mutant(
         name="pods of a Job that is gone keep its finalizer",
         source="kubernetes/kubernetes#108645",
         mutation=a_job_that_is_gone_keeps_its_pods,
-        setting=JOBS_TOO,
+        setting=JOBS_SETTING,
     ),
     Mutant(
         name="a surplus pod of a Job is let go as the cache shows it",
         source="deleteJobPods of Kubernetes 1.36 does so; no issue was found that says it",
         mutation=let_go_as_the_cache_shows_it,
-        setting=replace(JOBS_TOO, draw=pods_are_late),
+        setting=replace(JOBS_SETTING, draw=pods_are_late),
     ),
 )

@@ -11,7 +11,7 @@ import kcm.actors.controllers.apimachinery.namespace.reconciler as reconciler
 from kcm.actors.controllers.apimachinery.namespace.content import Content
 from kcm.actors.controllers.apimachinery.namespace.reconciler import NamespaceController
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
+from kcm.actors.simulation.campaign.settings import NAMESPACES_SETTING
 from kcm.protocols.messages.outcomes import Done, Outcome
 from kcm.protocols.objects import Object
 from tests.faults.mutants.mutant import Mutant
@@ -44,12 +44,12 @@ NAMESPACES = (
         name="a resource that fails counts as empty",
         source="kubernetes/kubernetes#93790",
         mutation=failures_count_as_empty,
-        setting=NAMESPACES_TOO,
+        setting=NAMESPACES_SETTING,
     ),
     Mutant(
         name="pods do not go first",
         source="kubernetes/kubernetes#130035",
         mutation=pods_go_with_the_rest,
-        setting=NAMESPACES_TOO,
+        setting=NAMESPACES_SETTING,
     ),
 )

@@ -13,7 +13,7 @@ from kcm.actors.controllers.nodes.node_lifecycle import signs_of_life, zone_stat
 from kcm.actors.controllers.nodes.node_lifecycle.health import Verdict
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from kcm.actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
+from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from tests.faults.drawn_together import NODES_TOGETHER
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import OnlySilentNodesAreGivenUp
@@ -112,18 +112,18 @@ NODES = (
         name="an eviction outlives its taint",
         source="kubernetes/kubernetes#90794",
         mutation=evictions_are_not_cancelled,
-        setting=NODES_TOO,
+        setting=NODES_SETTING,
     ),
     Mutant(
         name="a node that is not shown is gone",
         source="kubernetes/kubernetes#68071",
         mutation=a_missing_node_is_gone,
-        setting=NODES_TOO,
+        setting=NODES_SETTING,
     ),
     Mutant(
         name="a range is given twice after a restart",
         source="kubernetes/kubernetes#127792",
         mutation=held_ranges_are_not_counted,
-        setting=replace(NODES_TOO, draw=away_when_a_node_comes, actions=a_node_comes_anew),
+        setting=replace(NODES_SETTING, draw=away_when_a_node_comes, actions=a_node_comes_anew),
     ),
 )

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import kcm.actors.controllers.workloads.replicaset.reconciler as replicaset
 from kcm.actors.engine.dispatcher import Dispatcher
 from kcm.actors.reconciliation import delete
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
 from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.protocols.objects import make_key, name_of, namespace_of
 from kcm.protocols.resources import PODS
 from kcm.runtime.calls.pool import CallPool
@@ -175,7 +175,7 @@ PROCESSES = (
         name="a cloud call begins after the lease",
         source="a call began 4 s after the lease was lost: all threads had been busy",
         mutation=cloud_calls_begin_any_time,
-        setting=replace(NODES_TOO, draw=busy_cloud, elections=lambda _seed: 1),
+        setting=replace(NODES_SETTING, draw=busy_cloud, elections=lambda _seed: 1),
     ),
     Mutant(
         name="suspended time does not count",

@@ -10,7 +10,7 @@ import kcm.actors.controllers.apimachinery.resourcequota.reconciler as reconcile
 from kcm.actors.controllers.apimachinery.resourcequota.evaluators import status_of
 from kcm.actors.controllers.apimachinery.resourcequota.reconciler import ResourceQuotaReconciler
 from kcm.actors.reconciliation import update
-from kcm.actors.simulation.campaign.quota_setting import QUOTAS_TOO
+from kcm.actors.simulation.campaign.settings import QUOTAS_SETTING
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.apiserver.admission import chain
@@ -56,30 +56,30 @@ QUOTAS = (
         name="a quota is first counted from a late cache",
         source="kube-controller-manager itself, before admission has charged anything",
         mutation=a_first_count_may_be_late,
-        setting=QUOTAS_TOO,
+        setting=QUOTAS_SETTING,
     ),
     Mutant(
         name="a quota is counted from a late cache",
         source="kube-controller-manager itself: syncResourceQuota counts what its listers have",
         mutation=any_table_is_new_enough,
-        setting=QUOTAS_TOO,
+        setting=QUOTAS_SETTING,
     ),
     Mutant(
         name="a quota's usage is overwritten",
         source="a status that is patched without its version",
         mutation=usage_is_overwritten,
-        setting=QUOTAS_TOO,
+        setting=QUOTAS_SETTING,
     ),
     Mutant(
         name="what is deleted is not given back",
         source="a monitor of a resource that was never started",
         mutation=deletions_give_nothing_back,
-        setting=QUOTAS_TOO,
+        setting=QUOTAS_SETTING,
     ),
     Mutant(
         name="admission looks at a quota and does not charge it",
         source="admission before usage was written with compare-and-swap",
         mutation=nothing_is_charged,
-        setting=QUOTAS_TOO,
+        setting=QUOTAS_SETTING,
     ),
 )

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from kcm.actors.controllers.identity import clusterrole_aggregation
 from kcm.actors.reconciliation import apply
-from kcm.actors.simulation.campaign.role_setting import ROLES_TOO
+from kcm.actors.simulation.campaign.settings import ROLES_SETTING
 from tests.faults.mutants.bootstrap import late
 from tests.faults.mutants.mutant import Mutant
 
@@ -36,12 +36,12 @@ ROLES = (
         name="rules are applied by name",
         source="kubernetes v1.36 clusterroleaggregation_controller.go: a ClusterRole that is gone is made again",
         mutation=applied_by_name,
-        setting=replace(ROLES_TOO, draw=late("clusterroles")),
+        setting=replace(ROLES_SETTING, draw=late("clusterroles")),
     ),
     Mutant(
         name="where nothing is selected, rules stay",
         source="kubernetes v1.36 clusterroleaggregation_controller.go: an apply without rules leaves those of others",
         mutation=nothing_takes_nothing_away,
-        setting=ROLES_TOO,
+        setting=ROLES_SETTING,
     ),
 )

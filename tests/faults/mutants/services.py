@@ -16,8 +16,7 @@ from kcm.actors.controllers.cloud.service_lb.reconciler import ServiceLoadBalanc
 from kcm.actors.controllers.network.endpoints import reconciler as endpoints
 from kcm.actors.controllers.network.endpoints.reconciler import EndpointsReconciler
 from kcm.actors.controllers.network.endpointslice.reconciler import EndpointSliceReconciler
-from kcm.actors.simulation.campaign.node_setting import NODES_TOO
-from kcm.actors.simulation.campaign.service_setting import SERVICES_TOO
+from kcm.actors.simulation.campaign.settings import NODES_SETTING, SERVICES_SETTING
 from kcm.actors.simulation.trials.scenario import Fleet
 from kcm.protocols.objects import resource_version_of
 from kcm.protocols.resources import ENDPOINT_SLICES
@@ -88,19 +87,19 @@ def hosts_are_updated_beside_the_queue() -> Iterator[None]:
         yield
 
 
-BALANCERS = replace(NODES_TOO, controllers=(SPEC,), fleet=lambda _scenario: Fleet())
+BALANCERS = replace(NODES_SETTING, controllers=(SPEC,), fleet=lambda _scenario: Fleet())
 SERVICES = (
     Mutant(
         name="slices are made again while the watch is late",
         source="kubernetes/kubernetes#93374",
         mutation=slices_are_read_from_a_late_cache,
-        setting=replace(SERVICES_TOO, draw=draw_stale_state),
+        setting=replace(SERVICES_SETTING, draw=draw_stale_state),
     ),
     Mutant(
         name="endpoints that an update leaves as they are count as stale",
         source="kubernetes/kubernetes#127370",
         mutation=what_an_update_leaves_as_it_is_counts_as_stale,
-        setting=SERVICES_TOO,
+        setting=SERVICES_SETTING,
     ),
     Mutant(
         name="a service goes before its load balancer",

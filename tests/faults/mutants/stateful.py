@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from kcm.actors.controllers.workloads.statefulset import reconciler
 from kcm.actors.controllers.workloads.statefulset.pod_steps import PodStep, revision_of
-from kcm.actors.simulation.campaign.stateful_setting import STATEFUL_TOO
+from kcm.actors.simulation.campaign.settings import STATEFUL_SETTING
 from kcm.protocols.pods import PodFacts, is_terminal
 from tests.faults.mutants.mutant import Mutant
 
@@ -46,12 +46,12 @@ STATEFUL = (
         name="successors do not wait for their predecessors",
         source="kubernetes/kubernetes#44684: not where a set was scaled down and up again",
         mutation=successors_wait_for_nobody,
-        setting=STATEFUL_TOO,
+        setting=STATEFUL_SETTING,
     ),
     Mutant(
         name="an update does not wait for the pods that it replaced",
         source="kubernetes/kubernetes#112307: not until they are available",
         mutation=updates_wait_for_nobody,
-        setting=STATEFUL_TOO,
+        setting=STATEFUL_SETTING,
     ),
 )

@@ -13,7 +13,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.binding import bound
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
 from kcm.actors.controllers.storage.shared.protection_finalizers import unprotected
 from kcm.actors.reconciliation import Step, must, must_object, update
-from kcm.actors.simulation.campaign.volume_setting import VOLUMES_TOO
+from kcm.actors.simulation.campaign.settings import VOLUMES_SETTING
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
@@ -66,12 +66,12 @@ VOLUMES = (
         name="a claim goes as the cache shows its pods",
         source="the live list of pods in pvc_protection_controller.go, which older releases did not make",
         mutation=claims_go_as_the_cache_shows_their_pods,
-        setting=replace(VOLUMES_TOO, draw=pods_are_late),
+        setting=replace(VOLUMES_SETTING, draw=pods_are_late),
     ),
     Mutant(
         name="a claim names its volume before the volume names it",
         source="the order of writes in bind of pv_controller.go",
         mutation=claims_name_their_volume_first,
-        setting=VOLUMES_TOO,
+        setting=VOLUMES_SETTING,
     ),
 )

@@ -11,10 +11,9 @@ from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.network.endpointslice import EndpointSliceOptions
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
 from kcm.actors.reconciliation.specs import switched_on
-from kcm.actors.simulation.campaign.certificate_setting import POD_CERTIFICATES_TOO
 from kcm.actors.simulation.campaign.combined_settings import combined, switched_on_by_name
-from kcm.actors.simulation.campaign.named import EVERYTHING, PARTS, SWARM
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.settings import EVERYTHING, PARTS, POD_CERTIFICATES_SETTING, SWARM
 from kcm.actors.simulation.trials.catalogue import TRIALS
 from kcm.actors.simulation.trials.scenario import Action, Fleet
 
@@ -27,7 +26,7 @@ def test_everything_runs_all_built_in_controllers_and_each_is_tried() -> None:
         assert options is not None
         assert [spec.name for spec in specs] == [spec.name for spec in BUILT_IN]
         assert switched_on(specs, options) == specs
-        by_itself = {spec.name for spec in POD_CERTIFICATES_TOO.specs(None)}
+        by_itself = {spec.name for spec in POD_CERTIFICATES_SETTING.specs(None)}
         assert {trial.controller for trial in EVERYTHING.composed(number).trials} == set(TRIALS) - by_itself
 
 

@@ -7,8 +7,8 @@ import pytest
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.hollow.specs import hollow_specs
 from kcm.actors.reconciliation.specs import ControllerSpec
-from kcm.actors.simulation.campaign.named import SETTINGS
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.campaign.settings import SETTINGS
 from kcm.actors.simulation.trials.catalogue import TRIALS
 from kcm.actors.simulation.trials.scenario import Action
 from kcm.runtime.simulation.plan import ON_REQUEST

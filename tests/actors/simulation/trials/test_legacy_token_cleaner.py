@@ -10,8 +10,8 @@ import pytest
 from kcm.actors.controllers.identity.legacy_token_cleaner import INVALID_SINCE
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.campaign.named import EVERYTHING, SETTINGS
 from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.campaign.settings import EVERYTHING, SETTINGS
 from kcm.actors.simulation.invariants.observer import Submitted
 from kcm.actors.simulation.trials.identity.legacy_token_cleaner import LONG_AGO, NAME, TRIAL, OnlyWhatWasMarkedGoes
 from kcm.protocols.messages.commands import Delete, Submit

@@ -1,0 +1,373 @@
+"""Settings of seeded runs: `workloads` (setting.py), one setting per domain, `everything` and `swarm`.
+
+A setting is found by its name on the command line (`--setting`), in the replay of a failure and in other processes.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from kcm.actors.app.arguments import read_options
+from kcm.actors.controllers.apimachinery import garbage_collector, namespace, resourcequota
+from kcm.actors.controllers.bootstrap import signer, token_cleaner
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
+from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route
+from kcm.actors.controllers.identity import (
+    clusterrole_aggregation,
+    legacy_token_cleaner,
+    root_ca_publisher,
+    service_accounts,
+    tokens,
+    trust_bundle_publisher,
+)
+from kcm.actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
+from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from kcm.actors.controllers.storage import (
+    attributes_class_protection,
+    claim_protection,
+    persistentvolume_binder,
+    volume_protection,
+)
+from kcm.actors.controllers.workloads import (
+    cronjob,
+    daemonset,
+    disruption,
+    horizontal_pod_autoscaler,
+    job,
+    statefulset,
+    ttl_after_finished,
+)
+from kcm.actors.options import Options
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.combined_settings import combined, switched_on_by_name
+from kcm.actors.simulation.campaign.setting import USUAL, WORKLOADS, Setting
+from kcm.actors.simulation.trials.certificates.keys import authority_files, reset
+from kcm.actors.simulation.trials.certificates.requesters import authorize
+from kcm.actors.simulation.trials.identity.key import key_file
+from kcm.actors.simulation.trials.nodes.taints import SOON, tolerations
+from kcm.actors.simulation.trials.scenario import Fleet, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
+from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
+from kcm.runtime.simulation.plan import ON_REQUEST, draw_plan
+
+CACHED_COMMAND_LINES = 256  # a setting has a handful
+
+
+@lru_cache(maxsize=CACHED_COMMAND_LINES)
+def flags(*arguments: str) -> Options:
+    """Return the options of managers with these flags of run-kcm. Parsed once for all runs."""
+    return read_options(arguments)
+
+
+# Nodes that fail, with workloads, the garbage collector, all node controllers and a cloud.
+
+NODE_CONTROLLERS = (
+    pod_garbage_collector.SPEC,
+    ttl.SPEC,
+    node_ipam.SPEC,
+    node_lifecycle.SPEC,
+    taint_eviction.SPEC,
+    node_route.SPEC,
+    cloud_node_lifecycle.SPEC,
+)
+# Nodes are marked unreachable, and zones are evicted, sooner than by default, so that a run does not take an hour.
+NODE_FLAGS = (
+    "--cloud-provider=fake",
+    "--allocate-node-cidrs=true",
+    "--cluster-cidr=10.244.0.0/20",
+    "--node-monitor-grace-period=20s",
+    "--node-startup-grace-period=30s",
+    "--node-eviction-rate=0.2",
+    "--secondary-node-eviction-rate=0.05",
+    "--terminated-pod-gc-threshold=3",
+)
+LARGE_ZONES = ("--large-cluster-size-threshold=3", "--large-cluster-size-threshold=50")
+NODES, ZONES = (7, 8, 9), (2, 2, 3)  # a zone of three nodes or more can be partially disrupted
+NODE_FAULTS = (FaultKind.NODE_SILENT, FaultKind.NODE_FLAPPING, FaultKind.ZONE_SILENT)
+# Faults of nodes and of calls are listed twice, and so are drawn twice as often.
+NODE_PLAN_KINDS = (*(kind for kind in FaultKind if kind not in ON_REQUEST), *NODE_FAULTS, *OF_CALLS)
+
+
+def _node_options(scenario: int) -> Options:
+    large = LARGE_ZONES[scenario // 2 % len(LARGE_ZONES)]
+    return flags(*NODE_FLAGS, large)
+
+
+def _node_fleet(scenario: int) -> Fleet:
+    chance = random.Random(f"fleet {scenario}")
+    return Fleet(nodes=chance.choice(NODES), zones=chance.choice(ZONES))
+
+
+def _tolerating_pod(scenario: int) -> Mapping[str, Any]:
+    """Return fields of pod specs: pods tolerate nodes that are not ready, and maintenance, for a limited time."""
+    chance = random.Random(f"tolerations {scenario}")
+    return {"tolerations": tolerations(chance.choice(SOON), maintenance=chance.choice(SOON))}
+
+
+def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
+    """Draw faults, twice as often those of nodes and of calls. Sometimes all zones are silent together."""
+    return draw_plan(
+        seed,
+        seconds=seconds,
+        process=process,
+        actors=actors,
+        nodes=[f"hollow-node-{number}" for number in range(8)],
+        zones=("zone-a", "zone-b", "zone-*"),
+        kinds=NODE_PLAN_KINDS,
+    )
+
+
+NODES_SETTING = Setting(
+    name="nodes",
+    controllers=(*WORKLOADS, garbage_collector.SPEC, *NODE_CONTROLLERS),
+    options=_node_options,
+    fleet=_node_fleet,
+    pod=_tolerating_pod,
+    cloud=True,
+    steady=False,
+    acting=50.0,
+    faults=100.0,
+    settled=400.0,  # a call to the cloud that has no outcome is given up after 120 s
+    draw=draw_node_plan,
+)
+
+# Services, and the controllers that publish the addresses of their pods.
+
+SERVICE_CONTROLLERS = (endpoints.SPEC, endpointslice.SPEC, endpointslice_mirroring.SPEC)
+# Slices are soon full; in every third scenario changes of pods are batched.
+SERVICE_FLAGS = (
+    ["--max-endpoints-per-slice=2"],
+    ["--max-endpoints-per-slice=3"],
+    ["--endpointslice-updates-batch-period=500ms", "--endpoint-updates-batch-period=500ms"],
+)
+SERVICES_SETTING = Setting(
+    name="services",
+    controllers=(*WORKLOADS, *SERVICE_CONTROLLERS),
+    options=lambda scenario: flags(*SERVICE_FLAGS[scenario % len(SERVICE_FLAGS)]),
+)
+
+# API machinery: garbage collection, namespaces, quotas.
+
+GARBAGE_SETTING = Setting(name="garbage", controllers=(*WORKLOADS, garbage_collector.SPEC))
+# The two controllers share their tables.
+NAMESPACES_SETTING = Setting(name="namespaces", controllers=(namespace.SPEC, garbage_collector.SPEC))
+# By scenario a full recalculation is rare, frequent, or never happens.
+QUOTA_FLAGS: tuple[list[str], ...] = ([], ["--resource-quota-sync-period=5s"], ["--resource-quota-sync-period=0"])
+QUOTAS_SETTING = Setting(
+    name="quotas",
+    controllers=(*WORKLOADS, resourcequota.SPEC, garbage_collector.SPEC),
+    options=lambda scenario: flags(*QUOTA_FLAGS[scenario % len(QUOTA_FLAGS)]),
+)
+
+# Service accounts, their tokens, and the bundles of certificates that clients trust.
+
+ACCOUNTS_SETTING = Setting(
+    name="accounts",
+    controllers=(
+        *WORKLOADS,
+        tokens.SPEC,
+        service_accounts.SPEC,
+        root_ca_publisher.SPEC,
+        trust_bundle_publisher.SPEC,
+        legacy_token_cleaner.SPEC,
+    ),
+    # A token may be cleaned up a moment after its creation.
+    options=lambda _scenario: flags(
+        f"--service-account-private-key-file={key_file()}",
+        "--legacy-service-account-token-clean-up-period=1ms",
+        "--feature-gates=ClusterTrustBundle=true",
+    ),
+)
+ROLES_SETTING = Setting(name="roles", controllers=(clusterrole_aggregation.SPEC,))
+
+# Certificate signing requests.
+
+
+def _certificate_options(_scenario: int) -> Options:
+    files = authority_files()
+    return flags(f"--cluster-signing-cert-file={files.certificate}", f"--cluster-signing-key-file={files.key}")
+
+
+def _prepare_certificates(cluster: SimulatedCluster) -> None:
+    cluster.authorize = authorize
+    reset()
+
+
+CERTIFICATES_SETTING = Setting(
+    name="certificates",
+    controllers=(signing.SPEC, approving.SPEC, request_cleaner.SPEC),
+    options=_certificate_options,
+    prepare=_prepare_certificates,
+    calls=True,
+)
+# Not part of `everything`: a request lives for a quarter of an hour, and all other trials would have to wait for that.
+POD_CERTIFICATES_SETTING = Setting(
+    name="pod-certificates",
+    controllers=(pod_request_cleaner.SPEC,),
+    options=lambda _scenario: flags("--feature-gates=PodCertificateRequest=true"),
+    settled=2000.0,
+)
+
+# Bootstrap tokens. Their controllers are off by default.
+
+BOOTSTRAP_CONTROLLERS = (signer.SPEC, token_cleaner.SPEC)
+BOOTSTRAP_SETTING = Setting(
+    name="bootstrap",
+    controllers=BOOTSTRAP_CONTROLLERS,
+    options=lambda _scenario: flags(switched_on_by_name(BOOTSTRAP_CONTROLLERS)),
+)
+
+# Volumes, their claims, and the pods that use them.
+
+VOLUMES_SETTING = Setting(
+    name="volumes",
+    controllers=(
+        persistentvolume_binder.SPEC,
+        claim_protection.SPEC,
+        volume_protection.SPEC,
+        attributes_class_protection.SPEC,
+    ),
+)
+
+# Workloads beyond those of `workloads`. The garbage collector deletes what deleted owners leave behind.
+
+STATEFUL_SETTING = Setting(name="stateful", controllers=(statefulset.SPEC, garbage_collector.SPEC))
+DAEMONS_SETTING = Setting(
+    name="daemons",
+    controllers=(daemonset.SPEC,),
+    fleet=lambda scenario: Fleet(nodes=(2, 3, 5, 7)[scenario % 4], zones=2),
+)
+BUDGETS_SETTING = Setting(name="budgets", controllers=(*WORKLOADS, disruption.SPEC))
+FINISHED_SETTING = Setting(name="finished", controllers=(ttl_after_finished.SPEC,))
+AUTOSCALERS_SETTING = Setting(
+    name="autoscalers",
+    controllers=(*WORKLOADS, horizontal_pod_autoscaler.SPEC),
+    # Without `behavior`, scaling down is stabilized for less time than a run lasts.
+    options=lambda _scenario: flags("--horizontal-pod-autoscaler-downscale-stabilization=40s"),
+    settled=400.0,  # from 7 replicas down to 1, one in 45 s
+)
+
+
+def _job_options(scenario: int) -> Options | None:
+    """In every other scenario the pods of some Jobs are scheduled as a gang."""
+    if scenario % 2 == 0:
+        return None
+    return flags("--feature-gates=GenericWorkload=true,WorkloadWithJob=true")
+
+
+def _serve_workloads(cluster: SimulatedCluster) -> None:
+    cluster.serve(workload.RESOURCE, pod_group.RESOURCE)
+    cluster.restart_server()
+
+
+JOBS_SETTING = Setting(
+    name="jobs",
+    controllers=(job.SPEC, garbage_collector.SPEC),
+    options=_job_options,
+    prepare=_serve_workloads,
+)
+CRON_START = 42.0  # seconds into a minute at which a run begins: the next minute begins while faults are active
+
+
+def _start_within_a_minute(cluster: SimulatedCluster) -> None:
+    cluster.clock.skew += CRON_START
+
+
+CRON_JOBS_SETTING = Setting(name="cron-jobs", controllers=(cronjob.SPEC,), prepare=_start_within_a_minute)
+# Several minutes begin while faults are active.
+CRON_JOBS_FOR_LONG = replace(CRON_JOBS_SETTING, name="cron-jobs-for-long", acting=150.0, faults=170.0)
+
+# Everything: all settings on one cluster, with all built-in controllers, also those that are off by default.
+
+PARTS = (
+    USUAL,
+    NODES_SETTING,
+    SERVICES_SETTING,
+    GARBAGE_SETTING,
+    ACCOUNTS_SETTING,
+    BUDGETS_SETTING,
+    NAMESPACES_SETTING,
+    FINISHED_SETTING,
+    STATEFUL_SETTING,
+    DAEMONS_SETTING,
+    JOBS_SETTING,
+    CERTIFICATES_SETTING,
+    QUOTAS_SETTING,
+    BOOTSTRAP_SETTING,
+    ROLES_SETTING,
+    AUTOSCALERS_SETTING,
+    VOLUMES_SETTING,
+    CRON_JOBS_SETTING,
+)
+# First, so that controllers run in the order of the built-in ones.
+_ALL_ON = Setting(
+    name="all-on",
+    controllers=BUILT_IN,
+    options=lambda _scenario: flags(switched_on_by_name(BUILT_IN)),
+)
+EVERYTHING = replace(
+    combined("everything", _ALL_ON, *PARTS),
+    draw=draw_node_plan,
+    # A user's own pod tolerates a silent node for the server's default of 300 s, which begin after the node was marked
+    # unreachable and its zone was evicted at its rate. The pod then counts towards a quota for another minute. No part
+    # has both.
+    settled=550.0,
+)
+# Swarm testing: the same controllers, invariants and faults, but in each seed only the users of some trials act. A run
+# costs a third, and effects of one trial are seen that other trials would hide.
+# Source: A. Groce, C. Zhang, E. Eide, Y. Chen, J. Regehr, "Swarm Testing", ISSTA 2012.
+SWARM_SHARES = {1 / 8: 8, 1 / 4: 4, 1 / 2: 2, 1: 1}  # share of trials whose users act: weight among 15 seeds
+
+
+def _some_trials(scenario: Scenario, trials: Sequence[Trial]) -> Iterable[Trial]:
+    """Draw the trials whose users act: at least one, in the given order."""
+    chance = scenario.chance("swarm")
+    (share,) = chance.choices([*SWARM_SHARES], weights=[*SWARM_SHARES.values()])
+    chosen = set(chance.sample(range(len(trials)), max(1, round(share * len(trials)))))
+    return [trial for number, trial in enumerate(trials) if number in chosen]
+
+
+SWARM = replace(EVERYTHING, name="swarm", with_users=_some_trials)
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {setting.name: setting for setting in (*PARTS, POD_CERTIFICATES_SETTING, CRON_JOBS_FOR_LONG, EVERYTHING, SWARM)}
+)
+
+
+def setting_named(name: str) -> Setting:
+    """Return a built-in setting, or import "module:ATTRIBUTE" of another package. Raises ValueError."""
+    if name in SETTINGS:
+        return SETTINGS[name]
+    if ":" not in name:
+        raise ValueError(f"unknown setting {name!r}: expected {', '.join(SETTINGS)}, or module:ATTRIBUTE")
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as err:
+        raise ValueError(f"cannot import {name!r}: {err}") from err
+    if not isinstance(found, Setting):
+        raise ValueError(f"{name!r} is not a Setting but {found!r:.100}")
+    return found
+
+
+def importable_name(setting: Setting) -> str:
+    """Return the name by which another process finds this setting.
+
+    Raises ValueError if the name is unknown there, or belongs to another setting.
+    """
+    try:
+        found = setting_named(setting.name)
+    except ValueError as err:
+        raise ValueError(f"other processes find a setting by its name: {err}") from err
+    if found is not setting:
+        raise ValueError(
+            f"other processes find a setting by its name, and {setting.name!r} is another setting: "
+            "name it module:ATTRIBUTE, after its place"
+        )
+    return setting.name
