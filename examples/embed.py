@@ -8,7 +8,8 @@ import sys
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
-from kcm import ControllerSystem, LocalCluster, api_transport, serve
+from kcm import ControllerSystem, LocalCluster, api_transport
+from kcm.manager import serve
 
 
 def main(kubeconfig: str = "") -> None:

@@ -9,8 +9,22 @@ from typing import Any
 
 from directory import Directory
 
-import kcm
-from kcm import ControllerContext, ControllerSpec, Key, Object, Reconciliation, RequeueAfter, Resource, Step, Watch
+from kcm import (
+    ControllerSpec,
+    ControllerSystem,
+    Key,
+    Object,
+    Queue,
+    Reconciliation,
+    RequeueAfter,
+    Resource,
+    Watch,
+    api_transport,
+)
+from kcm.commands import delete, record
+from kcm.objects import controlled_by, is_deleting, key_of, name_of, own, owned, set_condition, uid_of
+from kcm.specs import ControllerContext, its_controller, itself
+from kcm.steps import Step, call, ensure, ensure_finalizer, must, patch_status, remove_finalizer
 
 RBAC = "rbac.authorization.k8s.io"
 TENANTS = Resource(group="example.com", version="v1", plural="tenants", kind="Tenant", namespaced=False)
@@ -31,11 +45,11 @@ class Tenants:
         tenant = self._tenants.get(key)
         if tenant is None:
             return None
-        if kcm.is_deleting(tenant):
+        if is_deleting(tenant):
             return (yield from self._leave(tenant))
-        tenant = yield from kcm.ensure_finalizer(self._tenants, tenant, ACCOUNT)
+        tenant = yield from ensure_finalizer(self._tenants, tenant, ACCOUNT)
         admins, generation = tenant["spec"]["admins"], tenant["metadata"]["generation"]
-        account = yield from kcm.call(self._directory.enrol, kcm.uid_of(tenant), key, admins, generation, timeout=10)
+        account = yield from call(self._directory.enrol, uid_of(tenant), key, admins, generation, timeout=10)
         wanted = [f"{key}-{name}" for name in tenant["spec"]["namespaces"]]
         have = yield from self._provide(tenant, wanted)
         yield from self._tidy(tenant, wanted)
@@ -50,10 +64,10 @@ class Tenants:
         return SOON
 
     def _leave(self, tenant: Object) -> Reconciliation:
-        is_closed = yield from kcm.call(self._directory.close, kcm.uid_of(tenant), timeout=10)
+        is_closed = yield from call(self._directory.close, uid_of(tenant), timeout=10)
         if not is_closed:
             return SOON
-        yield from kcm.remove_finalizer(self._tenants, tenant, ACCOUNT)
+        yield from remove_finalizer(self._tenants, tenant, ACCOUNT)
         return None
 
     def _provide(self, tenant: Object, wanted: list[str]) -> Step[list[str]]:
@@ -63,42 +77,42 @@ class Tenants:
         have: list[str] = []
         for name in wanted:
             there = self._namespaces.get(name)
-            if there is not None and (kcm.is_deleting(there) or not kcm.controlled_by(there, tenant)):
+            if there is not None and (is_deleting(there) or not controlled_by(there, tenant)):
                 continue
             quota = {"metadata": {"name": "tenant", "namespace": name}, "spec": {"hard": tenant["spec"].get("quota")}}
             binding = {"metadata": {"name": "tenant", "namespace": name}, "subjects": users, "roleRef": role}
-            yield from kcm.ensure(self._namespaces, kcm.own({"metadata": {"name": name}}, by=tenant, of=TENANTS))
-            yield from kcm.ensure(self._quotas, kcm.own(quota, by=tenant, of=TENANTS))
-            yield from kcm.ensure(self._bindings, kcm.own(binding, by=tenant, of=TENANTS))
+            yield from ensure(self._namespaces, own({"metadata": {"name": name}}, by=tenant, of=TENANTS))
+            yield from ensure(self._quotas, own(quota, by=tenant, of=TENANTS))
+            yield from ensure(self._bindings, own(binding, by=tenant, of=TENANTS))
             have.append(name)
         return have
 
     def _tidy(self, tenant: Object, wanted: list[str]) -> Step[None]:
-        for namespace in kcm.owned(self._namespaces, by=tenant):
-            if kcm.name_of(namespace) not in wanted and not kcm.is_deleting(namespace):
-                yield from kcm.must(kcm.delete(NAMESPACES, kcm.key_of(namespace), uid=kcm.uid_of(namespace)))
+        for namespace in owned(self._namespaces, by=tenant):
+            if name_of(namespace) not in wanted and not is_deleting(namespace):
+                yield from must(delete(NAMESPACES, key_of(namespace), uid=uid_of(namespace)))
 
     def _say(self, tenant: Object, status: dict[str, Any], ready: bool, reason: str, message: str) -> Step[None]:
         said, now = tenant.get("status", {}).get("conditions"), self._clock.now()
         generation = status["observedGeneration"]
-        conditions = kcm.set_condition(said, "Ready", ready, reason, message, now=now, observed_generation=generation)
-        yield from kcm.patch_status(self._tenants, tenant, {**status, "conditions": conditions})
+        conditions = set_condition(said, "Ready", ready, reason, message, now=now, observed_generation=generation)
+        yield from patch_status(self._tenants, tenant, {**status, "conditions": conditions})
         if conditions != said:
-            yield kcm.record(TENANTS, tenant, "Normal" if ready else "Warning", reason, message)
+            yield record(TENANTS, tenant, "Normal" if ready else "Warning", reason, message)
 
 
 def tenant_spec(directory: Directory) -> ControllerSpec:
-    dependents = (Watch(each, to=kcm.its_controller(TENANTS)) for each in (NAMESPACES, QUOTAS, BINDINGS))
+    dependents = (Watch(each, to=its_controller(TENANTS)) for each in (NAMESPACES, QUOTAS, BINDINGS))
     return ControllerSpec(
         name="tenant-controller",
-        queues=(kcm.Queue(watches=(Watch(TENANTS, to=kcm.itself), *dependents)),),
+        queues=(Queue(watches=(Watch(TENANTS, to=itself), *dependents)),),
         build=lambda context: Tenants(context, directory),
     )
 
 
 def main(kubeconfig: str) -> None:
-    with kcm.api_transport(kubeconfig) as transport:
-        with kcm.ControllerSystem(transport=transport, controllers=(tenant_spec(Directory()),)) as system:
+    with api_transport(kubeconfig) as transport:
+        with ControllerSystem(transport=transport, controllers=(tenant_spec(Directory()),)) as system:
             system.wait()
 
 

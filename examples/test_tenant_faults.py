@@ -14,7 +14,8 @@ from directory import Directory
 from tenant_operator import ACCOUNT, BINDINGS, NAMESPACES, QUOTAS, TENANTS, tenant_spec
 from test_website import CRDS, manifest
 
-from kcm import Object, Resource, decode_object, is_deleting, key_of
+from kcm import Object, Resource
+from kcm.objects import decode_object, is_deleting, key_of
 from kcm.testing import (
     Action,
     Committed,

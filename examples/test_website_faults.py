@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from test_website import CRDS, manifest
 from website_controller import DEPLOYMENTS, WEBSITE, WEBSITES
 
-from kcm import BUILT_IN, Object, controlled_by, decode_object
+from kcm import BUILT_IN, Object
+from kcm.objects import controlled_by, decode_object
 from kcm.testing import (
     Action,
     Committed,

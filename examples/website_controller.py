@@ -8,8 +8,6 @@ import sys
 
 from kcm import (
     BUILT_IN,
-    AlreadyExists,
-    CommandError,
     ControllerSpec,
     ControllerSystem,
     Key,
@@ -20,14 +18,12 @@ from kcm import (
     Tables,
     Watch,
     api_transport,
-    ensure,
-    is_deleting,
-    itself,
-    name_of,
-    own,
-    patch_status,
-    record,
 )
+from kcm.commands import record
+from kcm.objects import is_deleting, name_of, own
+from kcm.outcomes import AlreadyExists, CommandError
+from kcm.specs import itself
+from kcm.steps import ensure, patch_status
 
 WEBSITES = Resource(group="example.com", version="v1", plural="websites", kind="Website")
 DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment")

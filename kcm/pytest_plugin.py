@@ -8,8 +8,7 @@ from typing import Literal
 
 import pytest
 
-import kcm
-from kcm import testing
+from kcm import clusters, testing
 
 Scope = Literal["session", "package", "module", "class", "function"]
 SCOPES: tuple[Scope, ...] = ("session", "package", "module", "class", "function")
@@ -43,9 +42,11 @@ def world() -> testing.SimulatedCluster:
 
 
 @pytest.fixture(scope=_scope)
-def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[kcm.LocalCluster]:
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[clusters.LocalCluster]:
     """An API server in a process of its own, on loopback: cluster.url, cluster.kubeconfig."""
-    running = kcm.LocalCluster.start(
+    running = clusters.LocalCluster.start(
         tmp_path_factory.mktemp("kcm-cluster"),
         quiet=False,
         in_memory=True,
@@ -57,6 +58,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
 
 
 @pytest.fixture(scope=_scope)
-def kubeconfig(cluster: kcm.LocalCluster) -> Path:
+def kubeconfig(cluster: clusters.LocalCluster) -> Path:
     """The file with which any client reaches the `cluster`, as its administrator."""
     return cluster.kubeconfig

@@ -31,6 +31,7 @@ from kcm.actors.reconciliation.commands import (
     record,
     update,
 )
+from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.ensured_objects import ensure
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from kcm.actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
@@ -51,6 +52,7 @@ from kcm.actors.reconciliation.reconciler import (
     Word,
     step,
 )
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Index, Pass, Queue, Source
 from kcm.actors.reconciliation.statuses import patch_status
 from kcm.actors.reconciliation.steps import (
     batches,
@@ -63,28 +65,65 @@ from kcm.actors.reconciliation.steps import (
     together,
 )
 from kcm.actors.reconciliation.watches import Change, Read, Watch, its_controller, itself
+from kcm.protocols.messages.outcomes import (
+    AlreadyExists,
+    CommandError,
+    Conflict,
+    Done,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Outcome,
+    Unknown,
+)
 from kcm.protocols.messages.watches import EVERYTHING, ORPHANS, Interest
+from kcm.protocols.objects import Key, Object
+from kcm.protocols.resources import Resource
+from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.tables import Tables
 
 __all__ = [
     "EVERYTHING",
     "ORPHANS",
+    "AlreadyExists",
     "AsyncReconciliation",
     "Change",
+    "CommandError",
+    "Conflict",
+    "ControllerContext",
+    "ControllerSpec",
     "DebugPage",
     "Debuggable",
+    "Discovered",
+    "Done",
     "Enqueue",
+    "Facts",
+    "Forbidden",
+    "Index",
     "Interest",
+    "Invalid",
+    "Key",
+    "Lister",
+    "NotFound",
+    "Object",
+    "Outcome",
+    "Pass",
+    "Queue",
     "Read",
     "Receiver",
     "Reconciler",
     "Reconciliation",
     "RequeueAfter",
+    "Resource",
     "Retry",
     "RetryQuietly",
     "Running",
+    "Source",
     "Step",
+    "Tables",
     "Tell",
     "TerminalError",
+    "Unknown",
     "Watch",
     "Word",
     "answer_of",

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from kcm import (
-    ControllerContext,
-    ControllerSpec,
-    ControllerSystem,
-    Key,
-    Queue,
-    Reconciliation,
-    Resource,
-    Watch,
-    api_transport,
-    itself,
-    patch_status,
-    read_options,
-)
+from kcm import ControllerSpec, ControllerSystem, Key, Queue, Reconciliation, Resource, Watch, api_transport
+from kcm.manager import read_options
+from kcm.specs import ControllerContext, itself
+from kcm.steps import patch_status
 
 ECHOES = Resource(group="bench.kcm.dev", version="v1", plural="echoes", kind="Echo")
 

@@ -6,22 +6,11 @@ import asyncio
 import threading
 from pathlib import Path
 
-from kcm import (
-    ControllerSpec,
-    ControllerSystem,
-    Key,
-    Queue,
-    Reconciliation,
-    Resource,
-    Tables,
-    Watch,
-    api_transport,
-    call,
-    itself,
-    must,
-    patch,
-)
+from kcm import ControllerSpec, ControllerSystem, Key, Queue, Reconciliation, Resource, Tables, Watch, api_transport
 from kcm.actors.app.local_cluster import start_local_cluster
+from kcm.commands import patch
+from kcm.specs import itself
+from kcm.steps import call, must
 from tests.e2e.kubectl import Api
 from tests.e2e.running import until
 

@@ -6,25 +6,12 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcm import (
-    ControllerSpec,
-    ControllerSystem,
-    Key,
-    ObjectMeta,
-    Queue,
-    RequeueAfter,
-    Resource,
-    Retry,
-    Tables,
-    TerminalError,
-    Watch,
-    api_transport,
-    call,
-    ensure,
-    itself,
-    record,
-)
+from kcm import ControllerSpec, ControllerSystem, Key, Queue, RequeueAfter, Resource, Tables, Watch, api_transport
 from kcm.actors.app.local_cluster import start_local_cluster
+from kcm.commands import record
+from kcm.objects import ObjectMeta
+from kcm.specs import itself
+from kcm.steps import Retry, TerminalError, call, ensure
 from tests.e2e.kubectl import Api
 from tests.e2e.running import until
 

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from kcm import (
-    Change,
-    Conflict,
     ControllerSpec,
     ControllerSystem,
     Key,
@@ -21,21 +19,12 @@ from kcm import (
     Tables,
     Watch,
     api_transport,
-    apply,
-    delete,
-    ensure,
-    ensure_finalizer,
-    finalizers_of,
-    is_deleting,
-    itself,
-    must,
-    own,
-    owned,
-    patch_status,
-    perform,
-    remove_finalizer,
-    set_condition,
 )
+from kcm.commands import apply, delete
+from kcm.objects import finalizers_of, is_deleting, own, owned, set_condition
+from kcm.outcomes import Conflict
+from kcm.specs import Change, itself
+from kcm.steps import ensure, ensure_finalizer, must, patch_status, perform, remove_finalizer
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import assets_or_skip, real_server
 from tests.e2e.running import until

@@ -1,11 +1,13 @@
 """What a type checker sees of the public names; checked by mypy and never run."""
 
-from typing import assert_type
+from typing import Any, assert_type
 
 import kcm
 import kcm.testing
-from kcm import ControllerSystem, Key, Outcome, make_key
+from kcm import ControllerSystem, Key, Outcome, Reconciliation, make_key, outcomes, tables
 from kcm import NoSuchName as NoSuchName  # type: ignore[attr-defined]  # an unknown name is an error, not Any
+from kcm.commands import patch
+from kcm.steps import ensure, must
 from kcm.testing import SimulatedCluster, parse_faults
 
 NODES = kcm.Resource(version="v1", plural="nodes", kind="Node", namespaced=False)
@@ -115,3 +117,17 @@ def stepping(tables: kcm.Tables, key: Key) -> kcm.Reconciliation:
     assert_type(kcm.owned(tables[WEBSITES], by={}), list[Website])
     assert_type(kcm.own({}, by=Website("blog"), of=WEBSITES), kcm.Object)
     return kcm.RequeueAfter(5.0)
+
+
+# Names by group.
+
+
+def grouped(lister: tables.Lister[dict[str, Any]], key: Key) -> Reconciliation:
+    found = yield from ensure(lister, {})
+    assert_type((yield from must(patch(CONFIGMAPS, key, {}), but=(outcomes.NotFound,))), Outcome)
+    assert_type(kcm.objects.name_of(found), str)
+    try:
+        yield from kcm.steps.must(kcm.commands.delete(CONFIGMAPS, key))
+    except kcm.CommandFailed as err:
+        assert_type(err, outcomes.CommandError)
+    return None

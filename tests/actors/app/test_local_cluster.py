@@ -10,22 +10,21 @@ from pathlib import Path
 import pytest
 
 from kcm import (
-    ControllerContext,
     ControllerSpec,
     ControllerSystem,
-    Family,
     Key,
-    LaunchError,
     LocalCluster,
     Queue,
     Reconciliation,
     Resource,
     Watch,
     api_transport,
-    itself,
-    must,
-    patch,
 )
+from kcm.clusters import LaunchError
+from kcm.commands import patch
+from kcm.metrics import Family
+from kcm.specs import ControllerContext, itself
+from kcm.steps import must
 
 NODES = Resource(version="v1", plural="nodes", kind="Node", namespaced=False)
 PATIENCE = 40.0  # seconds that processes may take on a busy machine

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from structlog.testing import LogCapture
 
-import kcm
+import kcm.steps
 from kcm.actors import reconciliation
 from kcm.actors.command.journal.replay import replay
 from kcm.actors.options import Options
@@ -206,7 +206,7 @@ def test_a_step_of_ones_own_goes_with_both_and_may_use_both() -> None:
 
 
 def public_words() -> list[Any]:
-    named = [getattr(module, name) for module in (kcm, reconciliation) for name in module.__all__]
+    named = [getattr(module, name) for module in (kcm.steps, reconciliation) for name in module.__all__]
     return [one for one in named if inspect.isgeneratorfunction(one) and one is not reconciliation.batches]
 
 

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
+from unittest import mock
 
-import kcm
-from kcm import Lister, Object, Reconciliation, Step, Watch
+from kcm import Object, Reconciliation, Watch
+from kcm.commands import create, patch
+from kcm.objects import key_of, name_of, uid_of
+from kcm.outcomes import AlreadyExists
+from kcm.steps import Step, call, must, remove_finalizer
+from kcm.tables import Lister
 from tests.faults.mutants.mutant import Mutant
 from tests.support.examples import tenant_operator, test_tenant_faults
 
@@ -19,17 +23,17 @@ Tenants = tenant_operator.Tenants
 
 
 def _is_of_that_name(obj: Object, owner: Object) -> bool:
-    return any(each["name"] == kcm.name_of(owner) for each in obj["metadata"].get("ownerReferences", []))
+    return any(each["name"] == name_of(owner) for each in obj["metadata"].get("ownerReferences", []))
 
 
 def _ensure_by_name(lister: Lister, wanted: Object) -> Step[Object]:
     """As one writes it by hand: it is created, or patched if there is one, whose ever that is."""
-    there = lister.get(kcm.key_of(wanted))
+    there = lister.get(key_of(wanted))
     if there is None:
-        yield from kcm.must(kcm.create(lister.resource, wanted), but=(kcm.AlreadyExists,))
+        yield from must(create(lister.resource, wanted), but=(AlreadyExists,))
         return wanted
     if any(there.get(name) != value for name, value in wanted.items() if name != "metadata"):
-        yield from kcm.must(kcm.patch(lister.resource, kcm.key_of(wanted), wanted))
+        yield from must(patch(lister.resource, key_of(wanted), wanted))
     return there
 
 
@@ -39,7 +43,8 @@ def uid_not_compared() -> Iterator[None]:
 
     `ensure` refuses what has another owner, so that this author does without it.
     """
-    with patch.object(kcm, "controlled_by", _is_of_that_name), patch.object(kcm, "ensure", _ensure_by_name):
+    names = {"controlled_by": _is_of_that_name, "ensure": _ensure_by_name}
+    with mock.patch.multiple(tenant_operator, **names):
         yield
 
 
@@ -55,7 +60,7 @@ def status_from_memory() -> Iterator[None]:
         made.setdefault(id(self), set()).update(new)
         return [name for name in wanted if name in made[id(self)]]
 
-    with patch.object(Tenants, "_provide", from_memory):
+    with mock.patch.object(Tenants, "_provide", from_memory):
         yield
 
 
@@ -64,11 +69,11 @@ def finalizer_too_early() -> Iterator[None]:
     """The finalizer goes once the directory was asked to close the account, and not once it has."""
 
     def leave(self: Any, tenant: Object) -> Reconciliation:
-        yield from kcm.call(self._directory.close, kcm.uid_of(tenant), timeout=10)
-        yield from kcm.remove_finalizer(self._tenants, tenant, tenant_operator.ACCOUNT)
+        yield from call(self._directory.close, uid_of(tenant), timeout=10)
+        yield from remove_finalizer(self._tenants, tenant, tenant_operator.ACCOUNT)
         return None
 
-    with patch.object(Tenants, "_leave", leave):
+    with mock.patch.object(Tenants, "_leave", leave):
         yield
 
 
@@ -103,7 +108,7 @@ def called_again() -> Iterator[None]:
             self._directory = Requests(self._directory, self._tenants)
         return reconcile(self, key)
 
-    with patch.object(Tenants, "reconcile", asking):
+    with mock.patch.object(Tenants, "reconcile", asking):
         yield
 
 

@@ -1,0 +1,43 @@
+"""Steps, which carry out commands, and the results and exceptions of a reconciliation."""
+
+from kcm.actors.reconciliation import (
+    Reconciliation,
+    RequeueAfter,
+    Retry,
+    Step,
+    TerminalError,
+    call,
+    ensure,
+    ensure_finalizer,
+    in_batches,
+    must,
+    must_all,
+    must_object,
+    patch_status,
+    perform,
+    remove_finalizer,
+    slow_start,
+    step,
+    together,
+)
+
+__all__ = [
+    "Reconciliation",
+    "RequeueAfter",
+    "Retry",
+    "Step",
+    "TerminalError",
+    "call",
+    "ensure",
+    "ensure_finalizer",
+    "in_batches",
+    "must",
+    "must_all",
+    "must_object",
+    "patch_status",
+    "perform",
+    "remove_finalizer",
+    "slow_start",
+    "step",
+    "together",
+]
