@@ -79,7 +79,7 @@ def finalizer_too_early() -> Iterator[None]:
 
 def no_requeue() -> AbstractContextManager[Any]:
     """Nobody looks again whether an account is open by now, or closed, or a name free."""
-    return patch.object(tenant_operator, "SOON", None)
+    return mock.patch.object(tenant_operator, "SOON", None)
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def wrong_namespace_watched() -> AbstractContextManager[Any]:
     def watch(resource: Any, **arguments: Any) -> Watch[Any]:
         return Watch(resource, **arguments, namespaces=("default",) if resource is tenant_operator.QUOTAS else None)
 
-    return patch.object(tenant_operator, "Watch", watch)
+    return mock.patch.object(tenant_operator, "Watch", watch)
 
 
 TENANTS = (
