@@ -11,6 +11,8 @@ Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/service/c
 - A Service that lost its address, as its type was another for a moment, is given it again.
 - A load balancer that is gone when its hosts are updated is made again; one that the cloud asks to wait for is left
   alone until then. One of a Service on its way out that lacks the finalizer is not made.
+- While the cloud asks to wait, an equal event about the Service is recorded once a minute; upstream records two at each
+  retry, and its recorder then drops the Service's other events for minutes.
 - A cloud without load balancers is found out by the first call, before a finalizer is written.
 """
 
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 
 QUEUE = "service"
 ALL_NODES = "nodes"
+EQUAL_EVENTS = 60.0  # seconds between two equal events about a Service for which the cloud asks to wait
 
 
 def services_concerned(change: Change, _tables: Tables) -> Iterable[Key]:
@@ -128,6 +131,8 @@ class ServiceLoadBalancerReconciler:
         self._balancers: dict[Key, _Balancer] = {}
         self._passes: list[_Pass] = []
         self._supported: bool | None = None  # None: the cloud was not asked yet
+        # By Service for which the cloud asks to wait: reason and message of events, and when each was recorded.
+        self._recorded: dict[Key, dict[tuple[str, str], float]] = {}
 
     # The queue of nodes.
 
@@ -159,7 +164,7 @@ class ServiceLoadBalancerReconciler:
         if self._supported is False:
             self._leave_passes(key)
             return None
-        service, known = self._services.get(key), self._balancers.get(key)
+        service, known, asks_to_wait = self._services.get(key), self._balancers.get(key), False
         try:
             if known is not None and (service is None or uid_of(service) != uid_of(known.service)):
                 yield from self._delete_of_gone(key, known.service)
@@ -170,7 +175,12 @@ class ServiceLoadBalancerReconciler:
                 yield from self._keep(key, service, known)
             elif known is not None or needs_cleanup(service):
                 yield from self._clean_up(key, service)
+        except Retry:
+            asks_to_wait = True
+            raise
         finally:
+            if not asks_to_wait:
+                self._recorded.pop(key, None)
             self._leave_passes(key)
         return None
 
@@ -206,7 +216,7 @@ class ServiceLoadBalancerReconciler:
 
     def _ensure(self, service: Object, known: _Balancer) -> Step[None]:
         key = key_of(service)
-        yield self._event(service, "Normal", "EnsuringLoadBalancer", "Ensuring load balancer")
+        yield from self._record(service, "Normal", "EnsuringLoadBalancer", "Ensuring load balancer")
         if not has_finalizer(service):
             added = in_element_order(metadata(service), {"finalizers": [FINALIZER]})
             body = {"metadata": {"uid": uid_of(service), **added}}
@@ -268,7 +278,7 @@ class ServiceLoadBalancerReconciler:
             f"Error updating load balancer with new hosts {loggable([node.key for node in nodes])} "
             f"[node names limited, total number of nodes: {len(nodes)}], error: {outcome.message}"
         )
-        yield self._event(service, "Warning", "UpdateLoadBalancerFailed", message)
+        yield from self._record(service, "Warning", "UpdateLoadBalancerFailed", message)
         if isinstance(outcome, Throttled):
             raise_for(call, outcome)
         return False
@@ -282,7 +292,7 @@ class ServiceLoadBalancerReconciler:
             yield from self._report(service, what, outcome)
             raise_for(call, outcome)
         elif orjson.loads(outcome.body) is not None:
-            yield self._event(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
+            yield from self._record(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
             call = DeleteLoadBalancer(self._cluster, encode_object(service))
             outcome = yield from perform(call)
             if not (isinstance(outcome, Done) or is_elsewhere(outcome)):
@@ -303,13 +313,13 @@ class ServiceLoadBalancerReconciler:
     def _delete_of_gone(self, key: Key, service: Object) -> Step[None]:
         """The Service is gone, though it had the finalizer: somebody removed that."""
         if wants_balancer(service):
-            yield self._event(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
+            yield from self._record(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
             call = DeleteLoadBalancer(self._cluster, encode_object(service))
             outcome = yield from perform(call)
             if not (isinstance(outcome, Done) or is_elsewhere(outcome)):
                 message = f"Error deleting load balancer: {outcome.message}"
                 if not isinstance(outcome, Refused):
-                    yield self._event(service, "Warning", "DeleteLoadBalancerFailed", message)
+                    yield from self._record(service, "Warning", "DeleteLoadBalancerFailed", message)
                 raise_for(call, outcome)
             yield self._event(service, "Normal", "DeletedLoadBalancer", "Deleted load balancer")
             self._log.info("load balancer of a service that is gone deleted", key=key)
@@ -335,11 +345,19 @@ class ServiceLoadBalancerReconciler:
     def _report(self, service: Object, what: str, outcome: Failure) -> Step[None]:
         if not isinstance(outcome, Refused):
             message = f"Error syncing load balancer: {what}: {outcome.message}"
-            yield self._event(service, "Warning", "SyncLoadBalancerFailed", message)
+            yield from self._record(service, "Warning", "SyncLoadBalancerFailed", message)
 
     def _unavailable(self, service: Object) -> Record:
         message = "There are no available nodes for LoadBalancer"
         return self._event(service, "Warning", "UnAvailableLoadBalancer", message)
+
+    def _record(self, service: Object, type: RecordType, reason: str, message: str) -> Step[None]:
+        """Record an event, unless an equal one was recorded within EQUAL_EVENTS while the cloud asks to wait."""
+        recorded, now = self._recorded.setdefault(key_of(service), {}), self._clock.monotonic()
+        if now < recorded.get((reason, message), -EQUAL_EVENTS) + EQUAL_EVENTS:
+            return
+        recorded[reason, message] = now
+        yield self._event(service, type, reason, message)
 
     def _event(self, service: Object, type: RecordType, reason: str, message: str) -> Record:
         return record(SERVICES, service, type, reason, message)

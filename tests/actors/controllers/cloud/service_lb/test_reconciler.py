@@ -491,6 +491,18 @@ def test_whatever_goes_wrong_it_comes_to_the_same(make_cluster: Callable[..., Si
     assert set(scene.cloud.load_balancers.nodes) == {uid_of(scene.web())}
 
 
+def test_equal_events_are_recorded_once_a_minute_while_the_cloud_asks_to_wait(scene: Scene) -> None:
+    scene.cloud.failing["ensure"] = [RetryAfterError("quota", 0.5)] * 140
+    scene.service()
+    scene.cluster.run_for(30.0)
+    assert scene.calls().count("ensure") > 50
+    assert scene.reasons() == ["EnsuringLoadBalancer", "SyncLoadBalancerFailed"]
+    scene.cluster.run_for(60.0)
+    assert sorted(scene.reasons()) == sorted(
+        ["EnsuringLoadBalancer", "SyncLoadBalancerFailed"] * 2 + ["EnsuredLoadBalancer"]
+    )
+
+
 def test_a_balancer_that_a_hung_call_makes_late_goes_with_its_service(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
