@@ -10,6 +10,7 @@ apiserver pkg/endpoints/handlers/{create,update}.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.objects import Object
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.core.cluster import Call, Cluster
+from kcm.runtime.apiserver.core.long_work import carried_out, key_of
 from kcm.runtime.apiserver.core.merge_types import merge_type_of
 from kcm.runtime.apiserver.errors.status_errors import StatusError, unexplained
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -261,7 +263,8 @@ class Comparisons:
         if definition.dynamic and definition is not self._definition:
             for obj, which in ((old, "old"), (new, "new")):
                 _check_fields(obj, type_, f"failed to convert {which} object: ")
-        return compare(old, new, type_)
+        key = partial(key_of, "compare", definition, old, new)
+        return carried_out(self._cluster, key, lambda: compare(old, new, type_))
 
 
 def _is_scaled(definition: ResourceDefinition, managers: Mapping[Manager, Object]) -> bool:

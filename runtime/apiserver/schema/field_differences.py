@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kcm.runtime.apiserver.schema.field_sets import ITSELF, Tree, by_step, united
 from kcm.runtime.apiserver.schema.merge_types import MergeType
+from kcm.runtime.cel.effort import pass_time
 
 _LEAF: Tree = {}
 _ABSENT = object()
@@ -25,7 +26,7 @@ class Comparison(NamedTuple):
 
 
 def compare(old: Any, new: Any, type_: MergeType) -> Comparison:
-    """old, new: maps."""
+    """Return the fields that differ between two maps. Passes the time (cel.effort), as maps may be large."""
     found = Comparison({}, {}, {})
     if old != new:
         _compare_maps(old, new, type_, found)
@@ -46,6 +47,7 @@ def whole(value: Any, type_: MergeType) -> Tree:
     if not value or type_.atomic:
         return _LEAF
     if isinstance(value, dict):
+        pass_time(len(value))
         found = {ITSELF: _LEAF}
         omitted = type_.omitted
         for name, each in value.items():
@@ -105,6 +107,7 @@ def _compare_lists(old: list[Any], new: list[Any], type_: MergeType, found: Comp
     """An element that occurs more than once is one field, as long as it does."""
     before, after, element = by_step(old, type_), by_step(new, type_), type_.element
     for step, now in after.items():
+        pass_time(3)
         then = before.get(step, [])
         if len(then) <= 1 and len(now) <= 1:
             if not then:

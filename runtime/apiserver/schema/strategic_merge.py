@@ -24,11 +24,13 @@ from typing import Any
 
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object
+from kcm.runtime.cel.effort import pass_time
 
 _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"
 _SET_ORDER = "$setElementOrder/"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
+_OF_ELEMENT = 10  # units of cost of an element of a patch
 
 
 class MergeSchema:
@@ -166,6 +168,7 @@ def _merged_elements(original: list[Any], patch: list[Any], name: str, rule: Mer
     for place, element in enumerate(merged):
         places.setdefault(_merge_key_of(element, name, rule), place)
     for element in patch:
+        pass_time(_OF_ELEMENT)
         key = _merge_key_of(element, name, rule)
         if key in places:
             merged[places[key]] = _merged_map(merged[places[key]], element, rule.schema)

@@ -5,6 +5,7 @@ Source: apiserver pkg/endpoints/handlers/patch.go (v1.36).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from kcm.runtime.apiserver.core import metadata
 from kcm.runtime.apiserver.core.body_decoder import UnfitError, parse_json, settle_types
 from kcm.runtime.apiserver.core.cluster import Call, Cluster, read_stored, stored_form
 from kcm.runtime.apiserver.core.field_managers import MANAGED_FIELDS
+from kcm.runtime.apiserver.core.long_work import carried_out, key_of
 from kcm.runtime.apiserver.core.server_side_apply import apply as server_side_apply
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
@@ -47,7 +49,12 @@ def patch(cluster: Cluster, call: Call) -> Response:
     if applied:
         patched = server_side_apply(cluster, call, live, body)
     else:
-        patched = apply(definition, _unmanaged(live, call.request.body), body, patch_type)
+        unmanaged = _unmanaged(live, call.request.body)
+        patched = carried_out(
+            cluster,
+            partial(key_of, "patch", definition, unmanaged, body, patch_type),
+            lambda: apply(definition, unmanaged, body, patch_type),
+        )
     strays = cluster.shapes.strays
     # What is applied and changes nothing gets no defaults either, which conversion may leave out.
     is_idle = applied and definition.dynamic and _managed_by_nobody(patched) == _managed_by_nobody(live)

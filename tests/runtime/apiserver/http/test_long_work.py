@@ -30,6 +30,8 @@ WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfiguration
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 SECRETS = "/api/v1/namespaces/default/secrets"
+PODS = "/api/v1/namespaces/default/pods"
+STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 # Costs some 400,000 units of the million that an expression may cost.
 LONG = "lists.range(200).all(x, lists.range(200).all(y, x + y >= 0))"
 RULES = [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["configmaps"]}]
@@ -56,9 +58,11 @@ async def post(served: Served, path: str, body: Any, status: int = 201) -> None:
     assert made.status == status, made.raw[:300]
 
 
-async def served_meanwhile(served: Served, method: str, path: str, body: Any) -> tuple[Any, int]:
-    """The answer, and how many requests of another client were served until it came."""
-    long = asyncio.ensure_future(served.ask(method, path, json=body))
+async def served_meanwhile(
+    served: Served, method: str, path: str, body: Any, headers: dict[str, str] | None = None
+) -> tuple[Any, int]:
+    """Return the answer, and the number of requests of another client that were served until it came."""
+    long = asyncio.ensure_future(served.ask(method, path, json=body, headers=headers))
     others = 0
     while not long.done():
         assert (await served.get(SECRETS)).status == 200
@@ -146,6 +150,19 @@ def test_others_are_served_while_expressions_are_compiled() -> None:
         listed = [{"expression": f"[{','.join(['1'] * 3_000)}].size() > {number}"} for number in range(5)]
         answer, others = await served_meanwhile(served, "POST", POLICIES, policy(validations=listed))
         assert answer.status == 201
+        assert others > 3
+
+    run(scenario)
+
+
+def test_others_are_served_while_a_large_patch_is_merged_and_its_fields_are_compared() -> None:
+    async def scenario(served: Served) -> None:
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        await post(served, PODS, {"metadata": {"name": "p"}, "spec": spec})
+        many = {"spec": {"containers": [{"name": f"c{number}", "image": "i"} for number in range(3000)]}}
+        answer, others = await served_meanwhile(served, "PATCH", f"{PODS}/p", many, headers=STRATEGIC)
+        assert answer.status == 422
+        assert "pod updates may not add or remove containers" in answer.json["message"]
         assert others > 3
 
     run(scenario)
