@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import pytest
 
-from kcm.actors.controllers.workloads.deployment import arithmetic, history, reconciler
-from kcm.actors.controllers.workloads.deployment.scaling import Resize
+from kcm.actors.controllers.workloads.deployment import objects, reconciler, revisions
+from kcm.actors.controllers.workloads.deployment.plans import Resize
 from kcm.actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from kcm.actors.reconciliation import get_live, perform
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.invariants.workloads.deployments import SizesWithinBounds
-from kcm.protocols.objects import decode_object, name_of
+from kcm.protocols.objects import decode_object
 from kcm.protocols.resources import PODS, REPLICASETS
 from kcm.runtime.tables.table import OWNER, Entry, Table, TableWriter
 from tests.faults.drawn_together import WORKLOADS_TOGETHER
@@ -28,8 +28,8 @@ def no_surge() -> Any:
     """The new ReplicaSet has its full size at once."""
 
     def full(deployment: Any, new: Any, old: Any) -> list[Resize]:
-        size = deployment["spec"]["replicas"]
-        return [Resize(name_of(new), size)] if new["spec"]["replicas"] != size else []
+        size = deployment.replicas
+        return [Resize(new.name, size)] if new.replicas != size else []
 
     return patch.object(reconciler, "growth_plan", full)
 
@@ -38,17 +38,15 @@ def no_patience() -> Any:
     """The old ReplicaSets are emptied at once."""
 
     def empty(deployment: Any, new: Any, old: Any) -> list[Resize]:
-        return [Resize(name_of(each), 0) for each in old if each["spec"]["replicas"]]
+        return [Resize(replica_set.name, 0) for replica_set in old if replica_set.replicas]
 
     return patch.object(reconciler, "shrink_plan", empty)
 
 
 def no_rounding_down() -> Any:
     """Percentages of what may be unavailable are rounded as those of what may be too many."""
-    right = arithmetic.scaled_value
-    return patch.object(
-        arithmetic, "scaled_value", lambda value, total, *, round_up: right(value, total, round_up=True)
-    )
+    right = objects.scaled_value
+    return patch.object(objects, "scaled_value", lambda value, total, *, round_up: right(value, total, round_up=True))
 
 
 def no_comparison() -> Any:
@@ -117,7 +115,7 @@ def created(entry: Entry) -> str:
 def no_end() -> Any:
     """Each step of a rollout is taken for its last, and what was scaled down just now for history."""
     ended = patch.object(reconciler, "is_complete", lambda *_: True)
-    idle = patch.object(history, "_is_idle", lambda replica_set: not replica_set["spec"]["replicas"])
+    idle = patch.object(revisions, "_is_idle", lambda replica_set: not replica_set.replicas)
 
     @contextmanager
     def both() -> Iterator[None]:

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.workloads.deployment.annotations import DESIRED_REPLICAS, replicas_annotation
-from kcm.actors.controllers.workloads.deployment.revisions import next_revision, revision_of
-from kcm.actors.controllers.workloads.deployment.rollback import requested_revision
+from kcm.actors.controllers.workloads.deployment.objects import (
+    DESIRED_REPLICAS,
+    parse_replica_set,
+    replicas_annotation,
+    revision_of,
+)
+from kcm.actors.controllers.workloads.deployment.revisions import next_revision, requested_revision
 from kcm.protocols.integers import INT32, INT64, UINT64, parse_int, parse_uint, wrapped_int64
 from kcm.protocols.percentages import scaled_value
 from kcm.protocols.pods import pod_facts
@@ -52,7 +56,7 @@ def query(text: str) -> int | None:
 INT64_READERS: dict[str, Callable[[str], int | None]] = {
     "parse_int": parse_int,
     "a revision": lambda text: revision_of(annotated("deployment.kubernetes.io/revision", text)),
-    "a rollback": lambda text: requested_revision(annotated("deprecated.deployment.rollback.to", text)),
+    "a rollback": lambda text: requested_revision({"deprecated.deployment.rollback.to": text}),
     "a percentage": percentage,
     "a query": query,
 }
@@ -130,7 +134,10 @@ def test_a_selector_compares_int64s(selector: str, value: str, matches: bool) ->
     ],
 )
 def test_the_next_revision_is_an_int64(revisions: list[str], following: int) -> None:
-    assert next_revision([annotated("deployment.kubernetes.io/revision", text) for text in revisions]) == following
+    assert (
+        next_revision([parse_replica_set(annotated("deployment.kubernetes.io/revision", text)) for text in revisions])
+        == following
+    )
 
 
 @pytest.mark.parametrize(

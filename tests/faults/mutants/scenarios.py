@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from kcm.actors.controllers.workloads.deployment.objects import parse_deployment
 from kcm.actors.controllers.workloads.deployment.revisions import new_replica_set
 from kcm.actors.hollow.behaviour import REJECT
 from kcm.actors.simulation import SimulatedCluster
@@ -113,7 +114,8 @@ def squatters(scenario: Scenario) -> tuple[Action, ...]:
         template = {**spec["template"], "spec": {**spec["template"]["spec"]}}
         [container] = template["spec"]["containers"]
         template["spec"]["containers"] = [{**container, "image": "v2"}]
-        name = new_replica_set({**deployment, "spec": {**spec, "template": template}}, [])["metadata"]["name"]
+        updated = parse_deployment({**deployment, "spec": {**spec, "template": template}})
+        name = new_replica_set(updated, [])["metadata"]["name"]
         other = workload(REPLICASETS, name, 0, "v9")
         cluster.create(REPLICASETS, other)
         return True

@@ -8,11 +8,9 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-import kcm.actors.controllers.workloads.deployment.arithmetic as arithmetic
-import kcm.actors.controllers.workloads.deployment.rolling_update as rolling
-import kcm.actors.controllers.workloads.deployment.scaling as scaling
+import kcm.actors.controllers.workloads.deployment.plans as plans
 from kcm.actors.controllers.shared.replacements import Patience
-from kcm.actors.controllers.workloads.deployment.fields import replicas, total_replicas
+from kcm.actors.controllers.workloads.deployment.objects import active, total_replicas
 from kcm.actors.controllers.workloads.deployment.rollout import Rollout
 from kcm.actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from kcm.actors.hollow.specs import hollow_specs
@@ -96,13 +94,13 @@ def failed_pods_are_replaced_at_once() -> Iterator[None]:
 @contextmanager
 def surge_of_each() -> Iterator[None]:
     """maxSurge bounds each ReplicaSet, and not all of them together."""
-    size_of = arithmetic.new_replica_set_size
+    size_of = plans.new_replica_set_size
 
     def alone(deployment: Any, *, total: int, size: int) -> int:
         return size_of(deployment, total=size, size=size)
 
     with (
-        patch.object(rolling, "new_replica_set_size", alone),
+        patch.object(plans, "new_replica_set_size", alone),
         patch("kcm.actors.controllers.workloads.deployment.revisions.new_replica_set_size", alone),
     ):
         yield
@@ -113,9 +111,9 @@ def new_pods_count_before_they_are_available() -> Iterator[None]:
     """Old pods go as soon as new ones are wanted."""
 
     def hasty(deployment: Any, new: Any, old: Any) -> Any:
-        sizes = {each["metadata"]["name"]: replicas(each) for each in rolling.active(old)}
-        least = replicas(deployment) - arithmetic.max_unavailable(deployment)
-        return rolling.spread_plan(sizes, total_replicas([*old, new]) - least)
+        sizes = {each.name: each.replicas for each in active(old)}
+        least = deployment.replicas - deployment.max_unavailable
+        return plans.spread_plan(sizes, total_replicas([*old, new]) - least)
 
     with patch("kcm.actors.controllers.workloads.deployment.reconciler.shrink_plan", hasty):
         yield
@@ -131,18 +129,18 @@ def recreate_does_not_wait() -> Iterator[None]:
 @contextmanager
 def history_is_what_is_old() -> Iterator[None]:
     """Old ReplicaSets beyond the history limit are deleted, pods or not."""
-    with patch("kcm.actors.controllers.workloads.deployment.history._is_idle", lambda replica_set: True):
+    with patch("kcm.actors.controllers.workloads.deployment.revisions._is_idle", lambda replica_set: True):
         yield
 
 
 @contextmanager
 def a_size_that_fits_is_not_noted() -> Iterator[None]:
     """A ReplicaSet that has the size which the Deployment now wants keeps the note that it was sized for another."""
-    plan = scaling.scale_plan
+    plan = plans.scale_plan
 
     def if_different(deployment: Any, new: Any, old: Any) -> Any:
-        only = scaling.active_or_latest(new, old)
-        return [] if only is not None and replicas(only) == replicas(deployment) else plan(deployment, new, old)
+        only = plans.active_or_latest(new, old)
+        return [] if only is not None and only.replicas == deployment.replicas else plan(deployment, new, old)
 
     with patch("kcm.actors.controllers.workloads.deployment.reconciler.scale_plan", if_different):
         yield

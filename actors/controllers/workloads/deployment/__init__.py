@@ -1,7 +1,7 @@
-"""deployment-controller: keeps a Deployment's ReplicaSets as its spec asks, and rolls from template to template.
+"""deployment-controller: reconciles the ReplicaSets of each Deployment, and rolls out changes of the pod template.
 
-Read reconciler.py first. Plans, pure: rolling, recreate, scaling, rollback; what they rest on: arithmetic, revisions,
-history, annotations, fields; what a Deployment's status says: progress, status. rollout.py takes the steps.
+Read reconciler.py first. objects.py parses Deployments and ReplicaSets; plans.py, revisions.py and status.py make the
+decisions, as pure functions; rollout.py carries them out.
 """
 
 from kcm.actors.controllers.workloads.deployment.spec import SPEC

@@ -1,4 +1,4 @@
-"""deployment-controller: keeps a Deployment's ReplicaSets as its spec asks, and rolls from template to template.
+"""deployment-controller: reconciles the ReplicaSets of each Deployment, and rolls out changes of the pod template.
 
 Reads Deployments, ReplicaSets and pods. Writes ReplicaSets, the Deployment's status (and with it, annotations) and, for
 a rollback that is requested by annotation, the Deployment. Records the events ScalingReplicaSet, ReplicaSetCreateError,
@@ -14,22 +14,31 @@ from collections.abc import Iterable, Sequence
 from kcm.actors.controllers.shared.ownership import claim, look_into
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.controllers.shared.unknown_outcomes import UNREADABLE_DELAY
-from kcm.actors.controllers.workloads.deployment.arithmetic import (
+from kcm.actors.controllers.workloads.deployment.objects import (
     RECREATE,
     ROLLING_UPDATE,
+    Deployment,
+    ReplicaSet,
+    active,
+    parse_deployment,
+    parse_replica_set,
+    pod_template_labels,
+    selector_of,
     strategy_type,
     unexpected_strategy,
 )
-from kcm.actors.controllers.workloads.deployment.fields import active, generation, number, section, template
-from kcm.actors.controllers.workloads.deployment.progress import is_complete
-from kcm.actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
-from kcm.actors.controllers.workloads.deployment.recreations import Recreations
-from kcm.actors.controllers.workloads.deployment.revisions import Templates
-from kcm.actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
-from kcm.actors.controllers.workloads.deployment.rolling_update import growth_plan, shrink_plan
-from kcm.actors.controllers.workloads.deployment.rollout import Rollout
-from kcm.actors.controllers.workloads.deployment.scaling import is_scaling_event, scale_plan
-from kcm.actors.controllers.workloads.deployment.status import with_status
+from kcm.actors.controllers.workloads.deployment.plans import (
+    growth_plan,
+    is_scaling_event,
+    old_pods_running,
+    scale_plan,
+    shrink_plan,
+    start_plan,
+    stop_plan,
+)
+from kcm.actors.controllers.workloads.deployment.revisions import Templates, requested_revision, rollback_plan
+from kcm.actors.controllers.workloads.deployment.rollout import CreationBackoff, Rollout
+from kcm.actors.controllers.workloads.deployment.status import is_complete, with_status
 from kcm.actors.reconciliation import (
     ORPHANS,
     Change,
@@ -48,17 +57,13 @@ from kcm.protocols.messages.outcomes import CommandError
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import (
     Key,
-    Object,
     is_deleting,
-    key_of,
     labels_of,
     make_key,
-    namespace_of,
     uid_of,
 )
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
-from kcm.protocols.selectors import LabelSelector, label_selector_of
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import UnreadableError
 from kcm.runtime.tables.tables import Tables
@@ -67,7 +72,7 @@ _its_deployment = its_controller(DEPLOYMENTS)
 
 
 def owner_or_adopters(change: Change, tables: Tables) -> Iterable[Key]:
-    """The Deployment that owns (or owned) a ReplicaSet; of one without an owner those that may adopt it now."""
+    """Enqueue the Deployment that owns or owned a ReplicaSet; for an orphan, the Deployments that may adopt it."""
     yield from _its_deployment(change, tables)
     if change.controller is not None or change.deleted or is_deleting(change.new):
         return
@@ -79,16 +84,16 @@ def owner_or_adopters(change: Change, tables: Tables) -> Iterable[Key]:
         try:
             selector = selector_of(lister.object_of(entry))
         except ValueError:
-            continue  # its own reconciliation reports that
+            continue  # the Deployment's own sync reports the error
         if not selector.empty and selector.matches(labels):
             yield entry.key
 
 
 def emptied_recreate(change: Change, tables: Tables) -> Iterable[Key]:
-    """The Deployment that waits, for Recreate, until its last pod is gone: that of a deleted pod, if no other runs.
+    """Enqueue the Recreate Deployment of a deleted pod if none of its other pods is running.
 
-    Upstream asks the API server for the ReplicaSets here; ours are those we made, and the overlay shows them. And it
-    counts pods that have come to their end, though no rollout waits for those.
+    Upstream lists the ReplicaSets from the API server here; our table shows those that we have created. Upstream also
+    counts terminal pods, although no rollout waits for these. Source: deletePod.
     """
     owner = change.controller
     if not change.deleted or owner is None or owner.kind != REPLICASETS.kind:
@@ -106,17 +111,6 @@ def emptied_recreate(change: Change, tables: Tables) -> Iterable[Key]:
         yield key
 
 
-def selector_of(deployment: Object) -> LabelSelector:
-    """spec.selector. Raises ValueError if it is malformed or missing."""
-    selector = section(deployment, "spec").get("selector")
-    if not isinstance(selector, dict):
-        raise ValueError(f"deployment {key_of(deployment)} has invalid label selector: {selector!r}")
-    try:
-        return label_selector_of(selector)
-    except ValueError as err:
-        raise ValueError(f"deployment {key_of(deployment)} has invalid label selector: {err}") from err
-
-
 WATCHES = (
     Watch(DEPLOYMENTS, to=itself),
     Watch(REPLICASETS, to=owner_or_adopters, interest=Interest(owner_kinds=(DEPLOYMENTS.kind, ORPHANS))),
@@ -132,43 +126,43 @@ class DeploymentReconciler:
     """Key: "namespace/name" of a Deployment."""
 
     def __init__(self, *, tables: Tables, clock: Clock, counts_terminating: bool = True) -> None:
-        """counts_terminating: the status has terminatingReplicas."""
         self._deployments, self._replica_sets, self._pods = tables[DEPLOYMENTS], tables[REPLICASETS], tables[PODS]
-        self._clock, self._counts_terminating = clock, counts_terminating
-        self._templates, self._recreations = Templates(), Recreations()
+        self._clock = clock
+        self._counts_terminating = counts_terminating  # whether the status has terminatingReplicas
+        self._templates, self._backoff = Templates(), CreationBackoff()
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Raises ValueError on a malformed Deployment or ReplicaSet, CommandError on a write that did not succeed."""
-        deployment = self._deployments.get(key)
-        if deployment is None:
-            self._recreations.forget(key)
+        """Raises ValueError on a malformed Deployment or ReplicaSet, CommandError if a write fails."""
+        obj = self._deployments.get(key)
+        if obj is None:
+            self._backoff.forget(key)
             return None
         try:
-            return (yield from self._reconcile(deployment))
+            return (yield from self._sync(parse_deployment(obj)))
         except CommandError as err:
             if is_namespace_terminating(err.failure):
                 return None
             raise
 
-    def _reconcile(self, deployment: Object) -> Reconciliation:
-        selector = selector_of(deployment)
-        if selector.empty:
+    def _sync(self, deployment: Deployment) -> Reconciliation:
+        """Source: syncDeployment."""
+        if deployment.selector.empty:
             yield from _warn_of_selecting_all(deployment)
             return None
-        if not selector.matches(labels_of(template(deployment))):
-            # Validation forbids it, and upstream does not look: each new ReplicaSet would be released at once, and the
-            # next one made.
-            raise ValueError(f"deployment {key_of(deployment)}: its selector does not match its template's labels")
-        rollout = yield from self._claim(deployment, selector)
-        if is_deleting(deployment):
+        if not deployment.selector.matches(pod_template_labels(deployment)):
+            # Validation forbids this, and upstream does not check it: each new ReplicaSet would be released at once,
+            # and the next one created.
+            raise ValueError(f"deployment {deployment.key}: its selector does not match its template's labels")
+        rollout = yield from self._claim(deployment)
+        if deployment.is_deleting:
             yield from rollout.sync_new()
             yield from rollout.sync_status()
             return None
         yield from rollout.note_pause()
         yield from rollout.sync_new()
-        if section(deployment, "spec").get("paused"):
+        if deployment.paused:
             return (yield from _scale(rollout, paused=True))
-        revision = requested_revision(rollout.deployment)
+        revision = requested_revision(rollout.deployment.annotations)
         if revision is not None:
             yield from rollout.ensure_new()
             yield from rollout.write_note()
@@ -176,35 +170,36 @@ class DeploymentReconciler:
             return None
         if is_scaling_event(rollout.deployment, rollout.all):
             return (yield from _scale(rollout, paused=False))
-        strategy = strategy_type(deployment)
-        if strategy == RECREATE:
+        if deployment.strategy == RECREATE:
             return (yield from self._recreate(rollout))
-        if strategy == ROLLING_UPDATE:
+        if deployment.strategy == ROLLING_UPDATE:
             return (yield from _roll(rollout))
         raise unexpected_strategy(deployment)
 
-    def _claim(self, deployment: Object, selector: LabelSelector) -> Step[Rollout]:
-        """The ReplicaSets of this Deployment: those it owns and selects, and orphans that it adopts."""
+    def _claim(self, deployment: Deployment) -> Step[Rollout]:
+        """Claim the ReplicaSets that the Deployment owns and selects, and adopt orphans.
+
+        Source: getReplicaSetsForDeployment.
+        """
         lister = self._replica_sets
-        doubt = lister.first_unreadable(namespace_of(deployment), owner=uid_of(deployment))
-        if doubt is not None:  # it may be the new one, or an old one with pods
-            raise UnreadableError(REPLICASETS, doubt)
-        candidates = lister.entries_owned_by(uid_of(deployment)) + lister.orphan_entries(namespace_of(deployment))
+        unreadable = lister.first_unreadable(deployment.namespace, owner=deployment.uid)
+        if unreadable is not None:  # it may be the new ReplicaSet, or an old one with pods
+            raise UnreadableError(REPLICASETS, unreadable)
+        candidates = lister.entries_owned_by(deployment.uid) + lister.orphan_entries(deployment.namespace)
         claimed = yield from claim(
             candidates,
             lister=lister,
-            owner=deployment,
+            owner=deployment.obj,
             owners=DEPLOYMENTS,
-            matches=selector.matches,
+            matches=deployment.selector.matches,
             look=look_into(lister),
         )
-        replica_sets = [lister.object_of(entry) for entry in claimed]
         return Rollout(
             deployment,
-            replica_sets,
+            [parse_replica_set(lister.object_of(entry)) for entry in claimed],
             clock=self._clock,
             templates=self._templates,
-            recreations=self._recreations,
+            backoff=self._backoff,
             counts_terminating=self._counts_terminating,
         )
 
@@ -212,33 +207,29 @@ class DeploymentReconciler:
         """Source: rolloutRecreate."""
         stops = stop_plan(rollout.old)
         yield from rollout.resize(stops)
-        if stops or old_pods_running(rollout.new, rollout.old, self._phases(rollout.old)):
-            again = yield from rollout.sync_rollout_status()
-            # No event tells that a pod is gone which could never be read.
-            return RequeueAfter(UNREADABLE_DELAY) if self._pods.unreadable(namespace_of(rollout.deployment)) else again
+        if stops or old_pods_running(rollout.new, rollout.old, self._phases(rollout.deployment.namespace, rollout.old)):
+            requeue = yield from rollout.sync_rollout_status()
+            # No event announces the deletion of a pod that could never be read.
+            return RequeueAfter(UNREADABLE_DELAY) if self._pods.unreadable(rollout.deployment.namespace) else requeue
         new = yield from rollout.ensure_new()
         yield from rollout.resize(start_plan(rollout.deployment, new))
         return (yield from _finish(rollout))
 
-    def _phases(self, replica_sets: Sequence[Object]) -> dict[str, list[str]]:
-        """The phases of the pods of each of these, by its uid. One whose pods cannot all be read may have any."""
-        return {
-            uid_of(each): [
-                *(pod.facts.phase for pod in self._pods.entries_owned_by(uid_of(each))),
-                *(
-                    "Unknown"
-                    for doubt in [self._pods.first_unreadable(namespace_of(each), owner=uid_of(each))]
-                    if doubt
-                ),
-            ]
-            for each in replica_sets
-        }
+    def _phases(self, namespace: str, replica_sets: Sequence[ReplicaSet]) -> dict[str, list[str]]:
+        """Return the phases of the pods by the uid of their ReplicaSet; Unknown stands for unreadable pods."""
+        phases = {}
+        for replica_set in replica_sets:
+            uid = replica_set.uid
+            phases[uid] = [pod.facts.phase for pod in self._pods.entries_owned_by(uid)]
+            if self._pods.first_unreadable(namespace, owner=uid) is not None:
+                phases[uid].append("Unknown")
+        return phases
 
 
 def _roll(rollout: Rollout) -> Reconciliation:
     """Source: rolloutRolling."""
     new = yield from rollout.ensure_new()
-    old = active(rollout.old)  # the rest is history
+    old = active(rollout.old)  # the others are history
     growth = growth_plan(rollout.deployment, new, old)
     if growth:
         yield from rollout.resize(growth)
@@ -247,8 +238,8 @@ def _roll(rollout: Rollout) -> Reconciliation:
     try:
         yield from rollout.resize(shrinkage)
     except CommandError:
-        # Upstream forgets this failure and waits for an event, which after a 5xx may never come. Here as there the
-        # status is written first, so that a rollout that is held up by it runs into its deadline.
+        # Upstream drops this failure and waits for an event, which after a 5xx may never come. As upstream, write the
+        # status first, so that a rollout that the failure delays runs into its deadline.
         yield from rollout.sync_rollout_status()
         raise
     if shrinkage:
@@ -257,8 +248,8 @@ def _roll(rollout: Rollout) -> Reconciliation:
 
 
 def _finish(rollout: Rollout) -> Reconciliation:
-    """After a rollout's last step, and whenever there is no step to take."""
-    if is_complete(rollout.deployment, section(rollout.deployment, "status")):
+    """Clean up the history of a complete rollout, and write the status."""
+    if is_complete(rollout.deployment, rollout.deployment.status):
         yield from rollout.clean_up()
     return (yield from rollout.sync_rollout_status())
 
@@ -266,15 +257,15 @@ def _finish(rollout: Rollout) -> Reconciliation:
 def _scale(rollout: Rollout, *, paused: bool) -> Reconciliation:
     """Follow spec.replicas without continuing the rollout. Source: sync."""
     yield from rollout.resize(scale_plan(rollout.deployment, rollout.new, rollout.old))
-    if paused and requested_revision(rollout.deployment) is None:
+    if paused and requested_revision(rollout.deployment.annotations) is None:
         yield from rollout.clean_up()
     yield from rollout.sync_status()
     return None
 
 
-def _warn_of_selecting_all(deployment: Object) -> Step[None]:
+def _warn_of_selecting_all(deployment: Deployment) -> Step[None]:
     message = "This deployment is selecting all pods. A non-empty selector is required."
-    yield record(DEPLOYMENTS, deployment, "Warning", "SelectingAll", message)
-    if number(deployment, "status", "observedGeneration") < generation(deployment):
-        seen = with_status(deployment, observedGeneration=generation(deployment))
-        yield from perform(update(DEPLOYMENTS, seen, subresource="status"))
+    yield record(DEPLOYMENTS, deployment.obj, "Warning", "SelectingAll", message)
+    if (deployment.status.get("observedGeneration") or 0) < deployment.generation:
+        observed = with_status(deployment, observedGeneration=deployment.generation)
+        yield from perform(update(DEPLOYMENTS, observed, subresource="status"))

@@ -1,188 +1,177 @@
-"""Which ReplicaSet is the new one, which revision it bears, and how it is made.
+"""ReplicaSets as the revisions of a Deployment: the new one, the old ones, those to delete, and rollback.
 
-Source: kubernetes v1.36 pkg/controller/deployment/sync.go, getNewReplicaSet, and util/deployment_util.go.
+Source: kubernetes v1.36 pkg/controller/deployment/sync.go (getNewReplicaSet, cleanupDeployment), rollback.go and
+util/deployment_util.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from kcm.actors.controllers.workloads.deployment.annotations import (
+from kcm.actors.controllers.workloads.deployment.objects import (
+    NEVER_COPIED,
     REVISION,
     REVISION_HISTORY,
+    ROLLBACK_TO,
+    Deployment,
+    ReplicaSet,
     copyable,
+    oldest_first,
+    pod_template_labels,
+    total_replicas,
     with_annotations,
 )
-from kcm.actors.controllers.workloads.deployment.arithmetic import new_replica_set_size
-from kcm.actors.controllers.workloads.deployment.fields import number, oldest_first, section, template, total_replicas
-from kcm.actors.controllers.workloads.deployment.scaling import size_annotations
+from kcm.actors.controllers.workloads.deployment.plans import new_replica_set_size, size_annotations
 from kcm.actors.reconciliation import controlled_by, own
 from kcm.protocols.bounded_cache import bounded_cache, total_size
 from kcm.protocols.hashing import POD_TEMPLATE_HASH_LABEL, template_hash
 from kcm.protocols.integers import parse_int, wrapped_int64
-from kcm.protocols.objects import (
-    Object,
-    annotations_of,
-    decode_object,
-    encode_object,
-    name_of,
-    namespace_of,
-    uid_of,
-)
+from kcm.protocols.messages.events import RecordType
+from kcm.protocols.objects import Object, decode_object, encode_object
 from kcm.protocols.resources import DEPLOYMENTS
 from kcm.protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_label
 
-MAX_HISTORY_LENGTH = 2000  # characters, some hundred revisions
-MAX_NAME_LENGTH = 253  # of a DNS subdomain
+MAX_HISTORY_LENGTH = 2000  # characters of the annotation REVISION_HISTORY: some hundred revisions
+MAX_NAME_LENGTH = 253  # characters of a DNS subdomain
 
 
-def same_template(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two objects have the same spec.template but for the label pod-template-hash. Source: EqualIgnoreHash."""
-    return _same_template(comparable(one), comparable(other))
+def same_template(deployment: Deployment, replica_set: ReplicaSet) -> bool:
+    """Report whether two templates are equal apart from the label pod-template-hash. Source: EqualIgnoreHash."""
+    return _same_template(comparable(deployment), comparable(replica_set))
 
 
-def comparable(obj: Mapping[str, Any]) -> bytes:
-    """spec.template without the label pod-template-hash, as bytes. Raises ValueError as template does."""
-    return encode_object(without_hash_label(template(obj)))
+def comparable(parsed: Deployment | ReplicaSet) -> bytes:
+    """Return the template without the label pod-template-hash, encoded."""
+    return encode_object(without_hash_label(parsed.template))
 
 
 class Templates:
-    """What `comparable` made of objects that are looked at again and again: a Deployment's whole history each time."""
+    """A cache of `comparable`: every sync compares a Deployment with the ReplicaSets of its whole history."""
 
-    MOST = 256  # objects; some 8 kB each
+    MAX_SIZE = 256  # objects, of about 8 kB each
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Mapping[str, Any], bytes]] = {}  # uid → (the very object, what was made of it)
+        self._known: dict[str, tuple[Object, bytes]] = {}  # by uid: the object itself, and its encoded template
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def comparable(self, obj: Mapping[str, Any]) -> bytes:
-        uid = uid_of(obj)
-        known = self._known.get(uid)
-        if known is not None and known[0] is obj:
+    def comparable(self, parsed: Deployment | ReplicaSet) -> bytes:
+        known = self._known.get(parsed.uid)
+        if known is not None and known[0] is parsed.obj:
             return known[1]
-        made = comparable(obj)
-        if len(self._known) >= self.MOST:
+        encoded = comparable(parsed)
+        if len(self._known) >= self.MAX_SIZE:
             self._known.clear()
-        self._known[uid] = obj, made
-        return made
+        self._known[parsed.uid] = parsed.obj, encoded
+        return encoded
 
 
-def _same_template(one: bytes, other: bytes) -> bool:
-    return one == other or _mean_the_same(one, other)
+def _same_template(template: bytes, other: bytes) -> bool:
+    return template == other or _semantically_equal(template, other)
 
 
-# Every sync of a Deployment compares it with the ReplicaSets of its whole history.
 @bounded_cache(1024, longest=64 * 1024, size=total_size)
-def _mean_the_same(one: bytes, other: bytes) -> bool:
-    return semantically_equal(decode_object(one), decode_object(other), POD_TEMPLATE)
+def _semantically_equal(template: bytes, other: bytes) -> bool:
+    return semantically_equal(decode_object(template), decode_object(other), POD_TEMPLATE)
 
 
 def split_new_and_old(
-    deployment: Mapping[str, Any],
-    replica_sets: Iterable[Object],
+    deployment: Deployment,
+    replica_sets: Iterable[ReplicaSet],
     *,
-    comparable: Callable[[Mapping[str, Any]], bytes] = comparable,
-) -> tuple[Object | None, list[Object]]:
-    """The ReplicaSet with the Deployment's template, and all others, oldest first.
+    comparable: Callable[[Deployment | ReplicaSet], bytes] = comparable,
+) -> tuple[ReplicaSet | None, list[ReplicaSet]]:
+    """Return the ReplicaSet with the Deployment's template, and all others, oldest first.
 
-    Of several with that template the oldest is the new one, so that it stays the same one. comparable: the function of
-    that name, or one that remembers what it made. Source: FindNewReplicaSet, FindOldReplicaSets.
+    If several have that template, the oldest is the new ReplicaSet, so that it stays the same. comparable: the function
+    of that name, or a cache of it. Source: FindNewReplicaSet, FindOldReplicaSets.
     """
-    wanted = comparable(deployment)
+    template = comparable(deployment)
     old = oldest_first(replica_sets)
     for position, replica_set in enumerate(old):
-        if _same_template(comparable(replica_set), wanted):
+        if _same_template(comparable(replica_set), template):
             return old.pop(position), old
     return None, old
 
 
-def revision_of(obj: Mapping[str, Any]) -> int | None:
-    """The number in its annotation, 0 without one, None if that is no number."""
-    text = annotations_of(obj).get(REVISION) or "0"
-    return parse_int(text)
-
-
-def next_revision(old: Iterable[Object]) -> int:
-    """One more than the highest of the old ReplicaSets, in 64 bits; an unreadable one is passed over.
+def next_revision(old: Iterable[ReplicaSet]) -> int:
+    """Return the highest revision of the old ReplicaSets plus one, in 64 bits. Invalid revisions are ignored.
 
     Source: MaxRevision.
     """
-    return wrapped_int64(max((0, *(revision_of(each) or 0 for each in old))) + 1)
+    return wrapped_int64(max((0, *(replica_set.revision or 0 for replica_set in old))) + 1)
 
 
-def last_revision(replica_sets: Iterable[Object]) -> int:
-    """The second highest revision, 0 if there is none. Source: LastRevision."""
-    revisions = sorted(revision for each in replica_sets if (revision := revision_of(each)) is not None)
+def last_revision(replica_sets: Iterable[ReplicaSet]) -> int:
+    """Return the second highest revision, 0 if it does not exist. Source: LastRevision."""
+    revisions = sorted(replica_set.revision for replica_set in replica_sets if replica_set.revision is not None)
     return max(0, revisions[-2]) if len(revisions) > 1 else 0
 
 
-def synced_replica_set(deployment: Mapping[str, Any], new: Object, revision: int) -> Object | None:
-    """The new ReplicaSet with the Deployment's annotations and minReadySeconds, and this revision if its own is lower.
+def synced_replica_set(deployment: Deployment, new: ReplicaSet, revision: int) -> Object | None:
+    """Return the new ReplicaSet with the Deployment's annotations and minReadySeconds, and at least this revision.
 
-    None if that is how it is. One with an unreadable revision keeps the annotations it has. Source: getNewReplicaSet,
-    SetNewReplicaSetAnnotations.
+    Returns None if nothing changes. A ReplicaSet with an invalid revision keeps its annotations. Source:
+    getNewReplicaSet, SetNewReplicaSetAnnotations.
     """
-    annotations, own = annotations_of(new), revision_of(new)
-    wanted = dict(annotations)
-    if own is not None:
-        wanted |= copyable(annotations_of(deployment))
-        if own < revision:
-            wanted[REVISION] = str(revision)
-            if REVISION in annotations:  # it is rolled back to: what it was before is not forgotten
-                wanted[REVISION_HISTORY] = extended_history(
-                    annotations.get(REVISION_HISTORY) or "", annotations[REVISION], at_most=MAX_HISTORY_LENGTH
+    annotations = dict(new.annotations)
+    if new.revision is not None:
+        annotations |= copyable(deployment.annotations)
+        if new.revision < revision:
+            annotations[REVISION] = str(revision)
+            if REVISION in new.annotations:  # a rollback to this ReplicaSet: keep its former revisions
+                annotations[REVISION_HISTORY] = extended_history(
+                    new.annotations.get(REVISION_HISTORY) or "",
+                    new.annotations[REVISION],
+                    at_most=MAX_HISTORY_LENGTH,
                 )
-    synced = new
-    min_ready = number(deployment, "spec", "minReadySeconds")
-    if number(new, "spec", "minReadySeconds") != min_ready:
-        synced = {**new, "spec": {**section(new, "spec"), "minReadySeconds": min_ready}}
-    if wanted != annotations:
-        synced = with_annotations(synced, wanted)
-    return synced if synced is not new else None
+    synced = new.obj
+    if new.min_ready_seconds != deployment.min_ready_seconds:
+        spec = {**(synced.get("spec") or {}), "minReadySeconds": deployment.min_ready_seconds}
+        synced = {**synced, "spec": spec}
+    if annotations != new.annotations:
+        synced = with_annotations(synced, annotations)
+    return synced if synced is not new.obj else None
 
 
 def extended_history(history: str, revision: str, *, at_most: int) -> str:
-    """One more revision at the end of a comma-separated list; the first ones go where it gets longer than at_most."""
+    """Append a revision to a comma-separated list, dropping the first ones if it is longer than at_most characters."""
     revisions = [*filter(None, history.split(",")), revision]
     while len(revisions) > 1 and len(",".join(revisions)) > at_most:
         del revisions[0]
     return ",".join(revisions)
 
 
-def new_replica_set(deployment: Object, old: Sequence[Object]) -> Object:
+def new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> Object:
     """Return the ReplicaSet to create for the Deployment's template, with the name that upstream gives it.
 
     The name follows from the template, so that a repeated creation finds the first one. Raises ValueError on an unknown
     strategy.
     """
-    pod_template = template(deployment)
-    collisions = section(deployment, "status").get("collisionCount")
-    hash = template_hash(pod_template, collisions)
-    template_metadata = pod_template.get("metadata") or {}
-    labels = {**(template_metadata.get("labels") or {}), POD_TEMPLATE_HASH_LABEL: hash}
-    selector = section(deployment, "spec").get("selector") or {}
+    hash = template_hash(deployment.template, deployment.collision_count)
+    labels = {**pod_template_labels(deployment), POD_TEMPLATE_HASH_LABEL: hash}
+    template_metadata = {**(deployment.template.get("metadata") or {}), "labels": labels}
+    selector = deployment.obj["spec"]["selector"]
     spec: Object = {
         "replicas": new_replica_set_size(deployment, total=total_replicas(old), size=0),
         "selector": {
             **selector,
             "matchLabels": {**(selector.get("matchLabels") or {}), POD_TEMPLATE_HASH_LABEL: hash},
         },
-        "template": {**pod_template, "metadata": {**template_metadata, "labels": labels}},
+        "template": {**deployment.template, "metadata": template_metadata},
     }
-    min_ready = number(deployment, "spec", "minReadySeconds")
-    if min_ready:
-        spec["minReadySeconds"] = min_ready
+    if deployment.min_ready_seconds:
+        spec["minReadySeconds"] = deployment.min_ready_seconds
     annotations = {
-        **copyable(annotations_of(deployment)),
+        **copyable(deployment.annotations),
         **size_annotations(deployment),
         REVISION: str(next_revision(old)),
     }
-    name = replica_set_name(name_of(deployment), hash)
-    meta = {"name": name, "namespace": namespace_of(deployment), "labels": labels, "annotations": annotations}
-    return own({"metadata": meta, "spec": spec}, by=deployment, of=DEPLOYMENTS)
+    name = replica_set_name(deployment.name, hash)
+    meta = {"name": name, "namespace": deployment.namespace, "labels": labels, "annotations": annotations}
+    return own({"metadata": meta, "spec": spec}, by=deployment.obj, of=DEPLOYMENTS)
 
 
 def replica_set_name(deployment_name: str, hash: str) -> str:
@@ -190,6 +179,83 @@ def replica_set_name(deployment_name: str, hash: str) -> str:
     return f"{deployment_name[: MAX_NAME_LENGTH - 1 - len(hash)]}-{hash}"
 
 
-def is_ours(deployment: Mapping[str, Any], replica_set: Mapping[str, Any]) -> bool:
-    """Whether a ReplicaSet that bears the name of our new one is it: owned by us, with our template."""
-    return controlled_by(replica_set, deployment) and same_template(deployment, replica_set)
+def is_new_replica_set(deployment: Deployment, replica_set: ReplicaSet) -> bool:
+    """Report whether an existing ReplicaSet with the new one's name is owned by us, with our template."""
+    return controlled_by(replica_set.obj, deployment.obj) and same_template(deployment, replica_set)
+
+
+# History.
+
+
+def history_to_delete(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
+    """Return the oldest revisions beyond spec.revisionHistoryLimit.
+
+    A ReplicaSet without a valid revision is the oldest. A ReplicaSet that has pods, or whose last change its controller
+    has not observed, is kept but uses up its place: no newer one is deleted instead. Source: cleanupDeployment.
+    """
+    limit = deployment.history_limit
+    if limit is None or len(old) <= limit:
+        return []
+    present = [replica_set for replica_set in old if not replica_set.is_deleting]
+    present.sort(key=lambda replica_set: (replica_set.revision or 0, replica_set.created))
+    return [replica_set for replica_set in present[: max(0, len(present) - limit)] if _is_idle(replica_set)]
+
+
+def _is_idle(replica_set: ReplicaSet) -> bool:
+    return (
+        replica_set.replicas == 0
+        and replica_set.status_replicas == 0
+        and replica_set.generation <= replica_set.observed_generation
+    )
+
+
+# Rollback that old clients request with an annotation. `kubectl rollout undo` writes the old template itself.
+
+
+class Rollback(NamedTuple):
+    """The result of a rollback request."""
+
+    deployment: Object  # to write, without the request
+    type: RecordType  # of the event, as are reason and message
+    reason: str
+    message: str
+
+
+def requested_revision(annotations: Mapping[str, str]) -> int | None:
+    """Return the requested revision, 0 for the one before the last; None without a valid request."""
+    return parse_int(annotations.get(ROLLBACK_TO))
+
+
+def rollback_plan(deployment: Deployment, replica_sets: Sequence[ReplicaSet], revision: int) -> Rollback:
+    """Give the Deployment the template and annotations of the ReplicaSet with this revision.
+
+    revision: 0 for the one before the last. Source: rollback.
+    """
+    kept = {name: value for name, value in deployment.annotations.items() if name != ROLLBACK_TO}
+    cleared = with_annotations(deployment.obj, kept)
+    not_found = "DeploymentRollbackRevisionNotFound"
+    if revision == 0:
+        revision = last_revision(replica_sets)
+        if revision == 0:
+            return Rollback(cleared, "Warning", not_found, "Unable to find last revision.")
+    target = next((replica_set for replica_set in replica_sets if replica_set.revision == revision), None)
+    if target is None:
+        return Rollback(cleared, "Warning", not_found, "Unable to find the revision to rollback to.")
+    if same_template(deployment, target):
+        return Rollback(
+            cleared,
+            "Warning",
+            "DeploymentRollbackTemplateUnchanged",
+            f'The rollback revision contains the same template as current deployment "{deployment.name}"',
+        )
+    # The annotations are restored with the template: a change-cause describes the revision, and would otherwise be
+    # copied from the Deployment to the ReplicaSet of the rollback.
+    own = {name: value for name, value in kept.items() if name in NEVER_COPIED}
+    rolled_back = with_annotations(cleared, {**own, **copyable(target.annotations)})
+    rolled_back["spec"] = {**deployment.obj["spec"], "template": without_hash_label(target.template)}
+    return Rollback(
+        rolled_back,
+        "Normal",
+        "DeploymentRollback",
+        f'Rolled back deployment "{deployment.name}" to revision {revision}',
+    )

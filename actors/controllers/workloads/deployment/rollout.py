@@ -1,7 +1,7 @@
-"""The Deployment and its ReplicaSets during one reconciliation, and the writes that change them.
+"""The Deployment and its ReplicaSets during one sync, and the writes that change them.
 
 Each write keeps the object that the server returned, so that the next write does not conflict with it. (Upstream drops
-some of these, runs into the conflict, and starts over.)
+some of these objects, meets the conflict, and starts over.)
 
 Source: kubernetes v1.36 pkg/controller/deployment/sync.go.
 """
@@ -9,34 +9,36 @@ Source: kubernetes v1.36 pkg/controller/deployment/sync.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
-from kcm.actors.controllers.workloads.deployment.annotations import REVISION, with_annotations
-from kcm.actors.controllers.workloads.deployment.fields import number, replicas, section
-from kcm.actors.controllers.workloads.deployment.history import history_to_delete
-from kcm.actors.controllers.workloads.deployment.progress import (
-    next_check,
-    pause_condition,
-    progress_deadline,
-    progressing_condition,
-    rollout_status,
+from kcm.actors.controllers.workloads.deployment.objects import (
+    REVISION,
+    Deployment,
+    ReplicaSet,
+    parse_deployment,
+    parse_replica_set,
+    with_annotations,
 )
-from kcm.actors.controllers.workloads.deployment.recreations import Recreations
+from kcm.actors.controllers.workloads.deployment.plans import Resize, resized
 from kcm.actors.controllers.workloads.deployment.revisions import (
+    Rollback,
     Templates,
-    is_ours,
+    history_to_delete,
+    is_new_replica_set,
     new_replica_set,
     next_revision,
     split_new_and_old,
     synced_replica_set,
 )
-from kcm.actors.controllers.workloads.deployment.rollback import Rollback
-from kcm.actors.controllers.workloads.deployment.scaling import Resize, resized
 from kcm.actors.controllers.workloads.deployment.status import (
     PROGRESSING,
     calculated_status,
     condition,
+    next_check,
+    pause_condition,
+    progressing_condition,
+    rollout_status,
     same_status,
     with_status,
 )
@@ -57,63 +59,112 @@ from kcm.protocols.conditions import with_condition
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Done, Failure, NotFound, Refused
-from kcm.protocols.objects import Object, annotations_of, decode_object, key_of, name_of, uid_of
+from kcm.protocols.objects import Key, Object, annotations_of, decode_object, key_of, name_of
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
+from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.clock import Clock
+
+MIN_LIFETIME = 60.0  # seconds; a ReplicaSet that was deleted later was not deleted because of its creation
+BACKOFF = Backoff(first=1.0, most=30.0)
+
+
+class _Creation(NamedTuple):
+    identity: tuple[str, int, str]  # the Deployment's uid and generation, and the ReplicaSet's name
+    time: float  # monotonic seconds
+    repeats: int  # creations of the same ReplicaSet since the first
+
+
+class CreationBackoff:
+    """Backoff for a new ReplicaSet that is deleted as soon as it is created.
+
+    If the watch of Deployments is late, the Deployment may be deleted already, and the garbage collector deletes each
+    ReplicaSet that is created for it. The deletion enqueues the Deployment, which creates the next one. Upstream
+    repeats this as fast as its client may. Here the second ReplicaSet is created at once, and later ones after an
+    increasing delay, until the Deployment changes.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[Key, _Creation] = {}  # by Deployment
+
+    def seconds_left(self, deployment: Deployment, name: str, now: float) -> float:
+        """Return the seconds until a ReplicaSet of this name may be created; 0.0 if it may be created now."""
+        newest = self._newest.get(deployment.key)
+        if newest is None or newest.identity != _identity(deployment, name) or newest.repeats == 0:
+            return 0.0
+        return max(0.0, newest.time + BACKOFF.delay(newest.repeats - 1) - now)
+
+    def record_creation(self, deployment: Deployment, name: str, now: float) -> None:
+        identity, newest = _identity(deployment, name), self._newest.get(deployment.key)
+        repeats = 0
+        if newest is not None and newest.identity == identity and now - newest.time < MIN_LIFETIME:
+            repeats = newest.repeats + 1
+        self._newest[deployment.key] = _Creation(identity, now, repeats)
+
+    def forget(self, deployment: Key) -> None:
+        self._newest.pop(deployment, None)
+
+
+def _identity(deployment: Deployment, name: str) -> tuple[str, int, str]:
+    return deployment.uid, deployment.generation, name
 
 
 class Rollout:
-    """deployment, new (the ReplicaSet with its template, or None) and old (all others, oldest first), as last written.
+    """A Deployment and its ReplicaSets as last written, and the steps of a sync.
 
-    Every step raises CommandError if a write fails.
+    new: the ReplicaSet with the Deployment's template, or None. old: all others, oldest first. Every step raises
+    CommandError if a write fails.
     """
 
     def __init__(
         self,
-        deployment: Object,
-        claimed: Iterable[Object],
+        deployment: Deployment,
+        claimed: Iterable[ReplicaSet],  # that the Deployment owns and selects
         *,
         clock: Clock,
         templates: Templates,
-        recreations: Recreations,
-        counts_terminating: bool = True,
+        backoff: CreationBackoff,
+        counts_terminating: bool = True,  # whether the status has terminatingReplicas
     ) -> None:
-        """claimed: the ReplicaSets that the Deployment owns and selects. counts_terminating: in its status, too."""
         self.deployment = deployment
         self.new, self.old = split_new_and_old(deployment, claimed, comparable=templates.comparable)
-        self._clock, self._recreations, self._counts_terminating = clock, recreations, counts_terminating
-        self._has_note = False  # of the Deployment's status or annotations, that is not written yet
+        self._clock, self._backoff, self._counts_terminating = clock, backoff, counts_terminating
+        self._has_unwritten = False  # whether the status or annotations of `deployment` are not written yet
 
     @property
-    def all(self) -> list[Object]:
-        """The old ReplicaSets, and then the new one."""
+    def all(self) -> list[ReplicaSet]:
+        """The old ReplicaSets, followed by the new one."""
         return [*self.old, self.new] if self.new is not None else self.old
 
     # The new ReplicaSet.
 
     def sync_new(self) -> Step[None]:
-        """Bring the new ReplicaSet's annotations and revision up to date if it is there, and note its revision."""
+        """Update the annotations and revision of an existing new ReplicaSet, and note its revision.
+
+        Source: the first half of getNewReplicaSet.
+        """
         if self.new is None:
             return
         synced = synced_replica_set(self.deployment, self.new, next_revision(self.old))
         if synced is not None:
-            self.new = yield from must_object(update(REPLICASETS, synced))
+            self.new = parse_replica_set((yield from must_object(update(REPLICASETS, synced))))
         found = None
-        if progress_deadline(self.deployment) is not None and progressing_condition(self.deployment) is None:
-            found = self._progressing("True", "FoundNewReplicaSet", f'Found new replica set "{name_of(self.new)}"')
-        self._note(annotations_of(self.new).get(REVISION) or "", found)
+        if self.deployment.progress_deadline is not None and progressing_condition(self.deployment) is None:
+            found = self._progressing("True", "FoundNewReplicaSet", f'Found new replica set "{self.new.name}"')
+        self._note(self.new.annotations.get(REVISION) or "", found)
 
-    def ensure_new(self) -> Step[Object]:
-        """The new ReplicaSet, created if it is missing. Raises ValueError on a malformed strategy."""
+    def ensure_new(self) -> Step[ReplicaSet]:
+        """Return the new ReplicaSet, created if it is missing. Raises ValueError on an unknown strategy.
+
+        Source: the second half of getNewReplicaSet.
+        """
         if self.new is None:
-            wanted = new_replica_set(self.deployment, self.old)
-            self.new = yield from self._create(wanted)
+            self.new = yield from self._create(new_replica_set(self.deployment, self.old))
         return self.new
 
-    def _create(self, wanted: Object) -> Step[Object]:
-        wait = self._recreations.wait(self.deployment, name_of(wanted), self._clock.monotonic())
+    def _create(self, wanted: Object) -> Step[ReplicaSet]:
+        wait = self._backoff.seconds_left(self.deployment, name_of(wanted), self._clock.monotonic())
         if wait > 0:
-            raise Retry(f"ReplicaSet {name_of(wanted)} went as soon as it was there", after=wait)
+            raise Retry(f"ReplicaSet {name_of(wanted)} was deleted right after its creation", after=wait)
         command = create(REPLICASETS, wanted)
         outcome = yield from perform(command)
         revision = annotations_of(wanted)[REVISION]
@@ -124,32 +175,34 @@ class Rollout:
         if not isinstance(outcome, Done):
             yield from self._creation_failed(outcome, wanted)
             raise CommandError(command, outcome)
-        created = decode_object(outcome.body)
-        self._recreations.made(self.deployment, name_of(created), self._clock.monotonic())
-        if replicas(wanted) > 0:
-            yield self._scaled(created, 0, replicas(wanted))
+        created = parse_replica_set(decode_object(outcome.body))
+        self._backoff.record_creation(self.deployment, created.name, self._clock.monotonic())
+        size: int = wanted["spec"]["replicas"]
+        if size > 0:
+            yield self._scaled(created, 0, size)
         begun = None
-        if progress_deadline(self.deployment) is not None:
-            begun = self._progressing("True", "NewReplicaSetCreated", f'Created new replica set "{name_of(created)}"')
+        if self.deployment.progress_deadline is not None:
+            begun = self._progressing("True", "NewReplicaSetCreated", f'Created new replica set "{created.name}"')
         self._note(revision, begun)
         return created
 
-    def _existing(self, command: Create, outcome: AlreadyExists, wanted: Object) -> Step[Object]:
-        """The ReplicaSet that bears the name of the new one, if it is it and was only late to be seen.
+    def _existing(self, command: Create, outcome: AlreadyExists, wanted: Object) -> Step[ReplicaSet]:
+        """Return the ReplicaSet that has the new one's name, if it is the new one and the table was late.
 
-        Another one is a collision of hashes: then count it, so that the next attempt has another name. It is read live:
-        upstream asks its cache, which may show one that is gone, and then makes a second ReplicaSet beside the first.
+        A different ReplicaSet is a hash collision: increment collisionCount, so that the next attempt uses another
+        name. The ReplicaSet is read live: upstream reads its cache, which may show a deleted one, and then creates a
+        second ReplicaSet beside the first.
         """
-        look = get_live(REPLICASETS, key_of(wanted))
-        looked = yield from perform(look)
-        if isinstance(looked, NotFound):
+        get = get_live(REPLICASETS, key_of(wanted))
+        found = yield from perform(get)
+        if isinstance(found, NotFound):
             raise CommandError(command, outcome)
-        if not isinstance(looked, Done):
-            raise CommandError(look, looked)
-        existing = decode_object(looked.body)
-        if is_ours(self.deployment, existing):
+        if not isinstance(found, Done):
+            raise CommandError(get, found)
+        existing = parse_replica_set(decode_object(found.body))
+        if is_new_replica_set(self.deployment, existing):
             return existing
-        collisions = number(self.deployment, "status", "collisionCount") + 1
+        collisions = (self.deployment.collision_count or 0) + 1
         yield from self.write_status(with_status(self.deployment, collisionCount=collisions))
         raise CommandError(command, outcome)
 
@@ -157,67 +210,69 @@ class Rollout:
         if isinstance(failure, Refused) or is_namespace_terminating(failure):
             return  # not an error of this Deployment, and nothing to report
         message = f'Failed to create new replica set "{name_of(wanted)}": {failure.message}'
-        if progress_deadline(self.deployment) is not None:
+        if self.deployment.progress_deadline is not None:
             reported = self._with_condition(self._progressing("False", "ReplicaSetCreateError", message))
-            if reported is not self.deployment:
+            if reported is not self.deployment.obj:
                 yield from perform(update(DEPLOYMENTS, reported, subresource="status"))  # a failure is ignored
-        yield record(DEPLOYMENTS, self.deployment, "Warning", "ReplicaSetCreateError", message)
+        yield record(DEPLOYMENTS, self.deployment.obj, "Warning", "ReplicaSetCreateError", message)
 
     def _note(self, revision: str, progressing: Object | None) -> None:
-        """Have the new ReplicaSet's revision written to the Deployment, together with a condition.
+        """Set the new ReplicaSet's revision and a condition on the Deployment, to be written with its next status.
 
-        Differs from upstream, which writes them at once: here the next status has them with it, as the status
-        subresource accepts annotations too; what else is written first has them written before. Upstream also writes
-        what is noted already: a ReplicaSet that was deleted, or is not seen yet, is created again.
+        Differs from upstream, which writes them at once. The status subresource accepts annotations too, so one write
+        is enough. Other writes are preceded by write_note.
         """
-        noted = self.deployment if progressing is None else self._with_condition(progressing)
-        annotations = annotations_of(self.deployment)
+        noted = self.deployment.obj if progressing is None else self._with_condition(progressing)
+        annotations = self.deployment.annotations
         if annotations.get(REVISION) != revision:
             noted = with_annotations(noted, {**annotations, REVISION: revision})
-        if noted is not self.deployment:
-            self.deployment, self._has_note = noted, True
+        if noted is not self.deployment.obj:
+            self.deployment, self._has_unwritten = parse_deployment(noted), True
 
     def write_note(self) -> Step[None]:
-        """For what is written otherwise than by a status."""
-        if self._has_note:
-            yield from self.write_status(self.deployment)
+        """Write what `_note` has set, before a write that is not a status."""
+        if self._has_unwritten:
+            yield from self.write_status(self.deployment.obj)
 
     # Sizes.
 
     def resize(self, plan: Iterable[Resize]) -> Step[None]:
-        """Carry out a plan, one update after another, up to the first that fails. A changed size has an event."""
+        """Carry out a plan, one update after another, up to the first failure. Records an event for each new size.
+
+        Source: scaleReplicaSet.
+        """
         for name, size in plan:
-            replica_set = next(each for each in self.all if name_of(each) == name)
+            replica_set = next(each for each in self.all if each.name == name)
             wanted = resized(replica_set, size, self.deployment)
             if wanted is None:
                 continue
             yield from self.write_note()
-            written = yield from must_object(update(REPLICASETS, wanted))
+            written = parse_replica_set((yield from must_object(update(REPLICASETS, wanted))))
             self._replace(written)
-            if size != replicas(replica_set):
-                yield self._scaled(written, replicas(replica_set), size)
+            if size != replica_set.replicas:
+                yield self._scaled(written, replica_set.replicas, size)
 
-    def _replace(self, replica_set: Object) -> None:
-        if self.new is not None and uid_of(self.new) == uid_of(replica_set):
+    def _replace(self, replica_set: ReplicaSet) -> None:
+        if self.new is not None and self.new.uid == replica_set.uid:
             self.new = replica_set
-        self.old = [replica_set if uid_of(each) == uid_of(replica_set) else each for each in self.old]
+        self.old = [replica_set if known.uid == replica_set.uid else known for known in self.old]
 
     def clean_up(self) -> Step[None]:
-        """Delete the ReplicaSets that are beyond the history limit."""
+        """Delete the ReplicaSets beyond the history limit. Source: cleanupDeployment."""
         for replica_set in history_to_delete(self.deployment, self.old):
             yield from self.write_note()
-            grounds = (REPLICASETS, (DEPLOYMENTS, key_of(self.deployment)))
-            yield from must(delete(REPLICASETS, replica_set, depends_on=grounds), but=(NotFound,))
+            tables = (REPLICASETS, (DEPLOYMENTS, self.deployment.key))
+            yield from must(delete(REPLICASETS, replica_set.obj, depends_on=tables), but=(NotFound,))
 
     # The Deployment itself.
 
     def sync_status(self) -> Step[None]:
-        """Write the counts and the Available condition, if they have changed. Source: syncDeploymentStatus."""
+        """Write the counts and the condition Available, if they have changed. Source: syncDeploymentStatus."""
         status = calculated_status(self.deployment, self.new, self.old, now=self._clock.now())
         yield from self._write_changed(status)
 
     def sync_rollout_status(self) -> Step[RequeueAfter | None]:
-        """Write the status with all its conditions, if it has changed; returns when to check its progress again.
+        """Write the status with all its conditions, if it has changed. Return when to check the progress again.
 
         Source: syncRolloutStatus.
         """
@@ -227,39 +282,39 @@ class Rollout:
         return None if seconds is None else RequeueAfter(max(0.0, seconds))
 
     def note_pause(self) -> Step[None]:
-        """Write to the Progressing condition that it was paused or resumed. Source: checkPausedConditions."""
+        """Write the condition Progressing after a pause or resumption. Source: checkPausedConditions."""
         changed = pause_condition(self.deployment, now=self._clock.now())
         if changed is not None:
             yield from self.write_status(self._with_condition(changed))
 
     def roll_back(self, rollback: Rollback) -> Step[None]:
-        """Write the Deployment as it is after a rollback, or without a request that cannot be met, with an event.
+        """Write the Deployment after a rollback, or without a request that cannot be met, and record an event.
 
-        The rollback's Deployment is made from this one as it was last written: there is no note.
+        Call write_note before: the rollback was planned from the Deployment as last written.
         """
-        self.deployment = yield from must_object(update(DEPLOYMENTS, rollback.deployment))
-        yield record(DEPLOYMENTS, self.deployment, rollback.type, rollback.reason, rollback.message)
+        self.deployment = parse_deployment((yield from must_object(update(DEPLOYMENTS, rollback.deployment))))
+        yield record(DEPLOYMENTS, self.deployment.obj, rollback.type, rollback.reason, rollback.message)
 
     def write_status(self, deployment: Object) -> Step[None]:
-        self.deployment = yield from must_object(update(DEPLOYMENTS, deployment, subresource="status"))
-        self._has_note = False
+        written = yield from must_object(update(DEPLOYMENTS, deployment, subresource="status"))
+        self.deployment, self._has_unwritten = parse_deployment(written), False
 
     def _write_changed(self, status: Mapping[str, Any]) -> Step[None]:
         if not self._counts_terminating:
             status = {name: value for name, value in status.items() if name != "terminatingReplicas"}
-        if self._has_note or not same_status(status, section(self.deployment, "status")):
-            yield from self.write_status({**self.deployment, "status": status})
+        if self._has_unwritten or not same_status(status, self.deployment.status):
+            yield from self.write_status({**self.deployment.obj, "status": status})
 
     def _with_condition(self, new: Object) -> Object:
-        """The Deployment with this condition: the object itself, if it has it."""
-        before = section(self.deployment, "status").get("conditions")
+        """Return the Deployment object with this condition; the very object if nothing changes."""
+        before = self.deployment.conditions
         after = with_condition(before, new)
-        return self.deployment if after == before else with_status(self.deployment, conditions=after)
+        return self.deployment.obj if after == before else with_status(self.deployment, conditions=after)
 
     def _progressing(self, status: str, reason: str, message: str) -> Object:
         return condition(PROGRESSING, status, reason, message, now=self._clock.now())
 
-    def _scaled(self, replica_set: Object, before: int, after: int) -> Record:
+    def _scaled(self, replica_set: ReplicaSet, before: int, after: int) -> Record:
         direction = "up" if before < after else "down"
-        message = f"Scaled {direction} replica set {name_of(replica_set)} from {before} to {after}"
-        return record(DEPLOYMENTS, self.deployment, "Normal", "ScalingReplicaSet", message)
+        message = f"Scaled {direction} replica set {replica_set.name} from {before} to {after}"
+        return record(DEPLOYMENTS, self.deployment.obj, "Normal", "ScalingReplicaSet", message)

@@ -1,15 +1,35 @@
-"""How the Deployment controller presents itself to the system."""
+"""The ControllerSpec and the flags of the Deployment controller."""
 
 from __future__ import annotations
 
-from kcm.actors.controllers.workloads.deployment.options import DeploymentOptions
 from kcm.actors.controllers.workloads.deployment.reconciler import WATCHES, DeploymentReconciler
-from kcm.actors.options import Options
+from kcm.actors.options import ControllerOptions, Options
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import DURATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentOptions(ControllerOptions):
+    configz_block = "DeploymentController"
+
+    concurrent_syncs: int = flag(
+        5,
+        "Number of Deployments that are synced concurrently.",
+        name="concurrent-deployment-syncs",
+        config="ConcurrentDeploymentSyncs",
+    )
+    sync_period: float = flag(
+        30.0,
+        "Interval at which every Deployment is synced again.",
+        name="deployment-controller-sync-period",
+        kind=DURATION,
+    )
 
 
 def _resync(options: Options) -> float | None:
-    """--deployment-controller-sync-period of old releases; where it is not given events are enough, as upstream."""
+    # A flag of old releases. Unless it is set, events are enough, as upstream.
     return options[DeploymentOptions].sync_period if "deployment-controller-sync-period" in options.given else None
 
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kcm.actors.controllers.workloads.deployment.objects import (
+    Deployment,
+    ReplicaSet,
+    parse_deployment,
+    parse_replica_set,
+)
 from kcm.actors.simulation.driver import NOW
 from kcm.protocols.objects import Object, owner_reference
 from kcm.protocols.percentages import IntOrString
@@ -99,9 +105,17 @@ def web_replica_set(
     }
 
 
-def with_available(name: str, replicas: int, available: int, **options: Any) -> Object:
-    """A ReplicaSet whose status says that so many of its pods are available."""
-    return web_replica_set(name, replicas, status={"replicas": replicas, "availableReplicas": available}, **options)
+def parsed_deployment(replicas: int = 3, **options: Any) -> Deployment:
+    return parse_deployment(web_deployment(replicas, **options))
+
+
+def parsed_replica_set(name: str, replicas: int = 0, **options: Any) -> ReplicaSet:
+    return parse_replica_set(web_replica_set(name, replicas, **options))
+
+
+def with_available(name: str, replicas: int, available: int, **options: Any) -> ReplicaSet:
+    """Return a parsed ReplicaSet of which this number of pods is available."""
+    return parsed_replica_set(name, replicas, status={"replicas": replicas, "availableReplicas": available}, **options)
 
 
 def progressing(reason: str = "", status: str = "True", *, updated_at: float = NOW, changed_at: float = NOW) -> Object:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcm.actors.controllers.workloads.deployment.objects import parse_deployment
 from kcm.actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
 from kcm.actors.controllers.workloads.deployment.revisions import new_replica_set
 from kcm.actors.simulation.driver import Bench, bodies, drive
@@ -126,7 +127,7 @@ def test_a_replica_set_that_comes_into_sight_while_it_is_created_is_taken(web: C
 
 def test_while_nobody_says_who_has_the_name_it_is_no_collision(web: Cluster) -> None:
     web.observe()
-    web.must(Create(REPLICASETS.id, "default", encode_object(new_replica_set(web.deployment, []))))
+    web.must(Create(REPLICASETS.id, "default", encode_object(new_replica_set(parse_deployment(web.deployment), []))))
     driven = web.reconcile(answer=refusing(web, Refused("connection refused"), to=Get), raises=CommandError)
     assert isinstance(driven.error.failure, Refused)
     assert "collisionCount" not in web.deployment["status"]
@@ -138,7 +139,7 @@ def test_what_the_cache_still_shows_under_that_name_is_no_collision(web: Cluster
     web.must(Delete(DEPLOYMENTS.id, "default/web"))
     web.create_deployment(3)
     web.observe(DEPLOYMENTS)
-    web.must(Create(REPLICASETS.id, "default", encode_object(new_replica_set(web.deployment, []))))
+    web.must(Create(REPLICASETS.id, "default", encode_object(new_replica_set(parse_deployment(web.deployment), []))))
     web.reconcile()
     assert "collisionCount" not in web.deployment["status"]
     web.roll_out()
@@ -147,7 +148,7 @@ def test_what_the_cache_still_shows_under_that_name_is_no_collision(web: Cluster
 
 @pytest.mark.parametrize("ours", [False, True])
 def test_another_replica_set_of_that_name_is_a_collision_and_the_next_name_is_another(web: Cluster, ours: bool) -> None:
-    name = name_of(new_replica_set(web.deployment, []))
+    name = name_of(new_replica_set(parse_deployment(web.deployment), []))
     if ours:  # owned by us and selected, but of another template
         squatter = web_replica_set(name, image="web:0", owner=web.deployment)
     else:

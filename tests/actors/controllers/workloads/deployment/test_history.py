@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.workloads.deployment.history import history_to_delete
-from kcm.protocols.objects import Object, name_of
-from tests.actors.controllers.workloads.deployment.objects import web_deployment, web_replica_set
+from kcm.actors.controllers.workloads.deployment.objects import ReplicaSet
+from kcm.actors.controllers.workloads.deployment.revisions import history_to_delete
+from tests.actors.controllers.workloads.deployment.objects import parsed_deployment, parsed_replica_set
 
 
-def old(name: str, replicas: int = 0, reported: int = 0, **options: Any) -> Object:
-    return web_replica_set(name, replicas, status={"replicas": reported}, **options)
+def old(name: str, replicas: int = 0, reported: int = 0, **options: Any) -> ReplicaSet:
+    return parsed_replica_set(name, replicas, status={"replicas": reported}, **options)
 
 
-def deleted(limit: int | None, sets: Sequence[Object]) -> list[str]:
-    return [name_of(each) for each in history_to_delete(web_deployment(revisionHistoryLimit=limit), sets)]
+def deleted(limit: int | None, sets: Sequence[ReplicaSet]) -> list[str]:
+    return [each.name for each in history_to_delete(parsed_deployment(revisionHistoryLimit=limit), sets)]
 
 
 THREE = [old("v1", age=3), old("v2", age=2), old("v3", age=1)]
@@ -35,7 +35,7 @@ def test_what_has_pods_or_is_to_have_them_stays() -> None:
 
 
 def test_what_its_controller_has_not_seen_stays() -> None:
-    unseen = web_replica_set("v1", generation=2, status={"observedGeneration": 1})
+    unseen = parsed_replica_set("v1", generation=2, status={"observedGeneration": 1})
     assert deleted(0, [unseen]) == []
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.workloads.deployment.progress import (
+from kcm.actors.controllers.workloads.deployment.objects import Deployment, ReplicaSet
+from kcm.actors.controllers.workloads.deployment.status import (
     has_progressed,
     has_timed_out,
     is_complete,
@@ -17,7 +18,12 @@ from kcm.actors.simulation.driver import NOW
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.objects import Object
 from kcm.protocols.times import format_time, parse_time
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, progressing, web_deployment, web_replica_set
+from tests.actors.controllers.workloads.deployment.objects import (
+    RECREATE,
+    parsed_deployment,
+    parsed_replica_set,
+    progressing,
+)
 
 INFINITE = 2147483647
 BEFORE = NOW - 7200
@@ -32,9 +38,10 @@ def counts(replicas: int = 0, updated: int = 0, ready: int = 0, available: int =
     }
 
 
-def rolling(deadline: int | None, replicas: int, status: Object, *conditions: Object) -> Object:
-    spec = {} if deadline is None else {"progressDeadlineSeconds": deadline}
-    return web_deployment(replicas, strategy=RECREATE, status={**status, "conditions": list(conditions)}, **spec)
+def rolling(deadline: int | None, replicas: int, status: Object, *conditions: Object, **spec: Any) -> Deployment:
+    if deadline is not None:
+        spec["progressDeadlineSeconds"] = deadline
+    return parsed_deployment(replicas, strategy=RECREATE, status={**status, "conditions": list(conditions)}, **spec)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +76,11 @@ def test_progress_is_more_new_pods_or_fewer_old_ones(
 def test_complete_is_all_updated_and_available_and_nothing_else(
     replicas: int, status: tuple[int, ...], complete: bool
 ) -> None:
-    assert is_complete(web_deployment(replicas), counts(*status)) is complete
+    assert is_complete(parsed_deployment(replicas), counts(*status)) is complete
 
 
 def test_a_status_of_an_older_spec_completes_nothing() -> None:
-    d = web_deployment(5, meta={"generation": 2})
+    d = parsed_deployment(5, meta={"generation": 2})
     assert not is_complete(d, {**counts(5, 5, 5, 5), "observedGeneration": 1})
     assert is_complete(d, {**counts(5, 5, 5, 5), "observedGeneration": 2})
 
@@ -95,7 +102,7 @@ def test_a_rollout_times_out_after_its_deadline_without_progress(
     deadline: int | None, reason: str, seconds_ago: int, timed_out: bool
 ) -> None:
     d = rolling(deadline, 3, counts(), progressing(reason, updated_at=NOW - seconds_ago))
-    assert has_timed_out(d, d["status"], now=NOW) is timed_out
+    assert has_timed_out(d, d.status, now=NOW) is timed_out
 
 
 def test_without_a_progressing_condition_nothing_times_out_and_one_without_a_time_has() -> None:
@@ -142,8 +149,8 @@ AVAILABLE = progressing("NewReplicaSetAvailable", updated_at=BEFORE, changed_at=
 UPDATED = progressing("ReplicaSetUpdated", updated_at=BEFORE, changed_at=BEFORE)
 
 
-def reporting(name: str, replicas: int, reported: int, available: int) -> Object:
-    return web_replica_set(name, replicas, status={**counts(reported, 0, available), "availableReplicas": available})
+def reporting(name: str, replicas: int, reported: int, available: int) -> ReplicaSet:
+    return parsed_replica_set(name, replicas, status={**counts(reported, 0, available), "availableReplicas": available})
 
 
 ONE_OLD = reporting("bar", 0, 1, 1)
@@ -172,7 +179,7 @@ def test_what_becomes_of_the_progressing_condition(
     deadline: int | None,
     before: tuple[int, ...],
     condition: Object | None,
-    old: Sequence[Object],
+    old: Sequence[ReplicaSet],
     new: tuple[int, ...],
     wanted: tuple[Any, ...] | None,
 ) -> None:
@@ -217,11 +224,11 @@ FAILURE = {
 
 
 def test_a_replica_failure_is_passed_on_and_ends_with_its_cause() -> None:
-    failing = web_replica_set("old", 1, status={"conditions": [FAILURE]})
-    told = rollout_status(web_deployment(), None, [failing], now=NOW)
+    failing = parsed_replica_set("old", 1, status={"conditions": [FAILURE]})
+    told = rollout_status(parsed_deployment(), None, [failing], now=NOW)
     found = find_condition(told["conditions"], "ReplicaFailure")
     assert found == {**FAILURE, "lastUpdateTime": FAILURE["lastTransitionTime"]}
-    after = rollout_status(web_deployment(status=told), None, [], now=NOW)
+    after = rollout_status(parsed_deployment(status=told), None, [], now=NOW)
     assert find_condition(after["conditions"], "ReplicaFailure") is None
 
 
@@ -243,8 +250,7 @@ def test_pausing_and_resuming_is_said_once_and_only_where_there_is_a_deadline(
     deadline: int | None, paused: bool, reason: str | None, wanted: tuple[str, ...] | None
 ) -> None:
     conditions = [] if reason is None else [progressing(reason)]
-    d = rolling(deadline, 3, counts(), *conditions)
-    d["spec"]["paused"] = paused
+    d = rolling(deadline, 3, counts(), *conditions, paused=paused)
     found = pause_condition(d, now=NOW)
     if wanted is None:
         assert found is None

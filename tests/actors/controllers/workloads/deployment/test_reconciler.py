@@ -156,7 +156,7 @@ def test_a_new_replica_set_that_goes_again_and_again_is_not_made_as_fast_as_it_g
     goes()
     assert writes(web.sync()) == [("Create", "replicasets", "")]
     goes()
-    with pytest.raises(Retry, match="went as soon as it was there"):
+    with pytest.raises(Retry, match="was deleted right after its creation"):
         web.sync()
     assert web.sizes() == {1: 3}
 

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
-from kcm.actors.controllers.workloads.deployment.scaling import Resize
+from kcm.actors.controllers.workloads.deployment.plans import Resize, old_pods_running, start_plan, stop_plan
 from kcm.protocols.objects import Object
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, parsed_deployment, parsed_replica_set
 
-NEW = web_replica_set("new", 1)
-OLD = web_replica_set("old", 0, age=1)
+NEW = parsed_replica_set("new", 1)
+OLD = parsed_replica_set("old", 0, age=1)
 
 
 @pytest.mark.parametrize(
@@ -33,18 +32,21 @@ def test_without_a_new_replica_set_all_pods_are_old() -> None:
 
 
 def test_an_old_replica_set_that_reports_pods_has_them() -> None:
-    assert old_pods_running(NEW, [web_replica_set("old", 0, status={"replicas": 1})], {})
+    assert old_pods_running(NEW, [parsed_replica_set("old", 0, status={"replicas": 1})], {})
 
 
 def test_an_old_replica_set_whose_controller_has_not_seen_the_end_may_be_making_pods() -> None:
-    unseen = web_replica_set("old", 0, generation=2, status={"observedGeneration": 1})
-    seen = web_replica_set("old", 0, generation=2, status={"observedGeneration": 2})
+    unseen = parsed_replica_set("old", 0, generation=2, status={"observedGeneration": 1})
+    seen = parsed_replica_set("old", 0, generation=2, status={"observedGeneration": 2})
     assert old_pods_running(NEW, [unseen], {})
     assert not old_pods_running(NEW, [seen], {})
 
 
 def test_all_old_ones_are_stopped_and_then_the_new_one_started_at_full_size() -> None:
-    d = web_deployment(3, strategy=RECREATE)
-    assert stop_plan([OLD, web_replica_set("v2", 2), web_replica_set("v1", 1)]) == [Resize("v2", 0), Resize("v1", 0)]
+    d = parsed_deployment(3, strategy=RECREATE)
+    assert stop_plan([OLD, parsed_replica_set("v2", 2), parsed_replica_set("v1", 1)]) == [
+        Resize("v2", 0),
+        Resize("v1", 0),
+    ]
     assert start_plan(d, NEW) == [Resize("new", 3)]
-    assert start_plan(d, web_replica_set("new", 3)) == []
+    assert start_plan(d, parsed_replica_set("new", 3)) == []

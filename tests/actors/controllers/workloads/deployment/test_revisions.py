@@ -9,22 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcm.actors.controllers.workloads.deployment.objects import Deployment, ReplicaSet, parse_replica_set
 from kcm.actors.controllers.workloads.deployment.revisions import (
     Templates,
     comparable,
     extended_history,
-    is_ours,
+    is_new_replica_set,
     last_revision,
     new_replica_set,
     next_revision,
     replica_set_name,
-    revision_of,
     same_template,
     split_new_and_old,
     synced_replica_set,
 )
 from kcm.protocols.objects import Object, annotations_of, decode_object, encode_object, name_of
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, template, web_deployment, web_replica_set
+from tests.actors.controllers.workloads.deployment.objects import (
+    RECREATE,
+    parsed_deployment,
+    parsed_replica_set,
+    template,
+)
 
 RECORDED = orjson.loads(
     (Path(__file__).parents[4] / "protocols/hashed_templates.json").read_bytes()
@@ -32,8 +37,8 @@ RECORDED = orjson.loads(
 REVISION, HISTORY = "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
 
 
-def of(pod_template: Object) -> Object:
-    return web_deployment(template=pod_template)
+def of(pod_template: Object) -> Deployment:
+    return parsed_deployment(template=pod_template)
 
 
 @pytest.mark.parametrize(
@@ -58,43 +63,43 @@ def test_templates_are_compared_by_meaning_and_without_the_hash(one: Object, oth
 
 def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have() -> None:
     newest, old, twin = (
-        web_replica_set("v3", age=1),
-        web_replica_set("v1", age=9, image="web:0"),
-        web_replica_set("v2", age=2),
+        parsed_replica_set("v3", age=1),
+        parsed_replica_set("v1", age=9, image="web:0"),
+        parsed_replica_set("v2", age=2),
     )
-    assert split_new_and_old(web_deployment(), [newest, old, twin]) == (twin, [old, newest])
-    assert split_new_and_old(web_deployment(template=template("web:9")), [newest, old]) == (None, [old, newest])
-    assert split_new_and_old(web_deployment(), []) == (None, [])
+    assert split_new_and_old(parsed_deployment(), [newest, old, twin]) == (twin, [old, newest])
+    assert split_new_and_old(parsed_deployment(template=template("web:9")), [newest, old]) == (None, [old, newest])
+    assert split_new_and_old(parsed_deployment(), []) == (None, [])
 
 
 def test_remembered_templates_are_those_of_the_objects_as_they_are_now() -> None:
     templates = Templates()
-    known, changed = web_replica_set("v1", image="web:1"), web_replica_set("v1", image="web:2")
-    assert known["metadata"]["uid"] == changed["metadata"]["uid"]
+    known, changed = parsed_replica_set("v1", image="web:1"), parsed_replica_set("v1", image="web:2")
+    assert known.uid == changed.uid
     for each in (known, known, changed, known):
         assert templates.comparable(each) == comparable(each)
 
 
 def test_templates_remember_no_more_than_a_bounded_number() -> None:
     templates = Templates()
-    many = [web_replica_set(f"v{number}", image=f"web:{number}") for number in range(2 * Templates.MOST)]
+    many = [parsed_replica_set(f"v{number}", image=f"web:{number}") for number in range(2 * Templates.MAX_SIZE)]
     assert [templates.comparable(each) for each in many] == [comparable(each) for each in many]
-    assert len(templates) <= Templates.MOST
+    assert len(templates) <= Templates.MAX_SIZE
 
 
 def test_of_the_same_second_the_first_by_name_is_the_new_one() -> None:
-    first, second = web_replica_set("v1"), web_replica_set("v2")
-    assert split_new_and_old(web_deployment(), [second, first]) == (first, [second])
+    first, second = parsed_replica_set("v1"), parsed_replica_set("v2")
+    assert split_new_and_old(parsed_deployment(), [second, first]) == (first, [second])
 
 
 @pytest.mark.parametrize("text, revision", [("7", 7), (None, 0), ("", 0), ("two", None), ("1.0", None)])
 def test_a_revision_is_a_number_and_0_where_there_is_none(text: str | None, revision: int | None) -> None:
     annotations = {} if text is None else {REVISION: text}
-    assert revision_of(web_replica_set("v1", annotations=annotations)) == revision
+    assert parsed_replica_set("v1", annotations=annotations).revision == revision
 
 
-def numbered(*revisions: int | str | None) -> list[Object]:
-    return [web_replica_set(f"v{i}", revision=revision) for i, revision in enumerate(revisions)]
+def numbered(*revisions: int | str | None) -> list[ReplicaSet]:
+    return [parsed_replica_set(f"v{i}", revision=revision) for i, revision in enumerate(revisions)]
 
 
 @pytest.mark.parametrize(
@@ -118,23 +123,28 @@ def test_the_next_revision_is_above_the_highest_and_the_last_is_the_second_highe
 
 
 def test_a_replica_set_that_is_rolled_back_to_gets_the_next_revision_and_remembers_its_former_ones() -> None:
-    new = web_replica_set("v1", revision=1)
+    new = parsed_replica_set("v1", revision=1)
     for revision, history in [(3, "1"), (5, "1,3"), (8, "1,3,5")]:
-        new = synced_replica_set(web_deployment(), new, revision)
-        assert annotations_of(new) == {REVISION: str(revision), HISTORY: history}
+        synced = synced_replica_set(parsed_deployment(), new, revision)
+        assert synced is not None
+        new = parse_replica_set(synced)
+        assert new.annotations == {REVISION: str(revision), HISTORY: history}
 
 
 @pytest.mark.parametrize("own", [3, 4])
 def test_a_revision_is_never_lowered(own: int) -> None:
-    assert synced_replica_set(web_deployment(), web_replica_set("v1", revision=own), 3) is None
+    assert synced_replica_set(parsed_deployment(), parsed_replica_set("v1", revision=own), 3) is None
 
 
 def test_a_first_revision_has_no_history() -> None:
-    assert annotations_of(synced_replica_set(web_deployment(), web_replica_set("v1"), 1)) == {REVISION: "1"}
+    assert annotations_of(synced_replica_set(parsed_deployment(), parsed_replica_set("v1"), 1)) == {REVISION: "1"}
 
 
 def test_an_unreadable_revision_is_left_alone() -> None:
-    assert synced_replica_set(web_deployment(annotations={"a": "b"}), web_replica_set("v1", revision="two"), 3) is None
+    assert (
+        synced_replica_set(parsed_deployment(annotations={"a": "b"}), parsed_replica_set("v1", revision="two"), 3)
+        is None
+    )
 
 
 def test_annotations_of_the_deployment_are_copied_and_none_is_taken_away() -> None:
@@ -146,18 +156,19 @@ def test_annotations_of_the_deployment_are_copied_and_none_is_taken_away() -> No
         "deprecated.deployment.rollback.to": "9",
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
     }
-    new = web_replica_set("v1", revision=1, annotations={"kept": "1", "changed": "1"})
-    synced = synced_replica_set(web_deployment(annotations={"changed": "2", "added": "2", **own}), new, 1)
+    new = parsed_replica_set("v1", revision=1, annotations={"kept": "1", "changed": "1"})
+    synced = synced_replica_set(parsed_deployment(annotations={"changed": "2", "added": "2", **own}), new, 1)
     assert annotations_of(synced) == {"kept": "1", "changed": "2", "added": "2", REVISION: "1"}
-    assert annotations_of(new) == {"kept": "1", "changed": "1", REVISION: "1"}
+    assert new.annotations == {"kept": "1", "changed": "1", REVISION: "1"}
 
 
 def test_min_ready_seconds_are_copied() -> None:
-    new = web_replica_set("v1", revision=1)
-    synced = synced_replica_set(web_deployment(minReadySeconds=5), new, 1)
-    assert synced["spec"] == {**new["spec"], "minReadySeconds": 5}
-    assert synced_replica_set(web_deployment(minReadySeconds=5), synced, 1) is None
-    assert synced_replica_set(web_deployment(), synced, 1)["spec"]["minReadySeconds"] == 0
+    new = parsed_replica_set("v1", revision=1)
+    synced = synced_replica_set(parsed_deployment(minReadySeconds=5), new, 1)
+    assert synced["spec"] == {**new.obj["spec"], "minReadySeconds": 5}
+    written = parse_replica_set(synced)
+    assert synced_replica_set(parsed_deployment(minReadySeconds=5), written, 1) is None
+    assert synced_replica_set(parsed_deployment(), written, 1)["spec"]["minReadySeconds"] == 0
 
 
 def test_history_gets_no_longer_than_it_may() -> None:
@@ -177,7 +188,7 @@ def test_history_keeps_the_latest_and_stays_within_its_length(
 
 
 def test_the_replica_set_that_is_created() -> None:
-    d = web_deployment(
+    d = parsed_deployment(
         3,
         max_surge=1,
         annotations={"note": "x", REVISION: "7"},
@@ -187,7 +198,7 @@ def test_the_replica_set_that_is_created() -> None:
             "matchExpressions": [{"key": "app", "operator": "Exists"}],
         },
     )
-    made = new_replica_set(d, [web_replica_set("v1", 2, revision=7)])
+    made = new_replica_set(d, [parsed_replica_set("v1", 2, revision=7)])
     hash = made["metadata"]["labels"]["pod-template-hash"]
     assert made == {
         "metadata": {
@@ -221,13 +232,13 @@ def test_the_replica_set_that_is_created() -> None:
             "template": template(**{"pod-template-hash": hash}),
         },
     }
-    assert d["spec"]["template"] == template()
+    assert d.template == template()
 
 
 @pytest.mark.parametrize("hash", RECORDED)
 def test_new_replica_set_has_upstreams_name_label_and_selector(hash: str) -> None:
     pod_template = RECORDED[hash]
-    made = new_replica_set(web_deployment(template=pod_template), [])
+    made = new_replica_set(parsed_deployment(template=pod_template), [])
     assert name_of(made) == f"web-{hash}"
     assert made["metadata"]["labels"]["pod-template-hash"] == hash
     assert made["spec"]["selector"]["matchLabels"]["pod-template-hash"] == hash
@@ -236,9 +247,9 @@ def test_new_replica_set_has_upstreams_name_label_and_selector(hash: str) -> Non
 
 @pytest.mark.parametrize("hash", RECORDED)
 def test_replica_set_that_another_release_named_otherwise_is_the_new_one(hash: str) -> None:
-    deployment = web_deployment(template=RECORDED[hash])
+    deployment = parsed_deployment(template=RECORDED[hash])
     text = encode_object(new_replica_set(deployment, [])).decode()
-    named_otherwise = decode_object(text.replace(hash, "57fbd947fd").encode())
+    named_otherwise = parse_replica_set(decode_object(text.replace(hash, "57fbd947fd").encode()))
     assert split_new_and_old(deployment, [named_otherwise]) == (named_otherwise, [])
 
 
@@ -246,11 +257,11 @@ def test_the_name_follows_from_template_and_collisions() -> None:
     names = {
         name_of(new_replica_set(each, []))
         for each in (
-            web_deployment(3),
-            web_deployment(5, strategy=RECREATE),
-            web_deployment(3, status={"collisionCount": 0}),
-            web_deployment(3, status={"collisionCount": 1}),
-            web_deployment(3, template=template("web:2")),
+            parsed_deployment(3),
+            parsed_deployment(5, strategy=RECREATE),
+            parsed_deployment(3, status={"collisionCount": 0}),
+            parsed_deployment(3, status={"collisionCount": 1}),
+            parsed_deployment(3, template=template("web:2")),
         )
     }
     assert len(names) == 4
@@ -262,8 +273,8 @@ def test_a_long_name_is_cut(length: int, kept: int) -> None:
 
 
 def test_a_replica_set_of_that_name_is_ours_if_we_own_it_and_it_has_our_template() -> None:
-    d = web_deployment()
-    assert is_ours(d, web_replica_set("v1", owner=d))
-    assert not is_ours(d, web_replica_set("v1"))
-    assert not is_ours(d, web_replica_set("v1", owner=d, image="web:2"))
-    assert not is_ours(d, web_replica_set("v1", owner=web_deployment(meta={"uid": "another"})))
+    d = parsed_deployment()
+    assert is_new_replica_set(d, parsed_replica_set("v1", owner=d.obj))
+    assert not is_new_replica_set(d, parsed_replica_set("v1"))
+    assert not is_new_replica_set(d, parsed_replica_set("v1", owner=d.obj, image="web:2"))
+    assert not is_new_replica_set(d, parsed_replica_set("v1", owner=parsed_deployment(meta={"uid": "another"}).obj))

@@ -4,20 +4,21 @@ from collections.abc import Sequence
 
 import pytest
 
-from kcm.actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
-from kcm.protocols.objects import Object, annotations_of
-from tests.actors.controllers.workloads.deployment.objects import template, web_deployment, web_replica_set
+from kcm.actors.controllers.workloads.deployment.objects import Deployment, ReplicaSet, parse_replica_set
+from kcm.actors.controllers.workloads.deployment.revisions import requested_revision, rollback_plan
+from kcm.protocols.objects import annotations_of
+from tests.actors.controllers.workloads.deployment.objects import parsed_deployment, parsed_replica_set, template
 
 REQUEST = "deprecated.deployment.rollback.to"
 NOT_FOUND = "DeploymentRollbackRevisionNotFound"
 
 
-def asking(revision: str, **annotations: str) -> Object:
-    return web_deployment(template=template("web:2"), annotations={REQUEST: revision, **annotations})
+def asking(revision: str, **annotations: str) -> Deployment:
+    return parsed_deployment(template=template("web:2"), annotations={REQUEST: revision, **annotations})
 
 
-FIRST = web_replica_set("web-1", revision=1, annotations={"kubernetes.io/change-cause": "create"})
-SECOND = web_replica_set("web-2", revision=2, image="web:2")
+FIRST = parsed_replica_set("web-1", revision=1, annotations={"kubernetes.io/change-cause": "create"})
+SECOND = parsed_replica_set("web-2", revision=2, image="web:2")
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ SECOND = web_replica_set("web-2", revision=2, image="web:2")
     [("3", 3), ("0", 0), ("-1", -1), ("+2", 2), ("", None), ("last", None), ("1.5", None), (None, None)],
 )
 def test_the_request_is_a_whole_number(text: str | None, revision: int | None) -> None:
-    assert requested_revision(web_deployment(annotations={} if text is None else {REQUEST: text})) == revision
+    assert requested_revision({} if text is None else {REQUEST: text}) == revision
 
 
 @pytest.mark.parametrize("revision", [0, 1])
@@ -39,10 +40,11 @@ def test_the_old_template_and_its_annotations_come_back_and_the_request_goes(rev
             "deployment.kubernetes.io/revision": "2",
         },
     )
-    hashed = {**FIRST, "spec": {**FIRST["spec"], "template": template(**{"pod-template-hash": "abc"})}}
+    spec = {**FIRST.obj["spec"], "template": template(**{"pod-template-hash": "abc"})}
+    hashed = parse_replica_set({**FIRST.obj, "spec": spec})
     rollback = rollback_plan(d, [hashed, SECOND], revision)
     assert rollback[1:] == ("Normal", "DeploymentRollback", 'Rolled back deployment "web" to revision 1')
-    assert rollback.deployment["spec"] == {**d["spec"], "template": template("web:1")}
+    assert rollback.deployment["spec"] == {**d.obj["spec"], "template": template("web:1")}
     assert annotations_of(rollback.deployment) == {
         "kubernetes.io/change-cause": "create",
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
@@ -64,9 +66,9 @@ def test_the_old_template_and_its_annotations_come_back_and_the_request_goes(rev
     ],
 )
 def test_a_request_that_cannot_be_met_goes_with_a_warning(
-    revision: int, sets: Sequence[Object], reason: str, message: str
+    revision: int, sets: Sequence[ReplicaSet], reason: str, message: str
 ) -> None:
     d = asking(str(revision))
     rollback = rollback_plan(d, sets, revision)
     assert rollback[1:] == ("Warning", reason, message)
-    assert rollback.deployment == {**d, "metadata": {**d["metadata"], "annotations": {}}}
+    assert rollback.deployment == {**d.obj, "metadata": {**d.obj["metadata"], "annotations": {}}}

@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcm.actors.controllers.workloads.deployment.arithmetic import max_surge, max_unavailable
-from kcm.actors.controllers.workloads.deployment.rolling_update import (
+from kcm.actors.controllers.workloads.deployment.plans import (
+    Resize,
     growth_plan,
     shrink_plan,
     spread_plan,
     unavailable_plan,
 )
-from kcm.actors.controllers.workloads.deployment.scaling import Resize
-from tests.actors.controllers.workloads.deployment.objects import web_deployment, with_available
+from tests.actors.controllers.workloads.deployment.objects import parsed_deployment, with_available
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,7 @@ from tests.actors.controllers.workloads.deployment.objects import web_deployment
 def test_the_new_replica_set_grows_into_the_room_and_shrinks_to_the_wished_number(
     surge: int, old: int, new: int, wanted: int | None
 ) -> None:
-    d = web_deployment(10, max_surge=surge, max_unavailable=0)
+    d = parsed_deployment(10, max_surge=surge, max_unavailable=0)
     plan = growth_plan(d, with_available("new", new, 0), [with_available("old", old, old)])
     assert plan == ([] if wanted is None else [Resize("new", wanted)])
 
@@ -44,7 +43,7 @@ def test_the_new_replica_set_grows_into_the_room_and_shrinks_to_the_wished_numbe
 def test_old_replica_sets_shrink_as_far_as_pods_may_be_missing(
     unavailable: int, old: int, old_available: int, new: int, new_available: int, sizes: Sequence[int]
 ) -> None:
-    d = web_deployment(10, max_surge=0, max_unavailable=unavailable)
+    d = parsed_deployment(10, max_surge=0, max_unavailable=unavailable)
     plan = shrink_plan(d, with_available("new", new, new_available), [with_available("old", old, old_available)])
     assert plan == [Resize("old", size) for size in sizes]
 
@@ -62,7 +61,7 @@ def test_pods_that_a_replica_set_is_losing_are_not_counted_on(
     new: tuple[int, ...], old: tuple[int, ...], sizes: Sequence[int]
 ) -> None:
     """A rollback to a ReplicaSet that was scaled down just now, and whose status is from before."""
-    d = web_deployment(5, max_surge=0, max_unavailable=1)
+    d = parsed_deployment(5, max_surge=0, max_unavailable=1)
     plan = shrink_plan(d, with_available("new", *new), [with_available("old", *old)])
     assert plan == [Resize("old", size) for size in sizes]
 
@@ -80,7 +79,7 @@ def test_a_replica_set_that_is_just_being_scaled_down_stops_what_comes_after_it(
         with_available("v3", 3, 0, age=1),
     )
     assert unavailable_plan([first, lagging, last], 9) == ([Resize("v1", 1)], False)
-    d = web_deployment(3, max_unavailable=3)
+    d = parsed_deployment(3, max_unavailable=3)
     assert shrink_plan(d, with_available("new", 0, 0), [last, lagging, first]) == [Resize("v1", 1)]
 
 
@@ -97,7 +96,7 @@ def test_available_pods_are_removed_only_where_enough_stay(
 
 def test_the_oldest_go_first_and_each_is_emptied_before_the_next() -> None:
     old = [with_available("v2", 4, 4, age=1), with_available("v1", 3, 3, age=2)]
-    plan = shrink_plan(web_deployment(10, max_unavailable=5), with_available("new", 2, 2), old)
+    plan = shrink_plan(parsed_deployment(10, max_unavailable=5), with_available("new", 2, 2), old)
     assert plan == [Resize("v1", 0), Resize("v2", 3)]
 
 
@@ -112,15 +111,15 @@ def test_a_step_keeps_to_both_limits(
     new: tuple[int, ...], old: Sequence[tuple[int, ...]], desired: int, surge: int, unavailable: int
 ) -> None:
     """The new ReplicaSet grows no higher than surge allows; no available pod goes where they are too few."""
-    d = web_deployment(desired, max_surge=surge, max_unavailable=unavailable)
+    d = parsed_deployment(desired, max_surge=surge, max_unavailable=unavailable)
     the_new = with_available("new", *new)
     the_old = [with_available(f"v{i}", *each, age=9 - i) for i, each in enumerate(old)]
     total = new[0] + sum(size for size, _ in old)
     grown = dict(growth_plan(d, the_new, the_old)).get("new", new[0])
     assert grown <= desired
-    assert grown <= new[0] or total - new[0] + grown <= desired + max_surge(d)
+    assert grown <= new[0] or total - new[0] + grown <= desired + d.max_surge
 
     shrunk = dict(shrink_plan(d, the_new, the_old))
     lost = sum(max(0, available - shrunk[f"v{i}"]) for i, (_, available) in enumerate(old) if f"v{i}" in shrunk)
     available = min(new) + sum(available for size, available in old if size > 0)
-    assert lost <= max(0, available - (desired - max_unavailable(d)))
+    assert lost <= max(0, available - (desired - d.max_unavailable))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kcm.actors.controllers.workloads.deployment.arithmetic import max_surge
-from kcm.actors.controllers.workloads.deployment.scaling import (
+from kcm.actors.controllers.workloads.deployment.objects import ReplicaSet, parse_replica_set
+from kcm.actors.controllers.workloads.deployment.plans import (
     Resize,
     active_or_latest,
     fraction,
@@ -16,22 +16,22 @@ from kcm.actors.controllers.workloads.deployment.scaling import (
     resized,
     scale_plan,
 )
-from kcm.protocols.objects import Object, annotations_of, name_of
+from kcm.protocols.objects import Object, annotations_of
 from tests.actors.controllers.workloads.deployment.objects import (
     RECREATE,
-    web_deployment,
-    web_replica_set,
+    parsed_deployment,
+    parsed_replica_set,
     with_available,
 )
 
 DESIRED, MAX = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
 
 
-def sizes_after(plan: Sequence[Resize], sets: Sequence[Object]) -> Object:
-    return {name_of(each): each["spec"]["replicas"] for each in sets} | dict(plan)
+def sizes_after(plan: Sequence[Resize], sets: Sequence[ReplicaSet]) -> Object:
+    return {each.name: each.replicas for each in sets} | dict(plan)
 
 
-def sets_of(sizes: Object, *, sized_for: tuple[int, ...]) -> list[Object]:
+def sets_of(sizes: Object, *, sized_for: tuple[int, ...]) -> list[ReplicaSet]:
     """foo-v3, foo-v2 and so on, the first the youngest, from {"v3": 2, ...}."""
     return [
         with_available(name, size, size, age=position * 3600, sized_for=sized_for)
@@ -63,7 +63,7 @@ def test_a_new_size_is_spread_by_the_sizes_there_are(
 ) -> None:
     sets = sets_of({**new, **old}, sized_for=(before, before))
     the_new, the_old = (sets[0], sets[1:]) if new else (None, sets)
-    assert sizes_after(scale_plan(web_deployment(after), the_new, the_old), sets) == sizes
+    assert sizes_after(scale_plan(parsed_deployment(after), the_new, the_old), sets) == sizes
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_surge_pods_have_their_share_too(
     before: int, surge_before: int, after: int, surge_after: int, sizes: Object, wanted: Object
 ) -> None:
     new, old = sets_of(sizes, sized_for=(before, before + surge_before))
-    plan = scale_plan(web_deployment(after, max_surge=surge_after), new, [old])
+    plan = scale_plan(parsed_deployment(after, max_surge=surge_after), new, [old])
     assert sizes_after(plan, [new, old]) == wanted
 
 
@@ -86,8 +86,8 @@ def test_a_new_size_that_reached_only_some_is_brought_to_the_others() -> None:
     new = with_available("v3", 2, 2, sized_for=(5, 5))
     middle = with_available("v2", 1, 1, age=1, sized_for=(3, 3))
     oldest = with_available("v1", 1, 1, age=2, sized_for=(5, 5))
-    assert is_scaling_event(web_deployment(5), [oldest, middle, new])
-    assert sizes_after(scale_plan(web_deployment(5), new, [oldest, middle]), [new, middle, oldest]) == {
+    assert is_scaling_event(parsed_deployment(5), [oldest, middle, new])
+    assert sizes_after(scale_plan(parsed_deployment(5), new, [oldest, middle]), [new, middle, oldest]) == {
         "v3": 2,
         "v2": 2,
         "v1": 1,
@@ -97,20 +97,20 @@ def test_a_new_size_that_reached_only_some_is_brought_to_the_others() -> None:
 def test_what_is_left_over_takes_no_more_than_there_is() -> None:
     """Annotations that were tampered with give no shares, so that all is left over."""
     sets = sets_of({"v2": 2, "v1": 2}, sized_for=(0, 0))
-    assert sizes_after(scale_plan(web_deployment(1, max_unavailable=1), None, sets), sets) == {"v2": 2, "v1": 0}
+    assert sizes_after(scale_plan(parsed_deployment(1, max_unavailable=1), None, sets), sets) == {"v2": 2, "v1": 0}
 
 
 def test_a_full_new_replica_set_that_is_not_available_does_not_cost_old_pods() -> None:
     new = with_available("v2", 2, 0, sized_for=(2, 3))
     old = with_available("v1", 1, 1, age=1, sized_for=(2, 3))
-    plan = scale_plan(web_deployment(2, max_surge=1, max_unavailable=1), new, [old])
+    plan = scale_plan(parsed_deployment(2, max_surge=1, max_unavailable=1), new, [old])
     assert sizes_after(plan, [new, old]) == {"v2": 2, "v1": 1}
 
 
 def test_a_saturated_new_replica_set_replaces_all_old_ones() -> None:
     new = with_available("v2", 2, 2, sized_for=(2, 2))
     old = [with_available("v1", 1, 1, age=1), with_available("v0", 0, 0, age=2)]
-    assert scale_plan(web_deployment(2), new, old) == [Resize("v1", 0)]
+    assert scale_plan(parsed_deployment(2), new, old) == [Resize("v1", 0)]
 
 
 def test_recreate_spreads_nothing_but_annotates_all_anew_so_that_its_rollout_goes_on() -> None:
@@ -120,12 +120,12 @@ def test_recreate_spreads_nothing_but_annotates_all_anew_so_that_its_rollout_goe
         "v2": with_available("v2", 1, 0, sized_for=sized_for),
         "v1": with_available("v1", 5, 5, age=1, sized_for=sized_for),
     }
-    smaller = web_deployment(3, strategy=RECREATE)
+    smaller = parsed_deployment(3, strategy=RECREATE)
     assert is_scaling_event(smaller, sets.values())
     plan = scale_plan(smaller, sets["v2"], [sets["v1"]])
     assert dict(plan) == {"v2": 1, "v1": 5}
     annotated = [resized(sets[name], size, smaller) for name, size in plan]
-    assert not is_scaling_event(smaller, [each for each in annotated if each is not None])
+    assert not is_scaling_event(smaller, [parse_replica_set(each) for each in annotated if each is not None])
 
 
 def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits() -> None:
@@ -133,20 +133,20 @@ def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits() -> No
     for: the old ReplicaSet has the new size, and the note that it was sized for another.
     """
     old, new = with_available("v1", 2, 2, age=1, sized_for=(3, 3)), with_available("v2", 0, 0, sized_for=(3, 3))
-    smaller = web_deployment(2, max_surge=0, max_unavailable=1)
+    smaller = parsed_deployment(2, max_surge=0, max_unavailable=1)
     assert is_scaling_event(smaller, [old, new])
     [(name, size)] = scale_plan(smaller, new, [old])
     noted = resized(old, size, smaller)
     assert name == "v1"
     assert noted is not None
-    assert not is_scaling_event(smaller, [noted, new])
+    assert not is_scaling_event(smaller, [parse_replica_set(noted), new])
 
 
 def test_every_share_is_written_so_that_the_annotations_are_refreshed() -> None:
     new, old = sets_of({"v2": 3, "v1": 3}, sized_for=(6, 6))
-    plan = scale_plan(web_deployment(5, max_surge=1), new, [old])
+    plan = scale_plan(parsed_deployment(5, max_surge=1), new, [old])
     assert sorted(plan) == [("v1", 3), ("v2", 3)]
-    refreshed = resized(new, 3, web_deployment(5, max_surge=1))
+    refreshed = resized(new, 3, parsed_deployment(5, max_surge=1))
     assert annotations_of(refreshed) == {DESIRED: "5", MAX: "6"}
 
 
@@ -170,8 +170,8 @@ def test_a_replica_set_keeps_its_fraction_of_the_maximum(
     desired: int, status: int, surge: int, size: int, annotation: str | None, change: int
 ) -> None:
     annotations = {} if annotation is None else {MAX: annotation}
-    d = web_deployment(desired, max_surge=surge, max_unavailable=1, status={"replicas": status})
-    assert fraction(web_replica_set("v1", size, annotations=annotations), d) == change
+    d = parsed_deployment(desired, max_surge=surge, max_unavailable=1, status={"replicas": status})
+    assert fraction(parsed_replica_set("v1", size, annotations=annotations), d) == change
 
 
 @pytest.mark.parametrize(
@@ -182,23 +182,24 @@ def test_a_changed_size_shows_in_the_annotation_of_a_replica_set_with_pods(
     annotation: str, size: int, event: bool
 ) -> None:
     assert (
-        is_scaling_event(web_deployment(10), [web_replica_set("v1", size, annotations={DESIRED: annotation})]) is event
+        is_scaling_event(parsed_deployment(10), [parsed_replica_set("v1", size, annotations={DESIRED: annotation})])
+        is event
     )
 
 
 @pytest.mark.parametrize("annotation", ["2147483648", "99999999999999999999999", "+3", "3.0"])
 def test_an_annotation_that_no_int32_holds_says_nothing(annotation: str) -> None:
-    assert not is_scaling_event(web_deployment(10), [web_replica_set("v1", 3, annotations={DESIRED: annotation})])
+    assert not is_scaling_event(parsed_deployment(10), [parsed_replica_set("v1", 3, annotations={DESIRED: annotation})])
 
 
 def test_without_pods_the_latest_is_scaled_and_with_one_that_has_pods_that_one() -> None:
-    young, old, oldest = (web_replica_set(f"v{age}", age=age) for age in (1, 2, 3))
+    young, old, oldest = (parsed_replica_set(f"v{age}", age=age) for age in (1, 2, 3))
     assert active_or_latest(None, []) is None
     assert active_or_latest(None, [oldest, young, old]) is young
     assert active_or_latest(oldest, [young, old]) is oldest
-    only = web_replica_set("v9", 1, age=9)
+    only = parsed_replica_set("v9", 1, age=9)
     assert active_or_latest(young, [only, old]) is only
-    assert active_or_latest(web_replica_set("v8", 1), [only, old]) is None
+    assert active_or_latest(parsed_replica_set("v8", 1), [only, old]) is None
 
 
 @pytest.mark.parametrize(
@@ -208,16 +209,16 @@ def test_without_pods_the_latest_is_scaled_and_with_one_that_has_pods_that_one()
 def test_saturated_is_full_and_sized_for_it_and_available(
     size: int, sized_for: str, available: int, saturated: bool
 ) -> None:
-    new = web_replica_set("v1", size, annotations={DESIRED: sized_for}, status={"availableReplicas": available})
-    assert is_saturated(web_deployment(3), new) is saturated
-    assert not is_saturated(web_deployment(3), None)
+    new = parsed_replica_set("v1", size, annotations={DESIRED: sized_for}, status={"availableReplicas": available})
+    assert is_saturated(parsed_deployment(3), new) is saturated
+    assert not is_saturated(parsed_deployment(3), None)
 
 
 def test_a_size_that_is_right_and_noted_is_not_written_again() -> None:
-    d = web_deployment(3, max_surge=1)
-    assert resized(web_replica_set("v1", 3, sized_for=(3, 4)), 3, d) is None
-    assert resized(web_replica_set("v1", 2, sized_for=(3, 4)), 3, d)["spec"]["replicas"] == 3
-    assert annotations_of(resized(web_replica_set("v1", 3, sized_for=(3, 3)), 3, d))[MAX] == "4"
+    d = parsed_deployment(3, max_surge=1)
+    assert resized(parsed_replica_set("v1", 3, sized_for=(3, 4)), 3, d) is None
+    assert resized(parsed_replica_set("v1", 2, sized_for=(3, 4)), 3, d)["spec"]["replicas"] == 3
+    assert annotations_of(resized(parsed_replica_set("v1", 3, sized_for=(3, 3)), 3, d))[MAX] == "4"
 
 
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(1, 120), st.integers(0, 20))
@@ -227,10 +228,10 @@ def test_proportional_scaling_ends_exactly_at_the_size_that_is_allowed(
 ) -> None:
     """But for what rounding leaves to a set that has less than that to give, as upstream."""
     sets = sets_of({f"v{9 - i}": size for i, size in enumerate(sizes)}, sized_for=(sum(sizes), sum(sizes)))
-    d = web_deployment(after, max_surge=surge, max_unavailable=1)
+    d = parsed_deployment(after, max_surge=surge, max_unavailable=1)
     planned = sizes_after(scale_plan(d, None, sets), sets)
     assert min(planned.values()) >= 0
-    left = sum(planned.values()) - after - max_surge(d)
+    left = sum(planned.values()) - after - d.max_surge
     assert left == 0 or (0 < left < len(sizes) and 0 in planned.values())
 
 
@@ -244,7 +245,7 @@ def test_growth_ends_exactly_at_the_size_that_is_allowed_whatever_the_annotation
     sizes: Sequence[int], more: int, surge: int, before: int
 ) -> None:
     sets = sets_of({f"v{9 - i}": size for i, size in enumerate(sizes)}, sized_for=(before, before))
-    d = web_deployment(sum(sizes) + more, max_surge=surge, max_unavailable=1)
+    d = parsed_deployment(sum(sizes) + more, max_surge=surge, max_unavailable=1)
     planned = sizes_after(scale_plan(d, None, sets), sets)
     assert min(planned.values()) >= 0
-    assert sum(planned.values()) == sum(sizes) + more + max_surge(d)
+    assert sum(planned.values()) == sum(sizes) + more + d.max_surge

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from kcm.actors.controllers.workloads.deployment.objects import ReplicaSet
 from kcm.actors.controllers.workloads.deployment.status import calculated_status, replica_failure, same_status
 from kcm.actors.simulation.driver import NOW
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.objects import Object
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, parsed_deployment, parsed_replica_set
 
 
 def reporting(
@@ -22,7 +23,7 @@ def reporting(
     terminating: int | None = None,
     observed: int = 1,
     **more: Any,
-) -> Object:
+) -> ReplicaSet:
     status = {
         "replicas": reported,
         "readyReplicas": ready,
@@ -32,11 +33,11 @@ def reporting(
     }
     if terminating is not None:
         status["terminatingReplicas"] = terminating
-    return web_replica_set(name, replicas, status=status)
+    return parsed_replica_set(name, replicas, status=status)
 
 
 def test_counts_are_sums_and_updated_is_the_new_ones() -> None:
-    d = web_deployment(10, meta={"generation": 4}, status={"collisionCount": 2, "readyReplicas": 99, "unheardOf": 1})
+    d = parsed_deployment(10, meta={"generation": 4}, status={"collisionCount": 2, "readyReplicas": 99, "unheardOf": 1})
     new = reporting("v2", 4, reported=3, ready=2, available=1, terminating=1)
     old = [reporting("v1", 7, reported=6, ready=5, available=4, terminating=2)]
     status = calculated_status(d, new, old, now=NOW)
@@ -55,7 +56,7 @@ def test_counts_are_sums_and_updated_is_the_new_ones() -> None:
 
 
 def test_more_available_pods_than_wished_for_leave_none_unavailable() -> None:
-    status = calculated_status(web_deployment(1), reporting("v1", 1, reported=3, ready=3, available=3), [], now=NOW)
+    status = calculated_status(parsed_deployment(1), reporting("v1", 1, reported=3, ready=3, available=3), [], now=NOW)
     assert "unavailableReplicas" not in status
 
 
@@ -68,8 +69,8 @@ def test_more_available_pods_than_wished_for_leave_none_unavailable() -> None:
         ([reporting("v1", 1, terminating=2), reporting("v2", 1)], None),  # looked at, by one that does not count them
     ],
 )
-def test_terminating_pods_are_told_only_if_all_are_known(sets: Sequence[Object], terminating: int | None) -> None:
-    before = web_deployment(status={"terminatingReplicas": 7})
+def test_terminating_pods_are_told_only_if_all_are_known(sets: Sequence[ReplicaSet], terminating: int | None) -> None:
+    before = parsed_deployment(status={"terminatingReplicas": 7})
     assert calculated_status(before, None, sets, now=NOW).get("terminatingReplicas") == terminating
 
 
@@ -86,7 +87,7 @@ def test_terminating_pods_are_told_only_if_all_are_known(sets: Sequence[Object],
     ],
 )
 def test_available_is_all_but_those_that_may_be_missing(changes: Object, available: int, status: str) -> None:
-    d = web_deployment(**{"replicas": 10, **changes})
+    d = parsed_deployment(**{"replicas": 10, **changes})
     conditions = calculated_status(d, reporting("v1", 10, available=available), [], now=NOW)["conditions"]
     reason, message = {
         "True": ("MinimumReplicasAvailable", "Deployment has minimum availability."),
@@ -97,8 +98,8 @@ def test_available_is_all_but_those_that_may_be_missing(changes: Object, availab
 
 
 def test_calculating_a_status_again_changes_nothing() -> None:
-    first = calculated_status(web_deployment(3), None, [], now=NOW)
-    again = calculated_status(web_deployment(3, status=first), None, [], now=NOW + 60)
+    first = calculated_status(parsed_deployment(3), None, [], now=NOW)
+    again = calculated_status(parsed_deployment(3, status=first), None, [], now=NOW + 60)
     assert again == first
     assert same_status(again, first)
 
@@ -118,15 +119,15 @@ def test_a_count_of_0_is_stored_as_none_but_where_0_says_something(one: Object, 
     assert same_status(one, other) is same
 
 
-def failing(name: str, message: str) -> Object:
+def failing(name: str, message: str) -> ReplicaSet:
     condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
-    return web_replica_set(name, status={"conditions": [{"type": "Other"}, condition]})
+    return parsed_replica_set(name, status={"conditions": [{"type": "Other"}, condition]})
 
 
 def test_the_new_replica_sets_failure_comes_before_those_of_old_ones() -> None:
-    old = [web_replica_set("v0"), failing("v1", "one"), failing("v2", "two")]
+    old = [parsed_replica_set("v0"), failing("v1", "one"), failing("v2", "two")]
     assert replica_failure(failing("v3", "three"), old)["message"] == "three"
-    assert replica_failure(web_replica_set("v3"), old)["message"] == "one"
+    assert replica_failure(parsed_replica_set("v3"), old)["message"] == "one"
     assert replica_failure(None, old)["message"] == "one"
     assert replica_failure(None, []) is None
     assert find_condition([replica_failure(None, old)], "ReplicaFailure")["reason"] == "FailedCreate"

@@ -6,14 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcm.actors.controllers.workloads.deployment.arithmetic import (
-    max_surge,
-    max_unavailable,
-    new_replica_set_size,
-    resolve_fenceposts,
-)
+from kcm.actors.controllers.workloads.deployment.objects import resolve_fenceposts
+from kcm.actors.controllers.workloads.deployment.plans import new_replica_set_size
 from kcm.protocols.objects import Object
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, parsed_deployment
 
 
 @pytest.mark.parametrize(
@@ -44,7 +40,7 @@ def test_what_is_neither_number_nor_percentage_is_an_error(surge: Any, unavailab
 
 def test_the_error_names_the_deployment_and_the_field() -> None:
     with pytest.raises(ValueError, match=r"default/web: spec\.strategy\.rollingUpdate: .*oops"):
-        max_surge(web_deployment(max_surge="oops"))
+        parsed_deployment(max_surge="oops")
 
 
 @pytest.mark.parametrize(
@@ -62,8 +58,8 @@ def test_the_error_names_the_deployment_and_the_field() -> None:
 def test_how_many_pods_there_may_be_above_and_below_the_wished_number(
     changes: Object, surge: int, unavailable: int
 ) -> None:
-    d = web_deployment(**{"replicas": 10, **changes})
-    assert (max_surge(d), max_unavailable(d)) == (surge, unavailable)
+    d = parsed_deployment(**{"replicas": 10, **changes})
+    assert (d.max_surge, d.max_unavailable) == (surge, unavailable)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +73,13 @@ def test_how_many_pods_there_may_be_above_and_below_the_wished_number(
     ],
 )
 def test_the_new_replica_set_fills_what_room_there_is(changes: Object, total: int, size: int, wanted: int) -> None:
-    assert new_replica_set_size(web_deployment(**changes), total=total, size=size) == wanted
+    assert new_replica_set_size(parsed_deployment(**changes), total=total, size=size) == wanted
 
 
 @pytest.mark.parametrize("type", ["", "Canary"])
 def test_an_unknown_strategy_is_an_error(type: str) -> None:
     with pytest.raises(ValueError, match=f"default/web: unexpected deployment strategy type: {type}"):
-        new_replica_set_size(web_deployment(strategy={"type": type}), total=0, size=0)
+        new_replica_set_size(parsed_deployment(strategy={"type": type}), total=0, size=0)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +93,7 @@ def test_an_unknown_strategy_is_an_error(type: str) -> None:
 )
 def test_a_field_of_a_wrong_type_is_named(spec: Object, complaint: str) -> None:
     with pytest.raises(ValueError, match=f"default/web: {complaint}"):
-        max_unavailable(web_deployment(**spec))
+        parsed_deployment(**spec)
 
 
 percentages = st.integers(0, 200).map("{}%".format)
