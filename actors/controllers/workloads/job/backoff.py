@@ -1,4 +1,4 @@
-"""How long failed pods are not replaced: 10 s after the first failure, doubled by each further one, up to 10 minutes.
+"""Backoff before failed pods are replaced: 10 s after the first failure, doubled by each further one, up to 10 minutes.
 
 Source: kubernetes v1.36 pkg/controller/job/backoff_utils.go.
 """
@@ -16,32 +16,32 @@ POD_BACKOFF = Backoff(first=10.0, most=600.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """of: the Job's uid. count: since its last success. last: Unix seconds of the last of them."""
+    """Failed pods of a Job since its last success. Source: backoffRecord."""
 
-    of: str
+    of: str  # the Job's uid
     count: int = 0
-    last: float = 0.0
+    last: float = 0.0  # when the last of these pods finished, in Unix seconds
 
-    def wait(self, now: float) -> float:
-        """Seconds until pods are created again; 0 now."""
+    def delay(self, now: float) -> float:
+        """Return the seconds until pods may be created; 0 if that is now."""
         return seconds_left(self.count, self.last, now=now)
 
 
 def next_failures(before: Failures, *, succeeded: Sequence[JobPod], failed: Sequence[JobPod]) -> Failures:
-    """After these pods have ended. A success forgives all failures up to it."""
-    if not failed:  # as nearly always; when pods ended is read from the pods themselves
+    """Return the failures after these pods have finished. A success resets the failures before it."""
+    if not failed:  # the usual case, in which no pod needs to be parsed for its finish time
         return Failures(of=before.of) if succeeded else before
     count, since = before.count, float("-inf")
     if succeeded:
-        count, since = 0, max(_ends(succeeded))
-    later = [at for at in _ends(failed) if at > since]
+        count, since = 0, max(_finish_times(succeeded))
+    later = [at for at in _finish_times(failed) if at > since]
     if not later:
         return Failures(of=before.of)
     return Failures(of=before.of, count=count + len(later), last=max(later))
 
 
-def index_wait(last_failed: JobPod | None, now: float) -> float:
-    """The same for an index with failures of its own; last_failed: its pod that is to be replaced."""
+def index_delay(last_failed: JobPod | None, now: float) -> float:
+    """Return the seconds until a pod of this index may be created. last_failed: the pod that it replaces."""
     if last_failed is None:
         return 0.0
     count = last_failed.failures + last_failed.ignored_failures + 1
@@ -49,12 +49,12 @@ def index_wait(last_failed: JobPod | None, now: float) -> float:
 
 
 def seconds_left(failures: int, last: float, *, now: float) -> float:
-    """By a clock that was set back it is no more than the whole time."""
+    """Return the rest of the backoff. If the clock was set back, that is at most the whole backoff."""
     if failures == 0:
         return 0.0
     whole = POD_BACKOFF.delay(failures - 1)
     return min(whole, max(0.0, whole - (now - last)))
 
 
-def _ends(pods: Iterable[JobPod]) -> list[float]:
+def _finish_times(pods: Iterable[JobPod]) -> list[float]:
     return [finish_time(pod.object) for pod in pods]

@@ -1,4 +1,4 @@
-"""What a Job's spec and status say, read and checked.
+"""Spec and status of a Job, parsed and validated.
 
 Source: kubernetes v1.36 staging/src/k8s.io/api/batch/v1/types.go, pkg/controller/job/util/utils.go.
 """
@@ -19,11 +19,11 @@ FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"  # an annotation of pods, and a label
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"  # annotations
 IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
-CONTROLLER = "kubernetes.io/job-controller"  # of spec.managedBy
+CONTROLLER = "kubernetes.io/job-controller"  # spec.managedBy of Jobs that this controller manages
 NON_INDEXED, INDEXED = "NonIndexed", "Indexed"
-ENDS = ("Complete", "Failed")  # conditions
+FINISHED = ("Complete", "Failed")  # conditions
 NO_LIMIT = 2**31 - 1
-BACKOFF_LIMIT = 6  # unless indexes have limits of their own
+BACKOFF_LIMIT = 6  # the default without backoffLimitPerIndex
 
 _ON_EXIT_CODES = {"containerName": TEXT, "operator": TEXT, "values": [NUMBER]}
 _FAILURE_RULE = {"action": TEXT, "onExitCodes": _ON_EXIT_CODES, "onPodConditions": [{"type": TEXT, "status": TEXT}]}
@@ -56,41 +56,35 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """completions: None where any success ends the Job. deadline: seconds. limit_per_index, most_failed_indexes: None
-    without one. failure_rules, success_rules: of the policies; None without a policy. only_failed: a pod is replaced
-    once it has failed, not as soon as it is being deleted. replaces_failed: podReplacementPolicy says so itself.
-    """
+    """The fields of a Job's spec that the controller uses."""
 
     selector: LabelSelector
     template: Object
     parallelism: int
-    completions: int | None
+    completions: int | None  # None if any success completes the Job
     is_indexed: bool
     is_suspended: bool
     backoff_limit: int
-    deadline: int | None
-    limit_per_index: int | None
-    most_failed_indexes: int | None
-    failure_rules: Sequence[Object] | None
-    success_rules: Sequence[Object] | None
-    only_failed: bool
-    replaces_failed: bool
-    restarts: bool
+    deadline: int | None  # activeDeadlineSeconds
+    limit_per_index: int | None  # backoffLimitPerIndex
+    max_failed_indexes: int | None
+    failure_rules: Sequence[Object] | None  # of podFailurePolicy; None without a policy
+    success_rules: Sequence[Object] | None  # of successPolicy; None without a policy
+    only_failed: bool  # a pod is replaced once it is Failed, not as soon as it is being deleted
+    replaces_failed: bool  # podReplacementPolicy is Failed
+    restarts: bool  # restartPolicy is OnFailure: the kubelet restarts failed containers in their pod
 
     @property
     def mode(self) -> str:
         return INDEXED if self.is_indexed else NON_INDEXED
 
     def has_index(self, index: int | None) -> bool:
-        """Whether a pod of this index counts; every pod does where they have none."""
+        """Report whether a pod with this index counts. In a Job that is not Indexed every pod does."""
         return not self.is_indexed or (index is not None and index < (self.completions or 0))
 
 
 def job_spec(job: Object) -> JobSpec:
-    """Raises ValueError that names the field that is missing or of the wrong type.
-
-    restarts: containers that fail are started again in their pod (restartPolicy OnFailure).
-    """
+    """Raises ValueError with the name of a field that is missing or has the wrong type."""
     check(job, {"spec": _SPEC})
     spec = job.get("spec") or {}
     template = spec.get("template") or {}
@@ -114,7 +108,7 @@ def job_spec(job: Object) -> JobSpec:
         backoff_limit=_or(spec.get("backoffLimit"), BACKOFF_LIMIT if limit_per_index is None else NO_LIMIT),
         deadline=spec.get("activeDeadlineSeconds"),
         limit_per_index=limit_per_index,
-        most_failed_indexes=spec.get("maxFailedIndexes"),
+        max_failed_indexes=spec.get("maxFailedIndexes"),
         failure_rules=failure_rules,
         success_rules=_rules(spec, "successPolicy"),
         only_failed=replaces_failed or failure_rules is not None,
@@ -125,14 +119,12 @@ def job_spec(job: Object) -> JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """started: Unix seconds, None while it has not begun. uncounted_succeeded, uncounted_failed: uids of pods that are
-    not in the counters yet, in order. failed_indexes: None where it does not say any.
-    """
+    """The fields of a Job's status that the controller reads."""
 
-    started: float | None
+    started: float | None  # startTime in Unix seconds
     succeeded: int
     failed: int
-    uncounted_succeeded: tuple[str, ...]
+    uncounted_succeeded: tuple[str, ...]  # uids of pods that are not in the counters yet
     uncounted_failed: tuple[str, ...]
     completed_indexes: str
     failed_indexes: str | None
@@ -140,7 +132,7 @@ class JobStatus:
 
 
 def job_status(status: Mapping[str, Any]) -> JobStatus:
-    """Raises ValueError that names the field of the wrong type."""
+    """Raises ValueError with the name of a field that has the wrong type."""
     check(status, _STATUS, "status")
     started = status.get("startTime")
     uncounted = status.get("uncountedTerminatedPods") or {}
@@ -157,20 +149,23 @@ def job_status(status: Mapping[str, Any]) -> JobStatus:
 
 
 def status_of(job: Object) -> Object:
-    """Raises ValueError on a status that is no map."""
+    """Raises ValueError if the status is not a map."""
     check(job, {"status": MAP})
     return job.get("status") or {}
 
 
 def is_finished(job: Object) -> bool:
-    """Complete or Failed: nothing is done with its pods any more. Raises ValueError on malformed conditions."""
+    """Report whether the Job is Complete or Failed. Raises ValueError if the conditions are malformed."""
     check(job, {"status": {"conditions": _CONDITIONS}})
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(is_true(conditions, end) for end in ENDS)
+    return any(is_true(conditions, finished) for finished in FINISHED)
 
 
-def manager_elsewhere(job: Object) -> str | None:
-    """Who manages it, where that is another controller. Raises ValueError on what is no name."""
+def external_manager(job: Object) -> str | None:
+    """Return spec.managedBy if another controller manages the Job. Raises ValueError if it is not a string.
+
+    Source: managedByExternalController.
+    """
     check(job, {"spec": {"managedBy": TEXT}})
     manager = (job.get("spec") or {}).get("managedBy")
     return None if manager is None or manager == CONTROLLER else manager

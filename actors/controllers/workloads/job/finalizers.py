@@ -18,17 +18,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from kcm.actors.controllers.shared.unknown_outcomes import RETRY_DELAY
 from kcm.actors.controllers.workloads.job.backoff import Failures
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, JobSpec, status_of
 from kcm.actors.controllers.workloads.job.metrics import JobMetrics
 from kcm.actors.controllers.workloads.job.observed import Observed
 from kcm.actors.controllers.workloads.job.pods import JobPod
-from kcm.actors.controllers.workloads.job.policies import failure_verdict
+from kcm.actors.controllers.workloads.job.policies import match_failure_policy
 from kcm.actors.controllers.workloads.job.status import (
     COMPLETE,
     FINAL,
     SUCCESS_CRITERIA_MET,
-    Running,
+    RunningPods,
     Tally,
     completion_time,
     condition,
@@ -37,8 +38,9 @@ from kcm.actors.controllers.workloads.job.status import (
     with_status,
     written_status,
 )
-from kcm.actors.controllers.workloads.job.sync import LOOK_AGAIN, Sync
-from kcm.actors.reconciliation import Step, must, patch, record, together, update
+from kcm.actors.controllers.workloads.job.sync import Sync
+from kcm.actors.reconciliation import Step, must, patch, record, together
+from kcm.actors.reconciliation import update as update_object
 from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Patch, PatchType
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def untrack(pod: Entry, *, unchanged: bool = False) -> Patch:
-    """Remove the finalizer. unchanged: only if the pod is as it was read."""
+    """Remove the finalizer. unchanged: only if the pod has not changed since it was read."""
     meta: Object = {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
     if unchanged:
         meta["resourceVersion"] = str(pod.resource_version)
@@ -63,41 +65,39 @@ def untrack(pod: Entry, *, unchanged: bool = False) -> Patch:
 
 
 def track(pod: Entry) -> Patch:
-    """Add the finalizer, if the pod is as it was read."""
+    """Add the finalizer if the pod has not changed since it was read."""
     meta: Object = {"uid": pod.uid, "resourceVersion": str(pod.resource_version), "finalizers": [FINALIZER]}
     return patch(PODS, pod.key, {"metadata": meta}, patch_type=PatchType.STRATEGIC)
 
 
-MOST_UNCOUNTED = 500
+MAX_UNCOUNTED = 500  # pods recorded in one status, so that it does not grow too large
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tracking:
-    """tally: what the status is to say before finalizers go. release: pods whose finalizer goes then.
+class TrackingPlan:
+    """Finished pods to record in the status, and to remove the finalizer from."""
 
-    is_full: more are to follow, so the Job does not end yet. by_action: how many failures a rule of the pod failure
-    policy decided about.
+    recorded: Tally  # what the status must contain before finalizers are removed
+    release: Sequence[JobPod]  # pods that lose the finalizer once that status is written
+    is_full: bool  # more pods must be counted in a later sync, so the Job does not finish in this one
+    by_action: Mapping[str, int]  # failed pods by the action of the pod failure policy's rule that matched
+
+
+def plan_tracking(job: Observed, finished: Object | None, *, limit: int = MAX_UNCOUNTED) -> TrackingPlan:
+    """Select the finished pods to count, and the pods to release.
+
+    finished: the condition with which the Job finishes; None while it continues.
     """
-
-    tally: Tally
-    release: Sequence[JobPod]
-    is_full: bool
-    by_action: Mapping[str, int]
-
-
-def plan_tracking(job: Observed, end: Object | None, *, most: int = MOST_UNCOUNTED) -> Tracking:
-    """end: the condition with which the Job ends, None while it goes on."""
-    tracked = tracked_uids(job.pods)
-    tally = tally_of(job.status).settled(tracked, is_indexed=job.spec.is_indexed)
+    tally = tally_of(job.status).settled(tracked_uids(job.pods), is_indexed=job.spec.is_indexed)
     succeeded, failed = list(tally.uncounted_succeeded), list(tally.uncounted_failed)
     known_succeeded, known_failed = set(job.status.uncounted_succeeded), set(job.status.uncounted_failed)
     new_indexes: list[int] = []
     release: list[JobPod] = []
     by_action: Counter[str] = Counter()
-    all_fail = end is not None and end["type"] != SUCCESS_CRITERIA_MET
+    job_fails = finished is not None and finished["type"] != SUCCESS_CRITERIA_MET
     is_full = False
     for pod in job.pods:
-        if not pod.is_tracked or not _may_go(job, pod, end):
+        if not pod.is_tracked or not _may_release(job, pod, finished):
             continue
         release.append(pod)
         if pod.has_succeeded and job.spec.is_indexed:
@@ -107,15 +107,16 @@ def plan_tracking(job: Observed, end: Object | None, *, most: int = MOST_UNCOUNT
         elif pod.has_succeeded and pod.uid not in known_failed:
             if pod.uid not in known_succeeded:
                 succeeded.append(pod.uid)
-        elif (pod.has_failed(job.spec) or all_fail) and pod.uid not in known_failed:
+        # When a Job fails, all its remaining pods are counted as failed.
+        elif (pod.has_failed(job.spec) or job_fails) and pod.uid not in known_failed:
             if _counts_as_failed(job, pod, by_action):
                 failed.append(pod.uid)
-        if len(new_indexes) + len(succeeded) + len(failed) >= most:
+        if len(new_indexes) + len(succeeded) + len(failed) >= limit:
             is_full = True
             break
     completed = job.succeeded_before.merged(Indexes.of(new_indexes))
-    return Tracking(
-        tally=replace(
+    return TrackingPlan(
+        recorded=replace(
             tally,
             succeeded=completed.total if job.spec.is_indexed else tally.succeeded,
             uncounted_succeeded=tuple(succeeded),
@@ -133,118 +134,132 @@ def tracked_uids(pods: Sequence[JobPod]) -> set[str]:
     return {pod.uid for pod in pods if pod.is_tracked}
 
 
-def _may_go(job: Observed, pod: JobPod, end: Object | None) -> bool:
-    """Whether its finalizer may be removed."""
-    if job.is_going or end is not None or pod.has_succeeded:
+def _may_release(job: Observed, pod: JobPod, finished: Object | None) -> bool:
+    """Report whether the pod may lose the finalizer. Source: canRemoveFinalizer."""
+    if job.is_deleting or finished is not None or pod.has_succeeded:
         return True
     if not pod.has_failed(job.spec):
         return False
-    kept = None if pod.index is None or not job.kept else job.kept.get(pod.index)
-    return kept is None or kept.uid != pod.uid
+    delayed = None if pod.index is None or not job.delayed_deletion else job.delayed_deletion.get(pod.index)
+    return delayed is None or delayed.uid != pod.uid
 
 
 def _counts_as_failed(job: Observed, pod: JobPod, by_action: Counter[str]) -> bool:
     if job.spec.is_indexed and not job.spec.has_index(pod.index):
         return False
-    verdict = failure_verdict(job.spec.failure_rules, pod.object)
-    if verdict.action is not None:
-        by_action[verdict.action] += 1
-    return verdict.counts
+    match = match_failure_policy(job.spec.failure_rules, pod.object)
+    if match.action is not None:
+        by_action[match.action] += 1
+    return match.counts
 
 
-class Ending(NamedTuple):
-    """How a sync leaves a Job. end: the condition with which it ends, None while it goes on. conditions: that it has,
-    without that. started: Unix seconds. events: to record once the status says so.
-    """
+class StatusUpdate(NamedTuple):
+    """Changes that a sync makes to the status of a Job, except the counts of pods."""
 
     job: Observed
-    end: Object | None
-    conditions: Sequence[Object]
-    started: float | None
-    events: tuple[tuple[RecordType, str, str], ...]
+    finished: Object | None  # the condition with which the Job finishes; None while it continues
+    conditions: Sequence[Object]  # without `finished`
+    started: float | None  # startTime, in Unix seconds
+    failures: Failures  # kept in memory once the status is written
+    events: tuple[tuple[RecordType, str, str], ...] = ()  # recorded once the status is written
+
+    def with_finished_condition(self) -> StatusUpdate:
+        """Add the condition FailureTarget or SuccessCriteriaMet; Failed and Complete are added at the very end."""
+        finished = self.finished
+        if finished is None or finished["type"] not in FINAL or finished in self.conditions:
+            return self
+        return self._replace(conditions=[*self.conditions, finished])
 
 
-class Counting:
+class FinalizerTracker:
+    """Counts finished pods in the status, and removes their finalizers."""
+
     def __init__(self, *, pods: Lister, clock: Clock, metrics: JobMetrics, log: FilteringBoundLogger) -> None:
         self._pods, self._clock, self._metrics, self._log = pods, clock, metrics, log
 
-    def track(self, sync: Sync, ending: Ending, failures: Failures) -> Step[bool]:
-        """Write what is to be counted, let the pods go, and count them. False if the Job is gone."""
-        job, end = ending.job, ending.end
-        tracking = plan_tracking(job, end)
-        conditions = [*ending.conditions]
-        if end is not None and end["type"] in FINAL and end not in conditions:
-            conditions.append(end)
+    def track(self, sync: Sync, update: StatusUpdate) -> Step[bool]:
+        """Do the three steps of this module, and finish the Job if all its pods are counted.
+
+        Returns False if the Job does not exist any more. Raises CommandError if a finalizer could not be removed.
+        """
+        job = update.job
+        plan = plan_tracking(job, update.finished)
+        before, recorded = tally_of(job.status), plan.recorded
+        update = update.with_finished_condition()
         running = running_pods(self._pods, sync.entry.uid)
-        before, tally = tally_of(job.status), tracking.tally
-        changed = conditions != list(job.status.conditions) or running.differs_from(status_of(sync.job))
-        if changed or tally != before:
-            ending = ending._replace(conditions=conditions)
-            if not (yield from self._write(sync, ending, running, before, tally)):
+        changed = list(update.conditions) != list(job.status.conditions) or running.differs_from(status_of(sync.job))
+        if changed or recorded != before:
+            if not (yield from self._write(sync, update, running, before, recorded)):
                 return False
-            sync.memory.failures = failures
-            for event in ending.events:
+            sync.memory.failures = update.failures
+            for event in update.events:
                 yield record(JOBS, sync.job, *event)
-        self._metrics.judged(tracking.by_action)
-        tracked, failure = yield from self._release(job, tracking)
-        counted = tally.settled(tracked, is_indexed=job.spec.is_indexed)
+        self._metrics.failures_handled(plan.by_action)
+        tracked, failure = yield from self._release(job, plan)
+        counted = recorded.settled(tracked, is_indexed=job.spec.is_indexed)
         if failure is not None:
-            if counted != tally:
-                yield from self._write(sync, ending, running, tally, counted)
+            if counted != recorded:
+                yield from self._write(sync, update, running, recorded, counted)
             raise failure
-        if tracking.is_full:
-            sync.look_again(LOOK_AGAIN)
+        if plan.is_full:
+            sync.requeue_after(RETRY_DELAY)
         running = running_pods(self._pods, sync.entry.uid)
-        is_over = end is not None and not (tracking.is_full or counted.has_uncounted or running.terminating)
-        if end is None or not is_over:
-            if counted != tally:
-                return (yield from self._write(sync, ending, running, tally, counted))
-            return True
-        now = self._clock.now()
-        final = _final(end, now=now)
-        started = ending.started
-        if started is None and job.spec.completions != 0:  # it is suspended, and the server wants to know
-            started = now
-        ending = ending._replace(conditions=with_status(conditions, final) or conditions, end=final, started=started)
-        if not (yield from self._write(sync, ending, running, tally, counted, completed=final["type"] == COMPLETE)):
-            return False
-        yield from self._report(sync, job.spec, counted, final)
+        all_counted = not (plan.is_full or counted.has_uncounted or running.terminating)
+        if update.finished is not None and all_counted:
+            return (yield from self._finish(sync, update, update.finished, running, recorded, counted))
+        if counted != recorded:
+            return (yield from self._write(sync, update, running, recorded, counted))
         return True
 
-    def _write(
-        self, sync: Sync, ending: Ending, running: Running, before: Tally, tally: Tally, *, completed: bool = False
-    ) -> Step[bool]:
-        """PUT the status to the version that was read. False if the Job is gone."""
-        status = written_status(
-            status_of(sync.job), tally=tally, running=running, conditions=ending.conditions, started=ending.started
-        )
-        if completed:
-            status["completionTime"] = completion_time(ending.conditions[-1], started=ending.started)
-        outcome = yield from must(update(JOBS, {**sync.job, "status": status}, subresource="status"), but=(NotFound,))
-        if not isinstance(outcome, Done):
-            return False
-        sync.job = decode_object(outcome.body)
-        self._metrics.counted(ending.job.spec, before, tally)
-        return True
-
-    def _release(self, job: Observed, tracking: Tracking) -> Step[tuple[set[str], CommandError | None]]:
+    def _release(self, job: Observed, plan: TrackingPlan) -> Step[tuple[set[str], CommandError | None]]:
         """Remove finalizers. Returns the uids of pods that still have it, and the first failure."""
         tracked = tracked_uids(job.pods)
-        commands = [untrack(pod.entry) for pod in tracking.release]
+        commands = [untrack(pod.entry) for pod in plan.release]
         outcomes = yield from together(commands)
         failure: CommandError | None = None
-        for pod, command, outcome in zip(tracking.release, commands, outcomes, strict=True):
+        for pod, command, outcome in zip(plan.release, commands, outcomes, strict=True):
             if isinstance(outcome, Done | NotFound):
                 tracked.discard(pod.uid)
             elif failure is None:
                 failure = CommandError(command, outcome)
         return tracked, failure
 
-    def _report(self, sync: Sync, spec: JobSpec, tally: Tally, end: Object) -> Step[None]:
-        self._metrics.finished(spec.mode, end)
-        self._log.info("job finished", key=sync.entry.key, condition=end["type"], reason=end.get("reason"))
-        if end["type"] != COMPLETE:
-            yield record(JOBS, sync.job, "Warning", end.get("reason") or "", end.get("message") or "")
+    def _finish(
+        self, sync: Sync, update: StatusUpdate, finished: Object, running: RunningPods, recorded: Tally, counted: Tally
+    ) -> Step[bool]:
+        """Write the status with Complete or Failed. Source: enactJobFinished, recordJobFinished."""
+        now = self._clock.now()
+        final, started = _final(finished, now=now), update.started
+        if started is None and update.job.spec.completions != 0:
+            started = now  # the Job is suspended, and the server rejects a finished Job without startTime
+        conditions = with_status(update.conditions, final) or update.conditions
+        update = update._replace(conditions=conditions, finished=final, started=started)
+        if not (yield from self._write(sync, update, running, recorded, counted)):
+            return False
+        yield from self._report(sync, update.job.spec, counted, final)
+        return True
+
+    def _write(self, sync: Sync, update: StatusUpdate, running: RunningPods, before: Tally, tally: Tally) -> Step[bool]:
+        """Update the status of the version that was read. Returns False if the Job does not exist any more."""
+        status = written_status(
+            status_of(sync.job), tally=tally, running=running, conditions=update.conditions, started=update.started
+        )
+        if update.finished is not None and update.finished["type"] == COMPLETE:
+            status["completionTime"] = completion_time(update.finished, started=update.started)
+        outcome = yield from must(
+            update_object(JOBS, {**sync.job, "status": status}, subresource="status"), but=(NotFound,)
+        )
+        if not isinstance(outcome, Done):
+            return False
+        sync.job = decode_object(outcome.body)
+        self._metrics.counted(update.job.spec, before, tally)
+        return True
+
+    def _report(self, sync: Sync, spec: JobSpec, tally: Tally, finished: Object) -> Step[None]:
+        self._metrics.finished(spec.mode, finished)
+        self._log.info("job finished", key=sync.entry.key, condition=finished["type"], reason=finished.get("reason"))
+        if finished["type"] != COMPLETE:
+            yield record(JOBS, sync.job, "Warning", finished.get("reason") or "", finished.get("message") or "")
             return
         if spec.completions is not None and tally.succeeded > spec.completions:
             text = "Too many succeeded pods running after completion count reached"
@@ -252,8 +267,8 @@ class Counting:
         yield record(JOBS, sync.job, "Normal", "Completed", "Job completed")
 
 
-def _final(end: Object, *, now: float) -> Object:
-    """What the Job is, now that its pods are gone and counted."""
-    if end["type"] not in FINAL:
-        return end
-    return condition(FINAL[end["type"]], end.get("reason") or "", end.get("message") or "", now=now)
+def _final(finished: Object, *, now: float) -> Object:
+    """Return Failed for FailureTarget, and Complete for SuccessCriteriaMet."""
+    if finished["type"] not in FINAL:
+        return finished
+    return condition(FINAL[finished["type"]], finished.get("reason") or "", finished.get("message") or "", now=now)

@@ -1,11 +1,11 @@
-"""Workload and PodGroup of a Job whose pods are scheduled together: behind the gate WorkloadWithJob.
+"""Workload and PodGroup of a Job whose pods are scheduled together (feature gate WorkloadWithJob).
 
-A Job with completionMode Indexed and as many completions as parallel pods, at least two, gets a Workload that says so,
-and a PodGroup that its pods name. Existing objects that name the Job are used if the Job controls them; otherwise, and
-for Jobs that have started before, pods are scheduled one by one.
+An Indexed Job whose completions equal its parallelism, at least 2, gets a Workload with a gang of that size, and a
+PodGroup that its pods refer to. Existing objects that refer to the Job are used if the Job controls them; otherwise,
+and for Jobs that have started before, pods are scheduled individually.
 
-Source: kubernetes v1.36 pkg/controller/job/job_scheduling_manager.go. Differs: a name that is taken already is not
-retried at once, but with the next sync, as the table shows the object by then.
+Source: kubernetes v1.36 pkg/controller/job/job_scheduling_manager.go. Difference: if a name exists
+already, it is not retried at once but in the next sync, when the table shows the object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 GATE = "WorkloadWithJob"
-MOST = 253  # characters of a name
+MAX_NAME = 253  # characters
 
 
 def _job_of(workload: Object) -> Iterable[str]:
@@ -68,21 +68,21 @@ def is_new(job: Object, *, has_pods: bool) -> bool:
 def workload_name(job: Object) -> str:
     """`<job>-<hash>`, the Job's name shortened where needed. Source: computeWorkloadName."""
     hash = _encoded(f"(types.UID){uid_of(job)}")
-    return f"{name_of(job)[: MOST - len(hash) - 1]}-{hash}"
+    return f"{name_of(job)[: MAX_NAME - len(hash) - 1]}-{hash}"
 
 
 def pod_group_name(workload: str, template: str) -> str:
     """`<workload>-<template>-<hash>`; both are shortened to about half where needed. Source: computePodGroupName."""
     hash = _encoded(workload + template)
-    most = MOST - len(hash) - 2
-    if len(workload) + len(template) > most:
-        half = most // 2
+    limit = MAX_NAME - len(hash) - 2
+    if len(workload) + len(template) > limit:
+        half = limit // 2
         if len(workload) <= half:
-            template = template[: most - len(workload)]
+            template = template[: limit - len(workload)]
         elif len(template) <= half:
-            workload = workload[: most - len(template)]
+            workload = workload[: limit - len(template)]
         else:
-            workload, template = workload[: most - half], template[:half]
+            workload, template = workload[: limit - half], template[:half]
     return f"{workload}-{template}-{hash}"
 
 
@@ -132,7 +132,7 @@ class Gangs:
         self._workloads, self._groups, self._log = tables[WORKLOADS], tables[POD_GROUPS], log
 
     def pod_group_of(self, job: Object, spec: JobSpec, *, has_pods: bool) -> Step[str]:
-        """Return the name of the PodGroup for new pods of this Job; "" if they are scheduled one by one.
+        """Return the name of the PodGroup for new pods of this Job; "" if they are scheduled individually.
 
         Raises CommandError if an object that is missing could not be created.
         """

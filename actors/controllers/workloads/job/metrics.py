@@ -1,4 +1,4 @@
-"""What the Job controller counts. Source: kubernetes v1.36 pkg/controller/job/metrics/metrics.go."""
+"""Metrics of the Job controller. Source: kubernetes v1.36 pkg/controller/job/metrics/metrics.go."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kcm.protocols.resources import Resource
 from kcm.runtime.metrics.registry import Family, Metrics
 
 _SUBSYSTEM = "job_controller_"
-_OF_SYNCS = ("completion_mode", "result", "action")
+_SYNC_LABELS = ("completion_mode", "result", "action")
 
 SYNC_DURATION = Family(
     name=f"{_SUBSYSTEM}job_sync_duration_seconds",
     kind="histogram",
     help="The time it took to sync a job",
-    labels=_OF_SYNCS,
+    labels=_SYNC_LABELS,
     buckets=tuple(0.004 * 2**power for power in range(15)),
 )
-SYNCS = Family(name=f"{_SUBSYSTEM}job_syncs_total", kind="counter", help="The number of job syncs", labels=_OF_SYNCS)
+SYNCS = Family(name=f"{_SUBSYSTEM}job_syncs_total", kind="counter", help="The number of job syncs", labels=_SYNC_LABELS)
 FINISHED = Family(
     name=f"{_SUBSYSTEM}jobs_finished_total",
     kind="counter",
@@ -47,7 +47,7 @@ FAILURES_BY_POLICY = Family(
     help="The number of failed Pods handled by failure policy, by the action of the rule that matched",
     labels=("action",),
 )
-TRACKED_ENDED = Family(
+TRACKED_FINISHED = Family(
     name=f"{_SUBSYSTEM}terminated_pods_tracking_finalizer_total",
     kind="counter",
     help="The number of terminated pods (phase=Failed|Succeeded) with the finalizer batch.kubernetes.io/job-tracking",
@@ -93,18 +93,21 @@ class JobMetrics:
         result = SUCCEEDED if end["type"] == COMPLETE else FAILED
         self._metrics.counter(FINISHED, mode, result, end.get("reason") or "").inc()
 
-    def created(self, job: Observed, *, made: int, failed: int) -> None:
+    def created(self, job: Observed, *, succeeded: int, failed: int) -> None:
         reason = NEW
         if job.spec.replaces_failed and job.failed > 0:
             reason = RECREATE_FAILED
         elif job.failed > 0 or job.terminating > 0:
             reason = RECREATE
-        for status, count in ((SUCCEEDED, made), (FAILED, failed)):
+        for status, count in ((SUCCEEDED, succeeded), (FAILED, failed)):
             if count:
                 self._metrics.counter(PODS_CREATED, reason, status).inc(count)
 
     def counted(self, spec: JobSpec, before: Tally, after: Tally) -> None:
-        """A status was written. Where nothing was counted yet there is a 0, from which a rate can grow."""
+        """Count newly counted pods and indexes after a status update.
+
+        Series start with 0, so that the rate of the first increase is not lost.
+        """
         succeeded = after.succeeded - before.succeeded
         if spec.is_indexed:
             limit = "global" if spec.limit_per_index is None else "perIndex"
@@ -116,14 +119,14 @@ class JobMetrics:
         for result, count in ((SUCCEEDED, succeeded), (FAILED, after.failed - before.failed)):
             self._metrics.counter(PODS_FINISHED, spec.mode, result).inc(max(0, count))
 
-    def judged(self, by_action: Mapping[str, int]) -> None:
+    def failures_handled(self, by_action: Mapping[str, int]) -> None:
         for action, count in by_action.items():
             self._metrics.counter(FAILURES_BY_POLICY, action).inc(count)
 
-    def tracked_ended(self, *, added: int, gone: int) -> None:
-        for event, count in (("add", added), ("delete", gone)):
+    def tracked_finished(self, *, added: int, removed: int) -> None:
+        for event, count in (("add", added), ("delete", removed)):
             if count:
-                self._metrics.counter(TRACKED_ENDED, event).inc(count)
+                self._metrics.counter(TRACKED_FINISHED, event).inc(count)
 
     def stale(self, resource: Resource) -> None:
         self._metrics.counter(STALE_SKIPS, resource.group, resource.plural).inc()

@@ -1,4 +1,4 @@
-"""What is known of a Job and its pods at one moment: what all decisions rest on.
+"""State of a Job and its pods at the time of a sync, from which all decisions are made.
 
 Source: kubernetes v1.36 pkg/controller/job (syncJobCtx, getNewFinishedPods, calculateSucceededIndexes,
 calculateFailedIndexes, getPodsWithDelayedDeletionPerIndex).
@@ -10,64 +10,63 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kcm.actors.controllers.workloads.job.fields import JobSpec, JobStatus
 from kcm.actors.controllers.workloads.job.pods import JobPod, finish_time
-from kcm.actors.controllers.workloads.job.policies import Action, failure_verdict
+from kcm.actors.controllers.workloads.job.policies import FailureAction, match_failure_policy
 from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """pods: all of them, with indexes in their order. is_going: the Job is being deleted.
-
-    new_succeeded, new_failed: those that nothing in the status speaks of yet. succeeded, failed: how many in all, with
-    those that the status has as uncounted. succeeded_before: indexes of the status alone. failed_indexes: None without
-    backoffLimitPerIndex. kept: by index the failed pod that stays until its replacement is made, which takes over how
-    often the index failed.
-    """
+    """A Job and its pods. Source: syncJobCtx."""
 
     uid: str
     spec: JobSpec
     status: JobStatus
-    pods: Sequence[JobPod]
-    is_going: bool
+    pods: Sequence[JobPod]  # sorted by completion index if the Job is Indexed
+    is_deleting: bool
     active: Sequence[JobPod]
     terminating: int
     ready: int
-    new_succeeded: Sequence[JobPod]
+    new_succeeded: Sequence[JobPod]  # finished pods that are neither counted nor recorded in the status
     new_failed: Sequence[JobPod]
-    succeeded: int
-    failed: int
-    succeeded_before: Indexes
-    succeeded_indexes: Indexes
-    failed_indexes: Indexes | None
-    kept: Mapping[int, JobPod]
+    succeeded: int  # all pods, or for an Indexed Job all indexes, that have succeeded
+    failed: int  # all failed pods that count
+    succeeded_before: Indexes  # as in the status
+    succeeded_indexes: Indexes  # with those of new pods
+    failed_indexes: Indexes | None  # None without backoffLimitPerIndex
+    # By index, the failed pod that keeps its finalizer until its replacement exists: the replacement's annotations are
+    # computed from its failure counts.
+    delayed_deletion: Mapping[int, JobPod]
 
 
-def observe(*, uid: str, spec: JobSpec, status: JobStatus, pods: Iterable[JobPod], is_going: bool = False) -> Observed:
+def observe(
+    *, uid: str, spec: JobSpec, status: JobStatus, pods: Iterable[JobPod], is_deleting: bool = False
+) -> Observed:
+    """Derive what a sync needs from the Job and its pods. uid: of the Job."""
     if spec.is_indexed:
         pods = sorted(pods, key=_by_index)
     pods = list(pods)
     active = [pod for pod in pods if pod.is_active]
-    new_succeeded = _ended(pods, spec, JobPod.has_succeeded.fget, but=status.uncounted_succeeded)  # type: ignore[attr-defined]
-    new_failed = _ended(pods, spec, lambda pod: pod.has_failed(spec), but=status.uncounted_failed)
+    new_succeeded = _new_finished(pods, spec, JobPod.has_succeeded.fget, uncounted=status.uncounted_succeeded)  # type: ignore[attr-defined]
+    new_failed = _new_finished(pods, spec, lambda pod: pod.has_failed(spec), uncounted=status.uncounted_failed)
     succeeded = status.succeeded + len(new_succeeded) + len(status.uncounted_succeeded)
     failed = status.failed + len(status.uncounted_failed)
     failed += sum(_counts(spec, pod) for pod in new_failed)
     before = after = Indexes()
     failed_indexes: Indexes | None = None
-    kept: Mapping[int, JobPod] = {}
+    delayed_deletion: Mapping[int, JobPod] = {}
     if spec.is_indexed:
         before, after = _succeeded_indexes(spec, status, pods)
         succeeded = after.total
         if spec.limit_per_index is not None:
             failed_indexes = _failed_indexes(spec, status, pods, after)
-            kept = _kept(spec, pods, active, after.merged(failed_indexes))
+            delayed_deletion = _delayed_deletion(spec, pods, active, after.merged(failed_indexes))
     return Observed(
         uid=uid,
         spec=spec,
         status=status,
         pods=pods,
-        is_going=is_going,
+        is_deleting=is_deleting,
         active=active,
         terminating=sum(pod.is_terminating for pod in pods),
         ready=sum(pod.facts.ready for pod in active),
@@ -78,7 +77,7 @@ def observe(*, uid: str, spec: JobSpec, status: JobStatus, pods: Iterable[JobPod
         succeeded_before=before,
         succeeded_indexes=after,
         failed_indexes=failed_indexes,
-        kept=kept,
+        delayed_deletion=delayed_deletion,
     )
 
 
@@ -86,26 +85,34 @@ def _by_index(pod: JobPod) -> int:
     return -1 if pod.index is None else pod.index
 
 
-def _ended(
-    pods: Iterable[JobPod], spec: JobSpec, has_ended: Callable[[JobPod], bool], *, but: Iterable[str]
+def _new_finished(
+    pods: Iterable[JobPod], spec: JobSpec, has_finished: Callable[[JobPod], bool], *, uncounted: Iterable[str]
 ) -> list[JobPod]:
-    uncounted = frozenset(but)
+    """Return finished pods that are not recorded in the status. Source: getNewFinishedPods.
+
+    uncounted: uids in status.uncountedTerminatedPods.
+    """
+    recorded = frozenset(uncounted)
     return [
-        pod for pod in pods if pod.is_tracked and has_ended(pod) and pod.uid not in uncounted and _has_place(spec, pod)
+        pod
+        for pod in pods
+        if pod.is_tracked and has_finished(pod) and pod.uid not in recorded and _has_valid_index(spec, pod)
     ]
 
 
-def _has_place(spec: JobSpec, pod: JobPod) -> bool:
-    """Whether it counts: with indexes, one that is in their range."""
-    return not spec.is_indexed or spec.has_index(pod.index)
+def _has_valid_index(spec: JobSpec, pod: JobPod) -> bool:
+    return not spec.is_indexed or spec.has_index(pod.index)  # the index is only parsed if the Job is Indexed
 
 
 def _counts(spec: JobSpec, failed: JobPod) -> bool:
-    return spec.failure_rules is None or failure_verdict(spec.failure_rules, failed.object).counts
+    return spec.failure_rules is None or match_failure_policy(spec.failure_rules, failed.object).counts
 
 
 def _succeeded_indexes(spec: JobSpec, status: JobStatus, pods: Iterable[JobPod]) -> tuple[Indexes, Indexes]:
-    """Those that the status has, and with those that it is to have. One that has failed for good stays so."""
+    """Return the indexes in the status, and these with those of new pods. Source: calculateSucceededIndexes.
+
+    An index in status.failedIndexes stays failed, even if a pod of it succeeds.
+    """
     before = Indexes.parse(status.completed_indexes, completions=spec.completions or 0)
     failed = Indexes() if spec.limit_per_index is None else _known_failed(spec, status)
     new = (pod.index for pod in pods if pod.is_tracked and pod.has_succeeded and spec.has_index(pod.index))
@@ -113,7 +120,10 @@ def _succeeded_indexes(spec: JobSpec, status: JobStatus, pods: Iterable[JobPod])
 
 
 def _failed_indexes(spec: JobSpec, status: JobStatus, pods: Iterable[JobPod], succeeded: Indexes) -> Indexes:
-    """But for those that have succeeded: the server refuses a status that has an index twice."""
+    """Return the failed indexes, without those that have succeeded. Source: calculateFailedIndexes.
+
+    The server rejects a status in which an index has both succeeded and failed.
+    """
     new = (pod.index for pod in pods if pod.is_tracked and spec.has_index(pod.index) and _fails_index(spec, pod))
     failed = Indexes.of(index for index in new if index is not None and not succeeded.has(index))
     return _known_failed(spec, status).merged(failed)
@@ -126,14 +136,19 @@ def _known_failed(spec: JobSpec, status: JobStatus) -> Indexes:
 def _fails_index(spec: JobSpec, pod: JobPod) -> bool:
     if not pod.has_failed(spec):
         return False
-    verdict = failure_verdict(spec.failure_rules, pod.object)
-    if verdict.action is Action.FAIL_INDEX:
+    match = match_failure_policy(spec.failure_rules, pod.object)
+    if match.action is FailureAction.FAIL_INDEX:
         return True
-    return verdict.counts and pod.failures >= (spec.limit_per_index or 0)
+    return match.counts and pod.failures >= (spec.limit_per_index or 0)
 
 
-def _kept(spec: JobSpec, pods: Iterable[JobPod], active: Iterable[JobPod], decided: Indexes) -> Mapping[int, JobPod]:
-    """decided: indexes that have succeeded or failed."""
+def _delayed_deletion(
+    spec: JobSpec, pods: Iterable[JobPod], active: Iterable[JobPod], decided: Indexes
+) -> Mapping[int, JobPod]:
+    """Return the last failed pod of each index without an active pod. Source: getPodsWithDelayedDeletionPerIndex.
+
+    decided: indexes that have succeeded or failed.
+    """
     running = {pod.index for pod in active}
     kept: dict[int, JobPod] = {}
     for pod in pods:
@@ -148,7 +163,7 @@ def _kept(spec: JobSpec, pods: Iterable[JobPod], active: Iterable[JobPod], decid
 
 
 def _is_later(pod: JobPod, other: JobPod) -> bool:
-    def count(one: JobPod) -> int:
-        return one.failures + one.ignored_failures
+    def failures(of: JobPod) -> int:
+        return of.failures + of.ignored_failures
 
-    return count(other) <= count(pod) and finish_time(pod.object) >= finish_time(other.object)
+    return failures(other) <= failures(pod) and finish_time(pod.object) >= finish_time(other.object)

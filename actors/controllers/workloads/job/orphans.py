@@ -1,12 +1,13 @@
-"""Pods that no Job will count any more, and that wait for nobody's finalizer but ours.
+"""Removes the finalizer from pods that no Job counts any more.
 
-Keys: of a pod without a controller, or of a Job that is gone or has finished.
+Keys: a pod without a controller, or a Job that is deleted or finished.
 
 Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncOrphanPod, handleSingleOrphanPod). Differences:
-- The pods of a Job that is gone are found by their owner, there by its selector.
-- Before anything is taken from a Job that the table does not show, the server is asked: upstream also takes the
-  finalizer from pods of a Job that its cache does not show yet, which are never counted then.
-- A pod without a controller is let go as it was read: upstream also lets go what a Job has just adopted.
+- The pods of a deleted Job are found by their owner reference; upstream finds them by the Job's selector.
+- If the table does not show the Job, it is read from the server. Upstream also removes the finalizer from pods of a Job
+  that its cache does not show yet, and those pods are never counted.
+- The finalizer of a pod without a controller is removed only if the pod has not changed since it was read. Upstream
+  also removes it from a pod that a Job has just adopted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished, manager_elsewhere
+from kcm.actors.controllers.workloads.job.fields import FINALIZER, external_manager, is_finished
 from kcm.actors.controllers.workloads.job.finalizers import untrack
 from kcm.actors.reconciliation import Change, Reconciliation, Step, get_live, must, together
 from kcm.protocols.messages.outcomes import CommandError, Done, NotFound
@@ -22,11 +23,14 @@ from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key
 from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.tables.tables import Tables
 
-BATCH = 100  # finalizers removed at a time
+BATCH = 100  # finalizers removed together
 
 
 class Orphan(NamedTuple):
-    """key: of the pod, or of the Job. owner: the uid of the Job; "" for a pod."""
+    """Key of the queue: all pods of a Job, or one pod without a controller.
+
+    key: of the Job or the pod. owner: uid of the Job; "" for a pod.
+    """
 
     key: Key
     owner: str = ""
@@ -36,9 +40,9 @@ class Orphan(NamedTuple):
 
 
 def orphaned(change: Change, tables: Tables) -> Iterable[Orphan]:
-    """Of a pod that has the finalizer: it has no controller; or it is going, and its Job does not count it any more.
+    """Return the key of a pod without a controller, or of the Job of a pod that is being deleted and is not counted.
 
-    Every change of every Job's pods comes here, so it rests on what the table has derived, as of now.
+    Called for every change of every Job's pod, so it uses the facts in the table and decodes no pod.
     """
     pod = tables[PODS].entry(change.key)
     if pod is None or FINALIZER not in pod.finalizers:
@@ -54,11 +58,11 @@ def orphaned(change: Change, tables: Tables) -> Iterable[Orphan]:
 
 
 def left_behind(change: Change, _tables: Tables) -> Iterable[Orphan]:
-    """Of a Job that is gone or has finished: its pods."""
+    """Return the key of a Job that is deleted or finished."""
     job = change.new
-    if (change.deleted or is_finished(job)) and manager_elsewhere(job) is None:
+    if (change.deleted or is_finished(job)) and external_manager(job) is None:
         yield Orphan(change.key, uid_of(job))
-    if change.old is not None and uid_of(change.old) != uid_of(job):  # deleted and made anew between two looks
+    if change.old is not None and uid_of(change.old) != uid_of(job):  # the Job was replaced between two events
         yield Orphan(change.key, uid_of(change.old))
 
 
@@ -98,21 +102,21 @@ class OrphanReconciler:
             raise failures[0]
 
     def _is_abandoned(self, orphan: Orphan) -> Step[bool]:
-        """Whether nobody counts the pods of this Job any more."""
+        """Report whether no Job controller counts the pods of this Job any more."""
         job = self._jobs.get(orphan.key)
         if job is not None and uid_of(job) == orphan.owner:
-            return _lets_go(job)
+            return _is_done(job)
         outcome = yield from must(get_live(JOBS, orphan.key), but=(NotFound,))
         if not isinstance(outcome, Done):
             return True
         live = decode_object(outcome.body)
-        return uid_of(live) != orphan.owner or _lets_go(live)
+        return uid_of(live) != orphan.owner or _is_done(live)
 
 
 def _is_job(owner: OwnerRef) -> bool:
-    """Others have kinds of this name too, and may use the finalizer."""
+    """Report whether the owner is a batch/v1 Job: Jobs of other groups may use the finalizer too."""
     return owner.kind == JOBS.kind and owner.api_version == JOBS.api_version
 
 
-def _lets_go(job: Object) -> bool:
-    return manager_elsewhere(job) is None and is_finished(job)
+def _is_done(job: Object) -> bool:
+    return external_manager(job) is None and is_finished(job)

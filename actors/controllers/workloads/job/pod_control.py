@@ -7,21 +7,22 @@ podGenerateNameWithIndex, addIndexFailureCountAnnotation).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.shared.generated_names import generated_names
 from kcm.actors.controllers.shared.pod_control import PodForm, create_each, delete_pods, fetch_existing
+from kcm.actors.controllers.shared.unknown_outcomes import RETRY_DELAY, raise_if_unknown
 from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, IGNORED_FAILURE_COUNT, INDEX, JobSpec
 from kcm.actors.controllers.workloads.job.finalizers import track, untrack
 from kcm.actors.controllers.workloads.job.metrics import PODS_ARE_CREATED, PODS_ARE_DELETED, JobMetrics
 from kcm.actors.controllers.workloads.job.observed import Observed
-from kcm.actors.controllers.workloads.job.plan import PodPlan
+from kcm.actors.controllers.workloads.job.plan import JobPodPlan
 from kcm.actors.controllers.workloads.job.pods import JobPod
-from kcm.actors.controllers.workloads.job.policies import failure_verdict
-from kcm.actors.controllers.workloads.job.sync import LOOK_AGAIN, Managed, Sync
+from kcm.actors.controllers.workloads.job.policies import match_failure_policy
+from kcm.actors.controllers.workloads.job.sync import Managed, Sync
 from kcm.actors.reconciliation import Step, together
-from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Refused, Unknown
-from kcm.protocols.objects import Key, Object, make_key, name_of, split_key
+from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, NotFound, Unknown
+from kcm.protocols.objects import Key, Object, name_of, split_key
 from kcm.protocols.resources import JOBS
 from kcm.runtime.tables.lister import Lister
 
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
 
 
 ENV = "JOB_COMPLETION_INDEX"
-LONGEST_BASE = 58  # of a generated name
+MAX_BASE = 58  # characters of generateName, so that the random suffix fits
 NewPod = tuple[PodForm, str]  # and its name
 
 
 def plain_pods(
-    job: Object, spec: JobSpec, count: int, *, again: Sequence[str], taken: Callable[[Key], bool]
+    job: Object, spec: JobSpec, count: int, *, retried: Sequence[str], taken: Callable[[Key], bool]
 ) -> list[NewPod]:
-    """again: names to take first."""
-    form = PodForm(_tracked(spec.template), owner=job, owners=JOBS)
-    names = list(dict.fromkeys([*again, *generated_names(job, count, taken=taken)]))
+    """Return pods of a Job without completion indexes. retried: names to use before generated ones."""
+    form = PodForm(_with_finalizer(spec.template), owner=job, owners=JOBS)
+    names = list(dict.fromkeys([*retried, *generated_names(job, count, taken=taken)]))
     return [(form, name) for name in names[:count]]
 
 
@@ -48,47 +49,50 @@ def indexed_pods(
     spec: JobSpec,
     indexes: Sequence[int],
     *,
-    again: Mapping[int, str],
+    retried: Mapping[int, str],
     replaced: Callable[[int], JobPod | None],
     taken: Callable[[Key], bool],
     pod_group: str = "",
 ) -> list[NewPod]:
-    """again: names to take, by index. replaced: the failed pod of an index that this one takes the place of.
-    pod_group: the PodGroup that they are scheduled with; empty for none.
+    """Return one pod per completion index.
+
+    retried: names to use instead of generated ones, by index.
+    replaced: return the failed pod that the new pod of this index replaces.
+    pod_group: name of the PodGroup that the pods are scheduled with; "" without one.
     """
-    template = _tracked(spec.template)
+    template = _with_finalizer(spec.template)
     template["spec"] = _with_index_in_env(template.get("spec") or {})
     if pod_group:
         template["spec"]["schedulingGroup"] = {"podGroupName": pod_group}
-    made = []
+    pods = []
     for index in indexes:
         counts = {} if spec.limit_per_index is None else failure_counts(spec, replaced(index))
         base = base_name(name_of(job), index)
-        form = PodForm(_indexed(template, name_of(job), index, counts), owner=job, owners=JOBS, base=base)
-        name = again.get(index) or generated_names(job, 1, taken=taken, base=base)[0]
-        made.append((form, name))
-    return made
+        form = PodForm(_with_index(template, name_of(job), index, counts), owner=job, owners=JOBS, base=base)
+        name = retried.get(index) or generated_names(job, 1, taken=taken, base=base)[0]
+        pods.append((form, name))
+    return pods
 
 
 def base_name(job: str, index: int) -> str:
-    """What the name of a pod with this index begins with."""
-    end = f"-{index}-"
-    return f"{job[: LONGEST_BASE - len(end)]}{end}"
+    """Return the generateName of a pod with this index. Source: podGenerateNameWithIndex."""
+    suffix = f"-{index}-"
+    return f"{job[: MAX_BASE - len(suffix)]}{suffix}"
 
 
 def failure_counts(spec: JobSpec, replaced: JobPod | None) -> dict[str, str]:
-    """Annotations: how often an index has failed before."""
+    """Return the annotations that count the failures of an index. Source: addIndexFailureCountAnnotation."""
     if replaced is None:
         return {FAILURE_COUNT: "0"}
     counted, ignored = replaced.failures, replaced.ignored_failures
-    if failure_verdict(spec.failure_rules, replaced.object).counts:
+    if match_failure_policy(spec.failure_rules, replaced.object).counts:
         counted += 1
     else:
         ignored += 1
     return {FAILURE_COUNT: str(counted)} | ({IGNORED_FAILURE_COUNT: str(ignored)} if ignored else {})
 
 
-def _tracked(template: Object) -> Object:
+def _with_finalizer(template: Object) -> Object:
     meta = template.get("metadata") or {}
     finalizers = list(meta.get("finalizers") or ())
     if FINALIZER not in finalizers:
@@ -96,7 +100,7 @@ def _tracked(template: Object) -> Object:
     return {**template, "metadata": {**meta, "finalizers": finalizers}}
 
 
-def _indexed(template: Object, job: str, index: int, counts: dict[str, str]) -> Object:
+def _with_index(template: Object, job: str, index: int, counts: dict[str, str]) -> Object:
     meta = template["metadata"]
     number = {INDEX: str(index)}
     meta = {
@@ -108,105 +112,96 @@ def _indexed(template: Object, job: str, index: int, counts: dict[str, str]) -> 
 
 
 def _with_index_in_env(spec: Object) -> Object:
-    changed = {name: list(map(_knowing, spec[name])) for name in ("initContainers", "containers") if spec.get(name)}
-    return {**spec, **changed}
+    """Source: addCompletionIndexEnvVariables."""
+    lists = ("initContainers", "containers")
+    return {**spec, **{name: list(map(_container_with_index, spec[name])) for name in lists if spec.get(name)}}
 
 
-def _knowing(container: Any) -> Any:
-    """The container with its index in its environment, unless something else is called so."""
+def _container_with_index(container: Any) -> Any:
     env = container.get("env") or []
-    if any(one.get("name") == ENV for one in env):
-        return container
+    if any(variable.get("name") == ENV for variable in env):
+        return container  # a variable of the user has precedence
     source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
     return {**container, "env": [*env, {"name": ENV, "valueFrom": source}]}
 
 
-class _NewPods(NamedTuple):
-    """indexes: by the pod's name, where pods have some."""
+class JobPodControl:
+    """Creates and deletes the pods of a Job."""
 
-    pods: list[NewPod]
-    indexes: Mapping[str, int]
-
-
-class PodActions:
     def __init__(self, *, pods: Lister, metrics: JobMetrics, log: FilteringBoundLogger) -> None:
         self._pods, self._metrics, self._log = pods, metrics, log
 
-    def manage(self, sync: Sync, job: Observed, plan: PodPlan) -> Step[Managed]:
-        if plan.remove or job.spec.is_suspended:
-            return (yield from self._remove(sync, plan.remove))
-        sync.memory.doomed.clear()
-        lost = [pod.entry for pod in job.active if not pod.is_tracked]
-        outcomes = yield from together([track(entry) for entry in lost])
-        for entry, outcome in zip(lost, outcomes, strict=True):
+    def manage(self, sync: Sync, job: Observed, plan: JobPodPlan) -> Step[Managed]:
+        """Carry out the plan. Source: manageJob."""
+        if plan.delete or job.spec.is_suspended:
+            return (yield from self._delete(sync, plan.delete))
+        sync.memory.unknown.maybe_deleted.clear()
+        untracked = [pod.entry for pod in job.active if not pod.is_tracked]
+        outcomes = yield from together([track(entry) for entry in untracked])
+        for entry, outcome in zip(untracked, outcomes, strict=True):
             if not isinstance(outcome, Done | NotFound | Conflict):
                 raise CommandError(track(entry), outcome)
         if plan.create:
             return (yield from self._create(sync, job, plan))
-        if plan.wait is not None:
-            return Managed(PODS_ARE_CREATED, wait=max(plan.wait, LOOK_AGAIN))
+        if plan.delay is not None:
+            return Managed(PODS_ARE_CREATED, delay=max(plan.delay, RETRY_DELAY))
         return Managed()
 
-    def _remove(self, sync: Sync, pods: Sequence[JobPod]) -> Step[Managed]:
-        """Their finalizer goes first: they are not counted."""
+    def _delete(self, sync: Sync, pods: Sequence[JobPod]) -> Step[Managed]:
+        """Remove the finalizer, then delete the pod, so that it is not counted. Source: deleteJobPods."""
         untracked = [pod.entry for pod in pods if not pod.is_tracked]
         tracked = [pod.entry for pod in pods if pod.is_tracked]
+        # A pod that changed since it was read may have succeeded: it keeps the finalizer, and the next sync counts it.
         commands = [untrack(entry, unchanged=True) for entry in tracked]
         outcomes = yield from together(commands)
         failure: CommandError | None = None
-        wait: float | None = None
+        delay: float | None = None
         for entry, command, outcome in zip(tracked, commands, outcomes, strict=True):
             if isinstance(outcome, Done):
                 untracked.append(entry)
             elif isinstance(outcome, Conflict):
-                wait = LOOK_AGAIN
+                delay = RETRY_DELAY
             elif not isinstance(outcome, NotFound):
                 if isinstance(outcome, Unknown):
-                    sync.memory.doomed.add(entry.uid)
+                    sync.memory.unknown.maybe_deleted.add(entry.uid)
                 if failure is None:
                     failure = CommandError(command, outcome)
-        gone = yield from delete_pods(untracked, owner=sync.job, owners=JOBS)
-        sync.memory.doomed.update(gone.maybe_deleted)
-        sync.memory.doomed.difference_update(gone.known)
-        if gone.deleted:
-            self._log.info("pods deleted", key=sync.entry.key, count=len(gone.deleted))
-        if gone.conflicting:
-            wait = LOOK_AGAIN
-        return Managed(PODS_ARE_DELETED, failure or gone.failure, wait)
+        deletions = yield from delete_pods(untracked, owner=sync.job, owners=JOBS)
+        sync.memory.unknown.record_deletions(deletions)
+        if deletions.deleted:
+            self._log.info("pods deleted", key=sync.entry.key, count=len(deletions.deleted))
+        if deletions.conflicting:
+            delay = RETRY_DELAY
+        return Managed(PODS_ARE_DELETED, failure or deletions.failure, delay)
 
-    def _create(self, sync: Sync, job: Observed, plan: PodPlan) -> Step[Managed]:
-        new = self._new_pods(sync, job, plan)
-        made = yield from create_each(new.pods, owner=sync.job, owners=JOBS)
-        if made.created:
-            self._log.info("pods created", key=sync.entry.key, count=len(made.created))
-        self._metrics.created(job, made=len(made.created), failed=made.failed)
-        yield from fetch_existing(made)  # so that the next sync counts them or takes other names
-        sync.memory.unsure = {name: new.indexes.get(name) for name in made.maybe_created}
-        if made.failure is not None and (made.maybe_created or isinstance(made.failure.failure, Refused)):
-            # A status write would change the resourceVersion that the names derive from, and so the retry's names.
-            sync.action = PODS_ARE_CREATED
-            raise made.failure
-        return Managed(PODS_ARE_CREATED, made.failure, LOOK_AGAIN if made.existing else None)
+    def _create(self, sync: Sync, job: Observed, plan: JobPodPlan) -> Step[Managed]:
+        pods, indexes = self._new_pods(sync, job, plan)
+        creations = yield from create_each(pods, owner=sync.job, owners=JOBS)
+        if creations.created:
+            self._log.info("pods created", key=sync.entry.key, count=len(creations.created))
+        self._metrics.created(job, succeeded=len(creations.created), failed=creations.failed)
+        sync.memory.unknown.record_creations(creations, (yield from fetch_existing(creations)), indexes)
+        sync.action = PODS_ARE_CREATED
+        raise_if_unknown(creations)  # before the status is written
+        return Managed(PODS_ARE_CREATED, creations.failure, RETRY_DELAY if creations.existing else None)
 
-    def _new_pods(self, sync: Sync, job: Observed, plan: PodPlan) -> _NewPods:
-        """Those whose creation may have succeeded unseen first."""
-        namespace, _ = split_key(sync.entry.key)
+    def _new_pods(self, sync: Sync, job: Observed, plan: JobPodPlan) -> tuple[list[NewPod], Mapping[str, int]]:
+        """Return the pods to create, and their completion indexes by name."""
 
         def taken(pod: Key) -> bool:
             return self._pods.entry(pod) is not None
 
-        again = {name: i for name, i in sync.memory.unsure.items() if not taken(make_key(namespace, name))}
+        namespace, _ = split_key(sync.entry.key)
+        retried = sync.memory.unknown.names_to_retry(namespace, taken=taken)
         if not job.spec.is_indexed:
-            pods = plain_pods(sync.job, job.spec, plan.create, again=list(again), taken=taken)
-            return _NewPods(pods, {})
-        names = {index: name for name, index in again.items() if index is not None}
+            return plain_pods(sync.job, job.spec, plan.create, retried=list(retried), taken=taken), {}
         pods = indexed_pods(
             sync.job,
             job.spec,
             plan.indexes,
-            again=names,
-            replaced=job.kept.get,
+            retried={index: name for name, index in retried.items() if index is not None},
+            replaced=job.delayed_deletion.get,
             taken=taken,
             pod_group=sync.pod_group,
         )
-        return _NewPods(pods, {name: i for (_, name), i in zip(pods, plan.indexes, strict=True)})
+        return pods, {name: index for (_, name), index in zip(pods, plan.indexes, strict=True)}

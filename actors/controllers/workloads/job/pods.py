@@ -1,4 +1,4 @@
-"""A Job's pods, as it sees them.
+"""Pods of a Job: completion index, failure counts, outcome and finish time.
 
 Source: kubernetes v1.36 pkg/controller/job (isPodFailed, getCompletionIndex, getFinishedTime).
 """
@@ -31,17 +31,14 @@ _SHAPE = {
 
 
 class JobPod:
-    """One version of a pod. What is not among its facts is read when it is asked for, and then once.
+    """One version of a pod. Fields that are not among its facts are decoded on first use."""
 
-    is_tracked: it has the finalizer: it is not counted yet, or we do not know that the finalizer is gone.
-    """
+    __slots__ = ("_decode", "_index", "_object", "entry", "facts", "is_tracked")
 
-    __slots__ = ("_index", "_look", "_object", "entry", "facts", "is_tracked")
-
-    def __init__(self, entry: Entry, look: Callable[[Entry], Object]) -> None:
-        self.entry, self._look = entry, look
+    def __init__(self, entry: Entry, decode: Callable[[Entry], Object]) -> None:
+        self.entry, self._decode = entry, decode
         self.facts: PodFacts = entry.facts
-        self.is_tracked = FINALIZER in entry.finalizers
+        self.is_tracked = FINALIZER in entry.finalizers  # not counted yet, as far as the table shows
         self._object: Object | None = None
         self._index: int | None = -1
 
@@ -51,9 +48,9 @@ class JobPod:
 
     @property
     def object(self) -> Object:
-        """Raises ValueError on a malformed one."""
+        """Raises ValueError if the pod is malformed."""
         if self._object is None:
-            pod = self._look(self.entry)
+            pod = self._decode(self.entry)
             try:
                 check(pod, _SHAPE)
             except ValueError as err:
@@ -63,7 +60,7 @@ class JobPod:
 
     @property
     def index(self) -> int | None:
-        """Its completion index, None if it has no valid one."""
+        """Return the completion index; None if it is missing or invalid."""
         if self._index == -1:
             number = parse_int(annotations_of(self.object).get(INDEX))
             self._index = number if number is not None and number >= 0 else None
@@ -82,8 +79,10 @@ class JobPod:
         return self.facts.phase == "Succeeded"
 
     def has_failed(self, spec: JobSpec) -> bool:
-        """Also of one that is being deleted and may never say that it failed; not where only failed ones are replaced:
-        those are waited for.
+        """Report whether the pod counts as failed. Source: isPodFailed.
+
+        A pod that is being deleted counts, as its phase may never become Failed, unless only Failed pods are replaced:
+        then the controller waits for the phase.
         """
         if self.facts.phase == "Failed":
             return True
@@ -91,7 +90,7 @@ class JobPod:
 
     @property
     def failures(self) -> int:
-        """Of its index before it, as far as they count."""
+        """Return how many counted failures the index had before this pod."""
         return self._count(FAILURE_COUNT)
 
     @property
@@ -99,17 +98,18 @@ class JobPod:
         return self._count(IGNORED_FAILURE_COUNT)
 
     def _count(self, annotation: str) -> int:
-        """0 if it is missing or no such number."""
+        """Return 0 if the annotation is missing, malformed or negative."""
         number = parse_int(annotations_of(self.object).get(annotation), INT32)
         return number if number is not None and number >= 0 else 0
 
 
 def finish_time(pod: Object) -> float:
-    """When it ended, in Unix seconds: by its containers, else its condition Ready, else its deletion; in the last
-    resort when it was created.
+    """Return when the pod finished, in Unix seconds. Source: getFinishedTime.
+
+    From the first of these that is present: its containers, its condition Ready, its deletion, its creation.
     """
     status = pod.get("status") or {}
-    by_containers = _last_end(pod, status)
+    by_containers = _last_container_finish(pod, status)
     if by_containers is not None:
         return by_containers
     ready = find_condition(status.get("conditions") or (), "Ready")
@@ -122,33 +122,33 @@ def finish_time(pod: Object) -> float:
     return parse_time(created) if created else 0.0
 
 
-def _last_end(pod: Object, status: Mapping[str, Any]) -> float | None:
-    """None unless all containers have ended, and the sidecars, which end last."""
-    containers = (pod.get("spec") or {}).get("initContainers") or ()
-    sidecars = {one.get("name") for one in containers if one.get("restartPolicy") == "Always"}
+def _last_container_finish(pod: Object, status: Mapping[str, Any]) -> float | None:
+    """Return None unless all containers have terminated, and the sidecars, which terminate last."""
+    init_containers = (pod.get("spec") or {}).get("initContainers") or ()
+    sidecars = {container.get("name") for container in init_containers if container.get("restartPolicy") == "Always"}
     main: Iterable[Any] = status.get("containerStatuses") or ()
-    beside = [one for one in status.get("initContainerStatuses") or () if one.get("name") in sidecars]
+    sidecar_statuses = [c for c in status.get("initContainerStatuses") or () if c.get("name") in sidecars]
     last = None
-    # As upstream, a sidecar that has not ended takes the answer away, and a container that has not does so only
-    # where there are no sidecars.
-    for some in (main, beside):
-        for one in some:
-            at = ((one.get("state") or {}).get("terminated") or {}).get("finishedAt")
+    # As upstream: a sidecar that has not terminated makes the result None, a container that has not terminated only
+    # does so if there are no sidecars.
+    for statuses in (main, sidecar_statuses):
+        for container in statuses:
+            at = ((container.get("state") or {}).get("terminated") or {}).get("finishedAt")
             if not at:
                 last = None
                 break
-            ended = parse_time(at)
-            last = ended if last is None else max(last, ended)
+            finished = parse_time(at)
+            last = finished if last is None else max(last, finished)
     return last
 
 
-def restarts_in_all(pods: Iterable[JobPod]) -> int:
-    """Of containers of pods that are pending or run."""
+def total_restarts(pods: Iterable[JobPod]) -> int:
+    """Return the restarts of all containers of Pending and Running pods."""
     total = 0
     for pod in pods:
         if pod.facts.phase not in ("Running", "Pending"):
             continue
         status = pod.object.get("status") or {}
         for field in ("initContainerStatuses", "containerStatuses"):
-            total += sum(one.get("restartCount") or 0 for one in status.get(field) or ())
+            total += sum(container.get("restartCount") or 0 for container in status.get(field) or ())
     return total

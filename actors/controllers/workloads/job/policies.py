@@ -1,4 +1,4 @@
-"""What a Job's policies say: which failures of pods count how, and which successes are enough.
+"""Evaluation of the pod failure policy and the success policy.
 
 Source: kubernetes v1.36 pkg/controller/job/{pod_failure_policy,success_policy}.go.
 """
@@ -13,8 +13,8 @@ from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.objects import Object, name_of, namespace_of
 
 
-class Action(StrEnum):
-    """Of a rule of the pod failure policy."""
+class FailureAction(StrEnum):
+    """Action of a rule of the pod failure policy."""
 
     IGNORE = "Ignore"
     COUNT = "Count"
@@ -22,27 +22,27 @@ class Action(StrEnum):
     FAIL_JOB = "FailJob"
 
 
-class Verdict(NamedTuple):
-    """On a pod that failed. action: None where no rule matches. why: the Job's failure, where that is the action."""
+class FailureMatch(NamedTuple):
+    """Decision of the pod failure policy about a failed pod."""
 
-    action: Action | None = None
-    why: str = ""
+    action: FailureAction | None = None  # of the first rule that matches; None if no rule matches
+    message: str = ""  # of the Job's failure, if the action is FailJob
 
     @property
     def counts(self) -> bool:
-        """Towards the limits of failures."""
-        return self.action is not Action.IGNORE
+        """Report whether the failure counts towards the backoff limits."""
+        return self.action is not FailureAction.IGNORE
 
 
-UNMATCHED = Verdict()
+UNMATCHED = FailureMatch()
 
 
-def failure_verdict(rules: Sequence[Object] | None, pod: Object) -> Verdict:
-    """The first rule that matches decides. rules: None without a policy."""
+def match_failure_policy(rules: Sequence[Object] | None, pod: Object) -> FailureMatch:
+    """Find the first rule that matches a failed pod. rules: None without a policy. Source: matchPodFailurePolicy."""
     status = pod.get("status") or {}
     for number, rule in enumerate(rules or ()):
         action = rule.get("action")
-        if action not in tuple(Action):
+        if action not in tuple(FailureAction):
             continue
         if rule.get("onExitCodes") is not None:
             container = _by_exit_codes(status, rule["onExitCodes"])
@@ -60,13 +60,13 @@ def failure_verdict(rules: Sequence[Object] | None, pod: Object) -> Verdict:
             found = f"Pod {namespace_of(pod)}/{name_of(pod)} has condition {condition.get('type')}"
         else:
             continue
-        why = f"{found} matching {action} rule at index {number}" if action == Action.FAIL_JOB else ""
-        return Verdict(Action(action), why)
+        message = f"{found} matching {action} rule at index {number}" if action == FailureAction.FAIL_JOB else ""
+        return FailureMatch(FailureAction(action), message)
     return UNMATCHED
 
 
 def _by_exit_codes(status: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The first container that ended with such a code; init containers come last, and 0 never matches."""
+    """Return the first container whose exit code matches. Init containers come last; exit code 0 never matches."""
     name, values = wanted.get("containerName"), wanted.get("values") or ()
     for field in ("containerStatuses", "initContainerStatuses"):
         for container in status.get(field) or ():
@@ -83,7 +83,7 @@ def _by_exit_codes(status: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapp
 
 
 def _by_condition(status: Mapping[str, Any], patterns: Iterable[Any]) -> Mapping[str, Any] | None:
-    wanted = {(one.get("type"), one.get("status")) for one in patterns}
+    wanted = {(pattern.get("type"), pattern.get("status")) for pattern in patterns}
     for condition in status.get("conditions") or ():
         if (condition.get("type"), condition.get("status")) in wanted:
             return condition  # type: ignore[no-any-return]
@@ -91,7 +91,10 @@ def _by_condition(status: Mapping[str, Any], patterns: Iterable[Any]) -> Mapping
 
 
 def success_message(rules: Sequence[Object] | None, succeeded: Indexes, *, completions: int) -> str | None:
-    """Says which rule these succeeded indexes meet; None if none does. rules: None without a policy."""
+    """Return the message of SuccessCriteriaMet if a rule is met, else None. Source: matchSuccessPolicy.
+
+    rules: None without a policy.
+    """
     if not succeeded:
         return None
     for number, rule in enumerate(rules or ()):

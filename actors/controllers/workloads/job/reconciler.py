@@ -1,58 +1,64 @@
-"""job-controller: runs pods until enough of them have succeeded, and counts each of them once.
+"""Reconciler of Jobs.
 
-In: changes of Jobs and pods; with the gate WorkloadWithJob, Workloads and PodGroups (gang.py). Out: pods created and
-deleted (500 a sync at most), their finalizer, adoption and release patches, the status subresource, events on the Job.
-Key: "namespace/name".
+Input: changes of Jobs and pods; with the gate WorkloadWithJob also Workloads and PodGroups (gang.py). Output: pods
+created and deleted (at most 500 per sync), patches of their finalizer and owner reference, the status subresource, and
+events on the Job. Key: "namespace/name".
 
 Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncJob). Differences:
-- No expectations and no consistency store: listers show our own writes. What an earlier leader wrote is looked for
-  before we act on a Job for the first time; upstream counts a pod again whose finalizer is gone already on the server
-  and not yet in its cache.
-- Pod names are chosen here (actors/controllers/shared/generated_names.py), so that a creation is not made twice.
-- Active pods that are too many lose their finalizer only as they were read: one that has just succeeded is counted.
-  An active pod without the finalizer gets it back; upstream never counts it.
-- While failed pods are not replaced yet, the status says how many are active; upstream says 0.
-- A pod that ended with its Job and is gone from the listers is not waited for until the next sync.
-- Events of suspending and resuming are recorded once the status says so.
-- An index is never both among those that succeeded and those that failed: what the status says first stays, and else a
-  success. The server refuses such a status, and upstream's Job is stuck.
-- A suspended Job that ends says that it started then. The server wants to know, and so upstream's stays as it is until
-  it is resumed.
-- completionTime is never before startTime, which a leader with a clock ahead may have written. Upstream's is the time
-  of the condition, and until its own clock is that far the server refuses the status.
+- There are no expectations and no consistency store: listers show our own writes. Before the first write for a Job, the
+  writes of an earlier leader are looked up. Upstream counts a pod again if its finalizer is removed on the server and
+  its cache does not show that yet.
+- Pod names are generated here (actors/controllers/shared/generated_names.py), so that no creation is made twice.
+- A surplus active pod loses its finalizer only if it has not changed since it was read: a pod that has just succeeded
+  is counted. An active pod without the finalizer gets it back; upstream never counts such a pod.
+- While failed pods await their replacement, status.active contains the number of active pods; upstream writes 0.
+- The Job is finished in the same sync if its last pods were removed from the listers; upstream waits for the next sync.
+- The events Suspended and Resumed are recorded once the status is written.
+- A completion index never both succeeds and fails: the status has precedence, then a success. The server rejects a
+  status with both, and upstream's Job hangs.
+- A suspended Job that finishes gets a startTime, which the server requires. Upstream's status update is rejected until
+  the Job is resumed.
+- completionTime is never before startTime, even if a leader with a clock ahead wrote the startTime. Upstream uses the
+  time of the condition, and the server rejects its status until its own clock has reached startTime.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.shared.ownership import claim
 from kcm.actors.controllers.shared.pod_control import delete_pods
+from kcm.actors.controllers.shared.unknown_outcomes import RETRY_DELAY, UNREADABLE_DELAY, is_current
 from kcm.actors.controllers.workloads.job.backoff import next_failures
 from kcm.actors.controllers.workloads.job.fields import (
     FINALIZER,
     INDEXED,
     NON_INDEXED,
-    JobSpec,
+    external_manager,
     is_finished,
     job_spec,
     job_status,
-    manager_elsewhere,
     status_of,
 )
-from kcm.actors.controllers.workloads.job.finalizers import Counting, Ending
+from kcm.actors.controllers.workloads.job.finalizers import FinalizerTracker, StatusUpdate
 from kcm.actors.controllers.workloads.job.gang import Gangs
 from kcm.actors.controllers.workloads.job.metrics import (
     RECONCILING,
     JobMetrics,
 )
 from kcm.actors.controllers.workloads.job.observed import Observed, observe
-from kcm.actors.controllers.workloads.job.plan import PodPlan, completed, end_of, plan_pods, seconds_to_deadline
-from kcm.actors.controllers.workloads.job.pod_control import PodActions
+from kcm.actors.controllers.workloads.job.plan import (
+    JobPodPlan,
+    completed,
+    finished_condition,
+    plan_pods,
+    seconds_to_deadline,
+)
+from kcm.actors.controllers.workloads.job.pod_control import JobPodControl
 from kcm.actors.controllers.workloads.job.pods import JobPod
 from kcm.actors.controllers.workloads.job.status import SUSPENDED, condition, running_pods, with_status
-from kcm.actors.controllers.workloads.job.sync import LOOK_AGAIN, Managed, Memories, Sync, ask
+from kcm.actors.controllers.workloads.job.sync import JobMemories, JobMemory, Managed, Sync, read_live_pods
 from kcm.actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
@@ -61,7 +67,7 @@ from kcm.actors.reconciliation import (
     record,
 )
 from kcm.protocols.messages.events import RecordType
-from kcm.protocols.objects import Key, Object, is_deleting, split_key
+from kcm.protocols.objects import Key, is_deleting, split_key
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.scheduling.clock import Clock
@@ -73,7 +79,6 @@ if TYPE_CHECKING:
 
 SUSPENDED_EVENT: tuple[RecordType, str, str] = ("Normal", "Suspended", "Job suspended")
 RESUMED_EVENT: tuple[RecordType, str, str] = ("Normal", "Resumed", "Job resumed")
-UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at again
 
 
 class JobReconciler:
@@ -86,30 +91,34 @@ class JobReconciler:
         clock: Clock,
         metrics: JobMetrics,
         log: FilteringBoundLogger,
-        forgets_start: bool,
+        clears_start_time: bool,
         gangs: Gangs | None = None,
     ) -> None:
-        """forgets_start: a suspended Job does not say any more when it started. gangs: None without the gate."""
-        self._forgets_start, self._gangs = forgets_start, gangs
+        """Take the tables of Jobs and pods, and what the feature gates select.
+
+        clears_start_time: a Job that is suspended loses its startTime (MutableSchedulingDirectivesForSuspendedJobs).
+        gangs: None without the gate WorkloadWithJob.
+        """
+        self._clears_start_time, self._gangs = clears_start_time, gangs
         self._jobs, self._pods = tables[JOBS], tables[PODS]
         self._clock, self._metrics = clock, metrics
-        self._actions = PodActions(pods=self._pods, metrics=metrics, log=log)
-        self._counting = Counting(pods=self._pods, clock=clock, metrics=metrics, log=log)
-        self._memories = Memories()
-        self._elsewhere: dict[Key, str] = {}  # uids of Jobs that others manage
+        self._pod_control = JobPodControl(pods=self._pods, metrics=metrics, log=log)
+        self._tracker = FinalizerTracker(pods=self._pods, clock=clock, metrics=metrics, log=log)
+        self._memories = JobMemories()
+        self._managed_elsewhere: dict[Key, str] = {}  # uids of Jobs that another controller manages
 
     def reconcile(self, key: Key) -> Reconciliation:
         self._jobs.require(key)
         entry = self._jobs.entry(key)
         if entry is None:
             self._forget(key)
-            self._elsewhere.pop(key, None)
+            self._managed_elsewhere.pop(key, None)
             return None
         job = self._jobs.object_of(entry)
-        manager = manager_elsewhere(job)
+        manager = external_manager(job)
         if manager is not None:
-            if self._elsewhere.get(key) != entry.uid:
-                self._elsewhere[key] = entry.uid
+            if self._managed_elsewhere.get(key) != entry.uid:
+                self._managed_elsewhere[key] = entry.uid
                 self._metrics.managed_elsewhere(manager)
             return None
         if is_finished(job):
@@ -125,20 +134,52 @@ class JobReconciler:
         try:
             yield from self._sync(sync)
         except Retry:
-            raise  # it has not begun
+            raise  # the sync has not begun, so it is not counted
         except Exception:
             self._metrics.synced(mode, succeeded=False, action=sync.action, seconds=self._clock.monotonic() - began)
             raise
         self._metrics.synced(mode, succeeded=True, action=sync.action, seconds=self._clock.monotonic() - began)
-        return RequeueAfter(max(0.0, min(sync.waits))) if sync.waits else None
+        return RequeueAfter(max(0.0, min(sync.delays))) if sync.delays else None
 
     def _forget(self, key: Key) -> None:
-        """Of what has finished, or is gone, no pod is waited for."""
-        self._metrics.tracked_ended(added=0, gone=len(self._memories.forget(key)))
+        self._metrics.tracked_finished(added=0, removed=len(self._memories.forget(key)))
 
     def _sync(self, sync: Sync) -> Step[None]:
+        """Sync a Job that is not finished: syncJob from getPodsForJob on."""
+        job = yield from self._observe(sync)
+        if job is None:
+            return
+        now = self._clock.now()
+        started = job.status.started
+        if started is None and not job.spec.is_suspended:
+            started = now
+        failures = next_failures(sync.memory.failures, succeeded=job.new_succeeded, failed=job.new_failed)
+        update = StatusUpdate(
+            job=job,
+            finished=finished_condition(job, started=started, now=now),
+            conditions=job.status.conditions,
+            started=started,
+            failures=failures,
+        )
+        plan = JobPodPlan()
+        if update.finished is None:
+            maybe_deleted = sync.memory.unknown.maybe_deleted
+            plan = plan_pods(job, failures=failures, now=now, maybe_deleted=maybe_deleted)
+        if not (yield from self._predecessor_is_shown(sync, update, plan)):
+            return
+        if update.finished is not None:
+            managed, update = yield from self._delete_active(sync, update)
+        else:
+            managed, update = yield from self._manage(sync, update, plan, now=now)
+        sync.action = managed.action
+        sync.requeue_after(managed.delay)
+        if (yield from self._tracker.track(sync, update)) and managed.failure is not None:
+            raise managed.failure
+
+    def _observe(self, sync: Sync) -> Step[Observed | None]:
+        """Claim the Job's pods, and find or create its PodGroup. Returns None if the Job has changed meanwhile."""
         spec = job_spec(sync.job)
-        job_status(status_of(sync.job))  # what cannot be read is left alone, and its pods with it
+        status = job_status(status_of(sync.job))  # raises before any pod is adopted or released
         claimed = yield from claim(
             self._candidates(sync.entry),
             lister=self._pods,
@@ -148,109 +189,106 @@ class JobReconciler:
             finalizers=(FINALIZER,),
         )
         if not self._is_current(sync):
-            return
+            return None
         if self._gangs is not None:
             # As upstream before anything is decided, so that the first pod names its PodGroup.
             sync.pod_group = yield from self._gangs.pod_group_of(sync.job, spec, has_pods=bool(claimed))
             if not self._is_current(sync):
-                return
-        job = self._observed(sync, spec, claimed)
-        now = self._clock.now()
-        started = job.status.started
-        if started is None and not spec.is_suspended:
-            started = now
-        failures = next_failures(sync.memory.failures, succeeded=job.new_succeeded, failed=job.new_failed)
-        end = end_of(job, started=started, now=now)
-        plan = PodPlan() if end is not None else plan_pods(job, failures=failures, now=now, doomed=sync.memory.doomed)
-        if not (yield from self._make_sure(sync, job, end, plan)):
-            return
-        conditions: Sequence[Object] = job.status.conditions
-        events: list[tuple[RecordType, str, str]] = []
-        managed = Managed(RECONCILING)
-        if end is not None:
-            gone = yield from delete_pods([pod.entry for pod in job.active], owner=sync.job, owners=JOBS)
-            managed = Managed(RECONCILING, gone.failure, LOOK_AGAIN if gone.conflicting else None)
-            if running_pods(self._pods, sync.entry.uid).active:
-                end = None  # there is more to delete, and to count
-        else:
-            sync.look_again(seconds_to_deadline(job, started=started, now=now))
-            is_managed = not job.is_going and self._is_known(sync)
-            if is_managed:
-                managed = yield from self._actions.manage(sync, job, plan)
-            end = completed(job, active=running_pods(self._pods, sync.entry.uid).active, now=now)
-            if end is None and is_managed:
-                changed = with_status(conditions, _suspension(spec, now=now))
-                if changed is not None:
-                    conditions = changed
-                    if not spec.is_suspended:
-                        started = now
-                    elif self._forgets_start:
-                        started = None
-                    events.append(SUSPENDED_EVENT if spec.is_suspended else RESUMED_EVENT)
-        sync.action = managed.action
-        sync.look_again(managed.wait)
-        ending = Ending(job, end, conditions, started, tuple(events))
-        if (yield from self._counting.track(sync, ending, failures)) and managed.failure is not None:
-            raise managed.failure
+                return None
+        pods = self._parsed_pods(sync.memory, claimed)
+        return observe(uid=sync.entry.uid, spec=spec, status=status, pods=pods, is_deleting=is_deleting(sync.job))
 
     def _candidates(self, owner: Entry) -> Iterator[Entry]:
         yield from self._pods.entries_owned_by(owner.uid)
         yield from self._pods.orphan_entries(split_key(owner.key)[0])
 
     def _is_current(self, sync: Sync) -> bool:
-        """False if the Job has changed or is gone since: no decision rests on it and on its pods as they are now."""
-        now = self._jobs.entry(sync.entry.key)
-        if now is not None and (now.uid, now.resource_version) == (sync.entry.uid, sync.entry.resource_version):
+        """Report whether the Job has not changed since it was read. If it has, requeue it at once."""
+        if is_current(self._jobs, sync.entry):
             return True
-        sync.look_again(0.0)
+        sync.requeue_after(0.0)
         return False
 
-    def _observed(self, sync: Sync, spec: JobSpec, claimed: Sequence[Entry]) -> Observed:
-        memory = sync.memory
+    def _parsed_pods(self, memory: JobMemory, entries: Iterable[Entry]) -> Collection[JobPod]:
+        """Return the pods, parsed again only if they have changed since the last sync."""
         pods = {}
-        for entry in claimed:
+        for entry in entries:
             known = memory.pods.get(entry.uid)
-            pods[entry.uid] = (
-                JobPod(entry, self._pods.object_of) if known is None or known.entry is not entry else known
-            )
+            pods[entry.uid] = known if known is not None and known.entry is entry else self._parsed_pod(entry)
         memory.pods = pods
-        ended = frozenset(pod.uid for pod in pods.values() if pod.is_tracked and is_terminal(pod.facts))
-        self._metrics.tracked_ended(added=len(ended - memory.ended), gone=len(memory.ended - ended))
-        memory.ended = ended
-        return observe(
-            uid=sync.entry.uid,
-            spec=spec,
-            status=job_status(status_of(sync.job)),
-            pods=pods.values(),
-            is_going=is_deleting(sync.job),
-        )
+        finished = frozenset(pod.uid for pod in pods.values() if pod.is_tracked and is_terminal(pod.facts))
+        self._metrics.tracked_finished(added=len(finished - memory.finished), removed=len(memory.finished - finished))
+        memory.finished = finished
+        return pods.values()
 
-    def _make_sure(self, sync: Sync, job: Observed, end: Object | None, plan: PodPlan) -> Step[bool]:
-        """False if it turns out that the Job has changed. Raises Retry while a table is late."""
-        memory = sync.memory
+    def _parsed_pod(self, entry: Entry) -> JobPod:
+        return JobPod(entry, self._pods.object_of)
+
+    def _predecessor_is_shown(self, sync: Sync, update: StatusUpdate, plan: JobPodPlan) -> Step[bool]:
+        """Report whether the tables show what an earlier leader wrote, or this sync will write nothing.
+
+        Checked once per Job and leader. Returns False if the server has a newer version of the Job. Raises Retry while
+        the table of pods is behind the server.
+        """
+        memory, job = sync.memory, update.job
         if not status_of(sync.job):
-            memory.is_sure = True  # nobody has done anything about it yet
-        said = job.status.uncounted_succeeded or job.status.uncounted_failed
-        acts = end is not None or plan.remove or plan.create or job.new_succeeded or job.new_failed or said
-        if memory.is_sure or not acts:
+            memory.shows_predecessor = True  # no leader has synced this Job
+        uncounted = job.status.uncounted_succeeded or job.status.uncounted_failed
+        writes = update.finished is not None or plan.delete or plan.create or job.new_succeeded or job.new_failed
+        if memory.shows_predecessor or not (writes or uncounted):
             return True
-        if memory.live is None:
-            memory.live = yield from ask(sync.entry, job.spec, pods=self._pods)
-        if not memory.live.is_shown(self._pods):
+        if memory.live_pods is None:
+            memory.live_pods = yield from read_live_pods(sync.entry, job.spec, pods=self._pods)
+        if not memory.live_pods.is_shown(self._pods):
             self._metrics.stale(PODS)
-            raise Retry("the table of pods is late", after=LOOK_AGAIN)
-        memory.is_sure = True
+            raise Retry("the table of pods is stale", after=RETRY_DELAY)
+        memory.shows_predecessor = True
         return self._is_current(sync)
 
-    def _is_known(self, sync: Sync) -> bool:
-        """Whether all of its pods can be read. Else one that seems to be missing may be there."""
+    def _delete_active(self, sync: Sync, update: StatusUpdate) -> Step[tuple[Managed, StatusUpdate]]:
+        """Delete the active pods of a Job that finishes."""
+        active = [pod.entry for pod in update.job.active]
+        deletions = yield from delete_pods(active, owner=sync.job, owners=JOBS)
+        if self._active(sync):
+            # The Job does not finish yet: these pods must be deleted and counted first.
+            update = update._replace(finished=None)
+        return Managed(RECONCILING, deletions.failure, RETRY_DELAY if deletions.conflicting else None), update
+
+    def _manage(
+        self, sync: Sync, update: StatusUpdate, plan: JobPodPlan, *, now: float
+    ) -> Step[tuple[Managed, StatusUpdate]]:
+        """Create or delete pods by plan, and find out whether that completes, suspends or resumes the Job."""
+        job = update.job
+        sync.requeue_after(seconds_to_deadline(job, started=update.started, now=now))
+        managed = Managed(RECONCILING)
+        manages = not job.is_deleting and self._all_readable(sync)
+        if manages:
+            managed = yield from self._pod_control.manage(sync, job, plan)
+        finished = completed(job, active=self._active(sync), now=now)
+        if finished is not None:
+            return managed, update._replace(finished=finished)
+        return managed, self._with_suspension(update, now=now) if manages else update
+
+    def _active(self, sync: Sync) -> int:
+        return running_pods(self._pods, sync.entry.uid).active
+
+    def _all_readable(self, sync: Sync) -> bool:
+        """Report whether no pod of the Job is unreadable: a pod that seems to be missing may exist."""
         if self._pods.first_unreadable(split_key(sync.entry.key)[0], owner=sync.entry.uid) is None:
             return True
-        sync.look_again(UNREADABLE_WAIT)
+        sync.requeue_after(UNREADABLE_DELAY)
         return False
 
-
-def _suspension(spec: JobSpec, *, now: float) -> Object:
-    if spec.is_suspended:
-        return condition(SUSPENDED, "JobSuspended", "Job suspended", now=now)
-    return condition(SUSPENDED, "JobResumed", "Job resumed", now=now, status="False")
+    def _with_suspension(self, update: StatusUpdate, *, now: float) -> StatusUpdate:
+        """Add the condition Suspended if the Job was suspended or resumed."""
+        if update.job.spec.is_suspended:
+            suspended = condition(SUSPENDED, "JobSuspended", "Job suspended", now=now)
+            started, event = None if self._clears_start_time else update.started, SUSPENDED_EVENT
+        else:
+            suspended = condition(SUSPENDED, "JobResumed", "Job resumed", now=now, status="False")
+            # The deadline counts from here: activeDeadlineSeconds limits the time for which the Job is active.
+            started, event = now, RESUMED_EVENT
+        conditions = with_status(update.conditions, suspended)
+        if conditions is None:
+            return update
+        return update._replace(conditions=conditions, started=started, events=(event,))

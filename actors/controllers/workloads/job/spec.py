@@ -29,10 +29,10 @@ from kcm.runtime.tables.tables import Tables
 
 
 class JobFacts(NamedTuple):
-    """generation: of its spec; its deletion counts as one. ended: whether it has finished."""
+    """Facts about each version of a Job that decide which changes enqueue it."""
 
-    generation: int
-    ended: bool
+    generation: int  # incremented by changes of the spec, and by the deletion
+    finished: bool
 
 
 def job_facts(job: Object) -> JobFacts:
@@ -43,9 +43,7 @@ JOB_FACTS = Facts(JOBS, job_facts)
 
 
 def matching_jobs(change: Change, tables: Tables) -> Iterable[Key]:
-    """All whose selector matches a pod without a controller, which one of them may adopt: of pods that are new, have
-    lost their controller or changed their labels.
-    """
+    """Return the Jobs that may adopt a pod: one that is new, or has lost its controller, or has changed labels."""
     if change.controller is not None or change.deleted:
         return
     pod, old = change.new, change.old
@@ -59,14 +57,14 @@ def matching_jobs(change: Change, tables: Tables) -> Iterable[Key]:
         try:
             selector = label_selector_of((job.get("spec") or {}).get("selector"))
         except ValueError:
-            continue  # its own sync reports what is wrong with it
+            continue  # the sync of that Job reports the error
         if not selector.empty and selector.matches(labels):
             yield key_of(job)
 
 
-# At once: what users say of a Job. A second later, with all that comes meanwhile: pods, and the status.
-AT_ONCE = (Watch(JOBS, to=itself, interest=Interest(changed=("generation",))),)
-LATER = (
+# Changes by users are synced immediately. Changes of pods and of the status are batched for BATCH_PERIOD.
+IMMEDIATE = (Watch(JOBS, to=itself, interest=Interest(changed=("generation",))),)
+BATCHED = (
     Watch(JOBS, to=itself, interest=Interest(types=(EventType.MODIFIED,))),
     Watch(PODS, to=its_controller(JOBS), interest=Interest(owner_kinds=(JOBS.kind,))),
     Watch(PODS, to=matching_jobs, interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",))),
@@ -74,12 +72,12 @@ LATER = (
 
 
 QUEUE = "job"
-BATCH_PERIOD = 1.0  # seconds for which changes of pods are gathered
+BATCH_PERIOD = 1.0  # seconds; upstream's syncJobBatchPeriod
 API_BACKOFF = Backoff(first=1.0, most=60.0)
 
 
 class Jobs(NamedTuple):
-    """What reconciles the keys of the queues."""
+    """Reconciles the keys of the three queues."""
 
     jobs: JobReconciler
     orphans: OrphanReconciler
@@ -87,8 +85,7 @@ class Jobs(NamedTuple):
     def reconcile(self, key: Key) -> Reconciliation:
         return self.jobs.reconcile(key)
 
-    def gather(self, key: Key) -> Reconciliation:
-        """More is to come: look in a second."""
+    def batch(self, key: Key) -> Reconciliation:
         yield Enqueue(QUEUE, key, after=BATCH_PERIOD)
         return None
 
@@ -102,14 +99,14 @@ def build(context: ControllerContext) -> Jobs:
         clock=context.clock,
         metrics=JobMetrics(context.metrics),
         log=context.log,
-        forgets_start=context.options.feature_gates["MutableSchedulingDirectivesForSuspendedJobs"],
+        clears_start_time=context.options.feature_gates["MutableSchedulingDirectivesForSuspendedJobs"],
         gangs=Gangs(tables=context.tables, log=context.log) if context.options.feature_gates[GATE] else None,
     )
     return Jobs(jobs, OrphanReconciler(tables=context.tables))
 
 
 def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
-    """With the gate WorkloadWithJob Workloads and PodGroups are read; without it they need not be served."""
+    """Read Workloads and PodGroups if the gate WorkloadWithJob is enabled; otherwise they may not be served."""
     if not options.feature_gates[GATE]:
         return spec
     return replace(spec, reads=(WORKLOADS, POD_GROUPS), indexes=(WORKLOADS_BY_JOB, GROUPS_BY_WORKLOAD))
@@ -128,18 +125,18 @@ SPEC = ControllerSpec(
     queues=(
         Queue(
             QUEUE,
-            watches=AT_ONCE,
+            watches=IMMEDIATE,
             concurrency=_workers,
             terminal=(),
             backoff=API_BACKOFF,
             retry_qps=-1.0,
         ),
-        Queue("job_changes", watches=LATER, reconcile=Jobs.gather, concurrency=1, terminal=()),
+        Queue("job_changes", watches=BATCHED, reconcile=Jobs.batch, concurrency=1, terminal=()),
         Queue(
             "job_orphan_pod",
             watches=(
                 Watch(PODS, to=orphaned, interest=Interest(finalizers=(FINALIZER,))),
-                Watch(JOBS, to=left_behind, interest=Interest(changed=("ended",))),
+                Watch(JOBS, to=left_behind, interest=Interest(changed=("finished",))),
             ),
             reconcile=Jobs.release,
             concurrency=_workers,

@@ -21,7 +21,7 @@ SUSPENDED = "Suspended"
 FAILURE_TARGET, FAILED = "FailureTarget", "Failed"
 SUCCESS_CRITERIA_MET, COMPLETE = "SuccessCriteriaMet", "Complete"
 FINAL = {FAILURE_TARGET: FAILED, SUCCESS_CRITERIA_MET: COMPLETE}
-"""What a Job is once its pods are gone and counted, by what it is before."""
+"""The final condition by the interim one, which a Job has until its pods have terminated and are counted."""
 
 
 def condition(type: str, reason: str, message: str, *, now: float, status: str = "True") -> Object:
@@ -32,39 +32,39 @@ def condition(type: str, reason: str, message: str, *, now: float, status: str =
 
 
 def with_status(conditions: Sequence[Object], new: Object) -> list[Object] | None:
-    """With this condition in the place of the one of its type, or at the end; None if nothing changes.
+    """Return the conditions with `new` replacing the one of its type, or added; None if nothing changes.
 
-    One that is False is not added: nothing is said of what never was.
+    A condition with status False is not added. Source: ensureJobConditionStatus.
     """
     known = find_condition(conditions, new["type"])
     if known is None:
         return [*conditions, new] if new["status"] != "False" else None
     if all((known.get(field) or "") == (new.get(field) or "") for field in ("status", "reason", "message")):
         return None
-    return [new if one is known else one for one in conditions]
+    return [new if old is known else old for old in conditions]
 
 
 _OMITTED = ("active", "succeeded", "failed", "completedIndexes", "conditions", "startTime", "failedIndexes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """How many of a Job's pods have not ended."""
+class RunningPods:
+    """Numbers of a Job's pods that have not finished."""
 
     active: int
     ready: int
     terminating: int
 
     def differs_from(self, status: Object) -> bool:
-        said = status.get("active", 0), status.get("ready"), status.get("terminating")
-        return said != (self.active, self.ready, self.terminating)
+        recorded = status.get("active", 0), status.get("ready"), status.get("terminating")
+        return recorded != (self.active, self.ready, self.terminating)
 
 
-def running_pods(pods: Lister, uid: str) -> Running:
-    """Of the Job with this uid, with what was just created and deleted."""
+def running_pods(pods: Lister, uid: str) -> RunningPods:
+    """Count the pods of the Job with this uid, after the writes of this sync."""
     owned = [entry.facts for entry in pods.entries_owned_by(uid)]
     active = [pod for pod in owned if is_active(pod)]
-    return Running(
+    return RunningPods(
         active=len(active),
         ready=sum(pod.ready for pod in active),
         terminating=sum(map(is_terminating, owned)),
@@ -72,9 +72,9 @@ def running_pods(pods: Lister, uid: str) -> Running:
 
 
 def written_status(
-    status: Object, *, tally: Tally, running: Running, conditions: Sequence[Object], started: float | None
+    status: Object, *, tally: Tally, running: RunningPods, conditions: Sequence[Object], started: float | None
 ) -> Object:
-    """As Go writes it. What we do not know of stays."""
+    """Return the new status, with empty fields omitted as Go does. Unknown fields are kept."""
     uncounted: dict[str, Any] = {}
     if tally.uncounted_succeeded:
         uncounted["succeeded"] = list(tally.uncounted_succeeded)
@@ -93,45 +93,46 @@ def written_status(
         "failedIndexes": tally.failed_indexes,
         "uncountedTerminatedPods": uncounted,
     }
-    return {name: value for name, value in new.items() if name not in _OMITTED or _is_said(name, value)}
+    return {name: value for name, value in new.items() if name not in _OMITTED or _is_present(name, value)}
 
 
 def completion_time(complete: Object, *, started: float | None) -> str:
-    """When the Job became complete by this condition; when it started, by a clock that was ahead, if that is later."""
+    """Return the time of the condition Complete; startTime if that is later, as the server rejects a time before it."""
     at = parse_time(complete["lastTransitionTime"])
     return format_time(at if started is None else max(at, started))
 
 
-def _is_said(name: str, value: Any) -> bool:
+def _is_present(name: str, value: Any) -> bool:
     return value is not None if name == "failedIndexes" else bool(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """The counting part of a status. failed_indexes: None where the Job has none."""
+    """The part of a status that counts finished pods."""
 
     succeeded: int
     failed: int
-    uncounted_succeeded: tuple[str, ...]
+    uncounted_succeeded: tuple[str, ...]  # uids
     uncounted_failed: tuple[str, ...]
     completed_indexes: str
-    failed_indexes: str | None
+    failed_indexes: str | None  # None without backoffLimitPerIndex
 
     @property
     def has_uncounted(self) -> bool:
         return bool(self.uncounted_succeeded or self.uncounted_failed)
 
     def settled(self, tracked: Container[str], *, is_indexed: bool) -> Tally:
-        """With the uncounted ones in the counters whose finalizer is gone. tracked: uids of pods that have it.
+        """Move uncounted pods without the finalizer into the counters. Source: cleanUncountedPodsWithoutFinalizers.
 
-        With indexes, the indexes say how many have succeeded.
+        tracked: uids of pods with the finalizer.
         """
         succeeded = tuple(uid for uid in self.uncounted_succeeded if uid in tracked)
         failed = tuple(uid for uid in self.uncounted_failed if uid in tracked)
-        gone = 0 if is_indexed else len(self.uncounted_succeeded) - len(succeeded)
+        # The successes of an Indexed Job are counted by completedIndexes.
+        counted = 0 if is_indexed else len(self.uncounted_succeeded) - len(succeeded)
         return replace(
             self,
-            succeeded=self.succeeded + gone,
+            succeeded=self.succeeded + counted,
             failed=self.failed + len(self.uncounted_failed) - len(failed),
             uncounted_succeeded=succeeded,
             uncounted_failed=failed,

@@ -1,6 +1,7 @@
 """State of one sync of a Job, and what is kept in memory between two syncs.
 
-If the memory is lost with the actor, pods may be replaced with less backoff, and the server is asked again.
+If the memory is lost with the actor, failed pods may be replaced with less backoff, and the server is asked again for
+the pods that an earlier leader wrote.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import NamedTuple
 
+from kcm.actors.controllers.shared.unknown_outcomes import UnknownOutcomes
 from kcm.actors.controllers.workloads.job.backoff import Failures
 from kcm.actors.controllers.workloads.job.fields import JobSpec
 from kcm.actors.controllers.workloads.job.metrics import RECONCILING, TRACKING
@@ -22,110 +24,109 @@ from kcm.protocols.versions import parse_version
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
-LOOK_AGAIN = 1.0  # seconds after a pod's name was found to exist, a pod had changed, or more is to be counted
-
 
 class Sync:
-    """One sync of a Job. action: what it does, as metrics call it. pod_group: the PodGroup of new pods; "" for none."""
+    """One sync of a Job.
 
-    __slots__ = ("action", "entry", "job", "memory", "pod_group", "waits")
+    action: label of the sync's metrics. pod_group: name of the PodGroup of new pods; "" without one.
+    """
 
-    def __init__(self, entry: Entry, job: Object, memory: Memory) -> None:
+    __slots__ = ("action", "delays", "entry", "job", "memory", "pod_group")
+
+    def __init__(self, entry: Entry, job: Object, memory: JobMemory) -> None:
         self.entry, self.job, self.memory = entry, job, memory
         self.action = RECONCILING
         self.pod_group = ""
-        self.waits: list[float] = []
+        self.delays: list[float] = []
 
-    def look_again(self, after: float | None) -> None:
-        if after is not None:
-            self.waits.append(after)
+    def requeue_after(self, seconds: float | None) -> None:
+        """Sync the key again after this delay. The shortest delay of a sync is used."""
+        if seconds is not None:
+            self.delays.append(seconds)
 
 
 class Managed(NamedTuple):
-    """action: what was done, as metrics call it. failure: what the sync raises once the status is written. wait:
-    seconds to requeue after.
-    """
+    """Result of creating or deleting pods."""
 
-    action: str = TRACKING
-    failure: CommandError | None = None
-    wait: float | None = None
+    action: str = TRACKING  # label of the sync's metrics
+    failure: CommandError | None = None  # raised once the status is written
+    delay: float | None = None  # seconds until the next sync
 
 
 @dataclass(slots=True)
-class Memory:
-    """uid: the Job's. is_sure: the tables showed, when that mattered for the first time, what an earlier leader wrote.
-    live: what the server said of that.
-
-    unsure: pods whose creation may have succeeded unseen, by name, with their index. doomed: uids of pods whose removal
-    may have succeeded unseen. pods: as they were read last, by uid. ended: uids of tracked pods that have ended.
-    """
+class JobMemory:
+    """Memory of one Job between two syncs."""
 
     uid: str
     failures: Failures
-    is_sure: bool = False
-    live: Live | None = None
-    unsure: dict[str, int | None] = field(default_factory=dict)
-    doomed: set[str] = field(default_factory=set)
-    pods: dict[str, JobPod] = field(default_factory=dict)
-    ended: frozenset[str] = frozenset()
+    # The tables contain what an earlier leader wrote about this Job. Checked once, before the first write.
+    shows_predecessor: bool = False
+    live_pods: LivePods | None = None  # the server's answer for that check
+    unknown: UnknownOutcomes[int] = field(default_factory=UnknownOutcomes)  # creations by completion index
+    pods: dict[str, JobPod] = field(default_factory=dict)  # as parsed last, by uid
+    finished: frozenset[str] = frozenset()  # uids of finished pods that have the finalizer
 
 
-class Memories:
-    """By the key of a Job."""
+class JobMemories:
+    """The memory of each Job, by key."""
 
     def __init__(self) -> None:
-        self._of: dict[Key, Memory] = {}
+        self._by_key: dict[Key, JobMemory] = {}
 
-    def of(self, key: Key, uid: str) -> Memory:
-        """Another Job of this name begins anew, but for the pods of the one before that are still waited for."""
-        known = self._of.get(key)
-        if known is None or known.uid != uid:
-            ended = frozenset[str]() if known is None else known.ended
-            known = self._of[key] = Memory(uid, Failures(of=uid), ended=ended)
-        return known
+    def of(self, key: Key, uid: str) -> JobMemory:
+        """Return the memory of this Job.
+
+        A new Job of the same name keeps only the finished pods of its predecessor, whose finalizer is not removed yet.
+        """
+        memory = self._by_key.get(key)
+        if memory is None or memory.uid != uid:
+            finished = frozenset[str]() if memory is None else memory.finished
+            memory = self._by_key[key] = JobMemory(uid, Failures(of=uid), finished=finished)
+        return memory
 
     def forget(self, key: Key) -> frozenset[str]:
-        """Returns the uids of tracked pods that had ended."""
-        known = self._of.pop(key, None)
-        return frozenset() if known is None else known.ended
+        """Delete the memory. Returns the uids of finished pods that have the finalizer."""
+        memory = self._by_key.pop(key, None)
+        return frozenset() if memory is None else memory.finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
-    """The pods that a Job had on the server as it was asked. version: of that list; 0 where their table needs none.
+class LivePods:
+    """Pods of a Job on the server.
 
-    pods: uid and resourceVersion of each.
+    The watch of a new leader may be late. Finalizers that its predecessor removed must be missing in its table of pods
+    before it counts: otherwise a pod would be counted twice.
     """
 
-    uid: str
-    version: int = 0
-    pods: Mapping[Key, tuple[str, str]]
+    uid: str  # of the Job
+    version: int = 0  # resourceVersion of the list; 0 if the table needs not be compared
+    pods: Mapping[Key, tuple[str, str]]  # uid and resourceVersion of each pod
 
     def is_shown(self, pods: Lister) -> bool:
-        """Whether their table has come as far: by its version, or as nothing else has changed since."""
+        """Report whether the table has reached the list's version, or shows the same pods of this Job."""
         if pods.version >= self.version:
             return True
         shown = {entry.key: (entry.uid, str(entry.resource_version)) for entry in pods.entries_owned_by(self.uid)}
         return shown == self.pods
 
 
-def ask(job: Entry, spec: JobSpec, *, pods: Lister) -> Step[Live]:
-    """Asks the server: once for each Job and leader. The Job is shown as it is from then on.
+def read_live_pods(job: Entry, spec: JobSpec, *, pods: Lister) -> Step[LivePods]:
+    """Get the Job from the server, and list its pods if their table has not reached the Job's version.
 
-    Its pods are asked for where their table has not reached the version of the Job.
+    The overlay shows the Job that was read from then on.
     """
-    unneeded = Live(uid=job.uid, pods={})
+    not_needed = LivePods(uid=job.uid, pods={})
     outcome = yield from must(get_live(JOBS, job.key), but=(NotFound,))
     if not isinstance(outcome, Done):
-        return unneeded
+        return not_needed
     live = decode_object(outcome.body)
     if uid_of(live) != job.uid or pods.version >= (parse_version(resource_version_of(live)) or 0):
-        return unneeded
+        return not_needed
     namespace, _ = split_key(job.key)
     found = yield from must_object(list_live(PODS, namespace, label_selector=str(spec.selector), metadata_only=True))
     versions = {
-        key_of(one): (uid_of(one), resource_version_of(one))
-        for one in found.get("items") or ()
-        if any(owner.get("uid") == job.uid for owner in one["metadata"].get("ownerReferences") or ())
+        key_of(pod): (uid_of(pod), resource_version_of(pod))
+        for pod in found.get("items") or ()
+        if any(owner.get("uid") == job.uid for owner in pod["metadata"].get("ownerReferences") or ())
     }
-    return Live(uid=job.uid, version=parse_version(resource_version_of(found)) or 0, pods=versions)
+    return LivePods(uid=job.uid, version=parse_version(resource_version_of(found)) or 0, pods=versions)

@@ -101,10 +101,10 @@ def _described(name: str, phase: str, said: Sequence[str]) -> Object:
 
 
 class Scene:
-    def __init__(self, shown: Object, some: Iterable[Object] = (), *, forgets_start: bool = True) -> None:
+    def __init__(self, shown: Object, some: Iterable[Object] = (), *, clears_start_time: bool = True) -> None:
         self.bench = Bench({JOBS: [shown], PODS: some}, facts=SPEC.facts)
         self.registry = Metrics()
-        self._forgets_start = forgets_start
+        self._clears_start_time = clears_start_time
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -114,7 +114,7 @@ class Scene:
             clock=self.bench.clock,
             metrics=JobMetrics(self.registry),
             log=quiet_log(),
-            forgets_start=self._forgets_start,
+            clears_start_time=self._clears_start_time,
         )
 
     def sync(

@@ -8,12 +8,12 @@ from typing import Any
 from kcm.actors.controllers.workloads.job import metrics as of
 from kcm.actors.controllers.workloads.job.backoff import Failures
 from kcm.actors.controllers.workloads.job.fields import job_spec, job_status
-from kcm.actors.controllers.workloads.job.finalizers import Counting, Ending
+from kcm.actors.controllers.workloads.job.finalizers import FinalizerTracker, StatusUpdate
 from kcm.actors.controllers.workloads.job.metrics import JobMetrics
 from kcm.actors.controllers.workloads.job.observed import Observed, observe
 from kcm.actors.controllers.workloads.job.pods import JobPod
 from kcm.actors.controllers.workloads.job.status import running_pods
-from kcm.actors.controllers.workloads.job.sync import Memory, Sync
+from kcm.actors.controllers.workloads.job.sync import JobMemory, Sync
 from kcm.actors.simulation.driver import Driven, drive_steps
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import CommandError, Forbidden, Outcome
@@ -46,7 +46,7 @@ class Track:
             spec=job_spec(dict(shown)),
             status=job_status(dict(shown["status"])),
             pods=[JobPod(entry, pods.object_of) for entry in pods.entries()],
-            is_going=is_deleting(dict(shown)),
+            is_deleting=is_deleting(dict(shown)),
         )
 
     def run(self, refused: type[Command] | None = None, *, but: Container[Key] = ()) -> Driven:
@@ -54,19 +54,19 @@ class Track:
         tables, clock, observed = self.scene.bench.tables, self.scene.bench.clock, self.observed
         entry = tables[JOBS].entry(KEY)
         assert entry is not None
-        sync = Sync(entry, dict(tables[JOBS].object_of(entry)), Memory(UID, Failures(of=UID)))
+        sync = Sync(entry, dict(tables[JOBS].object_of(entry)), JobMemory(UID, Failures(of=UID)))
         metrics = JobMetrics(self.scene.registry)
-        counting = Counting(pods=tables[PODS], clock=clock, metrics=metrics, log=quiet_log())
+        tracker = FinalizerTracker(pods=tables[PODS], clock=clock, metrics=metrics, log=quiet_log())
         for pod in observed.active if self.end is not None else ():
             self.scene.bench.hide(PODS, pod.entry.key)  # a sync has deleted them before
-        ending = Ending(observed, self.end, observed.status.conditions, None, ())
+        update = StatusUpdate(observed, self.end, observed.status.conditions, None, Failures(of=UID))
 
         def answer(command: Command) -> Outcome:
             is_refused = refused is not None and isinstance(command, refused) and getattr(command, "key", "") not in but
             return Forbidden("not allowed") if is_refused else self.scene.accept(command)
 
         raises = None if refused is None else CommandError
-        running = counting.track(sync, ending, Failures(of=UID))
+        running = tracker.track(sync, update)
         return drive_steps(running, answer, tables=tables, raises=raises)
 
 

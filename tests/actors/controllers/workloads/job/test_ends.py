@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.workloads.job.policies import failure_verdict
+from kcm.actors.controllers.workloads.job.policies import match_failure_policy
 from kcm.actors.simulation.driver import NOW, Answer, deleted_keys
 from kcm.protocols.messages.commands import Command, Create, Patch
 from kcm.protocols.messages.outcomes import CommandError, Conflict, Outcome, Unknown
@@ -55,7 +55,7 @@ TARGET = {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}
     ],
 )
 def test_the_first_rule_that_matches_decides(rules: list[Object], status: Object, action: str | None, why: str) -> None:
-    assert failure_verdict(rules, pod("p", "Failed", status=status)) == (action, why)
+    assert match_failure_policy(rules, pod("p", "Failed", status=status)) == (action, why)
 
 
 def with_rules(*rules: Object, **more: Any) -> Object:
@@ -128,7 +128,7 @@ def test_a_suspended_job_gives_its_pods_up_uncounted() -> None:
 def test_without_the_gate_a_suspended_job_says_when_it_started() -> None:
     """MutableSchedulingDirectivesForSuspendedJobs."""
     started = {"startTime": format_time(NOW - 60)}
-    scene = Scene(job(suspend=True, status=started), forgets_start=False)
+    scene = Scene(job(suspend=True, status=started), clears_start_time=False)
     scene.sync()
     assert scene.conditions == [("Suspended", "True", "JobSuspended")]
     assert scene.status["startTime"] == started["startTime"]

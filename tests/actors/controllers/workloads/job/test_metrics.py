@@ -93,7 +93,7 @@ def test_each_finalizer_that_a_pod_had_at_its_end_is_seen_to_go(ends: dict[str, 
         scene.sync()
         scene.bench.catch_up()
     assert [status for _, status, _ in scene.conditions] == ["True", "True"]
-    assert shown(scene, of.TRACKED_ENDED) == {("add",): 2, ("delete",): 2}
+    assert shown(scene, of.TRACKED_FINISHED) == {("add",): 2, ("delete",): 2}
 
 
 def test_failures_that_a_policy_decides_about_are_counted_by_its_action() -> None:

@@ -55,7 +55,7 @@ def test_of_an_index_the_last_failed_pod_stays_until_it_is_replaced(
     limit: int, pods: list[Object], kept: set[str]
 ) -> None:
     found = observed(*pods, backoffLimitPerIndex=limit)
-    assert {one.uid for one in found.kept.values()} == {f"uid-of-{name}" for name in kept}
+    assert {one.uid for one in found.delayed_deletion.values()} == {f"uid-of-{name}" for name in kept}
 
 
 @pytest.mark.parametrize(
@@ -129,4 +129,4 @@ def test_of_pods_that_share_an_index_the_one_that_is_furthest_stays(pods: list[s
         made[f"uid-of-p{place}"] = pod(f"p{place}", phase, index=None if index == "-" else index)
     found = observed(*made.values(), completions=6, parallelism=6)
     plan = plan_pods(found, failures=Failures(of=UID), now=NOW)
-    assert sorted(pods[list(made).index(one.uid)] for one in plan.remove) == removed
+    assert sorted(pods[list(made).index(one.uid)] for one in plan.delete) == removed
