@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from kcm.actors.hollow import behaviour
-from kcm.actors.hollow.command_lines import run_of
-from kcm.actors.hollow.image_commands import command_of, serves
+from kcm.actors.hollow.kubelet.commands import ends_without_arguments, is_server, result_of
 from kcm.actors.hollow.kubelet.probes import Course, course
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, annotations_of, controller_of
@@ -89,8 +88,8 @@ def scripts_of(pod: Object, container: Mapping[str, Any], *, asked: bool, init: 
     if init:  # a sidecar is an init container that runs forever
         default = _for_ever if container.get("restartPolicy") == "Always" else _done_at_once
     else:
-        default = _done_soon if runs_to_completion(pod) and not serves(image) else _for_ever
-    told = container.get("command") or container.get("args") or command_of(image) is not None
+        default = _done_soon if runs_to_completion(pod) and not is_server(image) else _for_ever
+    told = container.get("command") or container.get("args") or ends_without_arguments(image)
     if not asked and not told:
         return default
     annotated = _annotated(pod, container["name"], main=not init) if asked else {}
@@ -103,8 +102,8 @@ def scripts_of(pod: Object, container: Mapping[str, Any], *, asked: bool, init: 
 
 
 def _told(pod: Object, container: Mapping[str, Any], restarts: int) -> dict[str, Any]:
-    run = run_of(container, pod, restarts)
-    return {} if run is None else {"run_seconds": run.seconds, "exit_code": run.exit_code}
+    result = result_of(container, pod, restarts)
+    return {} if result is None else {"run_seconds": result.seconds, "exit_code": result.exit_code}
 
 
 def _annotated(pod: Object, container: str, *, main: bool) -> dict[str, Any]:

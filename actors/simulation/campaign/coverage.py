@@ -72,16 +72,6 @@ AT_REQUESTS = frozenset(
         FaultKind.PARTITION,
     )
 )
-AT_WATCHES = frozenset(
-    (
-        FaultKind.WATCH_REWOUND,
-        FaultKind.LIST_STALE,
-        FaultKind.WATCH_DROPPED,
-        FaultKind.WATCH_STALLED,
-        FaultKind.WATCH_LAGGING,
-        FaultKind.BOOKMARKS_WITHHELD,
-    )
-)
 # What meets all that is under way in a process, or at the server.
 AT_WHAT_IS_UNDER_WAY = frozenset(
     (
@@ -90,17 +80,6 @@ AT_WHAT_IS_UNDER_WAY = frozenset(
         FaultKind.PROCESS_CRASHED,
         FaultKind.PROCESS_PAUSED,
         FaultKind.HTTP_HELD,
-    )
-)
-# What meets no step: time, the lease, nodes. And the beginning of a reconciliation.
-AT_NO_STEP = frozenset(
-    (
-        FaultKind.CLOCK_JUMPED,
-        FaultKind.LEASE_STOLEN,
-        FaultKind.NODE_SILENT,
-        FaultKind.NODE_FLAPPING,
-        FaultKind.ZONE_SILENT,
-        FaultKind.RECONCILER_BLOCKED,
     )
 )
 AT_CALLS = frozenset(OF_CALLS)

@@ -1,4 +1,4 @@
-"""Hollow nodes that fail by annotation, in a simulated cluster with node-lifecycle."""
+"""Hollow nodes that fail by annotation, in a simulated cluster with the node lifecycle controller."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from kcm.actors.controllers.nodes import node_lifecycle
-from kcm.actors.hollow import failures
+from kcm.actors.hollow.behaviour import FLAP, HEARTBEAT, READY, SILENT
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.conditions import find_condition
-from kcm.protocols.objects import annotations_of, name_of
+from kcm.protocols.objects import name_of
 from kcm.protocols.resources import NODES
 from tests.actors.controllers.nodes.fleet import options_of
 
@@ -27,6 +27,12 @@ def hollow(cluster: SimulatedCluster) -> SimulatedCluster:
     return cluster
 
 
+def annotate(cluster: SimulatedCluster, names: list[str], annotation: str, value: str | None) -> None:
+    """value: None removes the annotation."""
+    for name in names:
+        cluster.merge(NODES, name, {"metadata": {"annotations": {annotation: value}}})
+
+
 def ready(cluster: SimulatedCluster) -> dict[str, str]:
     statuses = {}
     for node in cluster.list(NODES):
@@ -40,32 +46,30 @@ def not_ready(cluster: SimulatedCluster) -> list[str]:
     return sorted(name for name, status in ready(cluster).items() if status != "True")
 
 
-def test_a_zone_falls_silent_and_comes_back(hollow: SimulatedCluster) -> None:
-    assert failures.nodes_of_zone(hollow, "zone-a") == ZONE_A
-    failures.silence(hollow, *ZONE_A)
+def test_silent_zone_is_not_ready_after_the_grace_period_until_it_recovers(hollow: SimulatedCluster) -> None:
+    annotate(hollow, ZONE_A, SILENT, "true")
     hollow.run_for(30.0)
     assert not_ready(hollow) == []
     hollow.run_for(30.0)
     assert not_ready(hollow) == ZONE_A
-    failures.recover(hollow, *ZONE_A)
+    annotate(hollow, ZONE_A, SILENT, None)
     hollow.run_for(1.0)
     assert not_ready(hollow) == []
-    assert not any("hollow.kcm.dev" in key for node in hollow.list(NODES) for key in annotations_of(node))
 
 
-def test_a_node_that_lags_is_lost_and_found_again(hollow: SimulatedCluster) -> None:
-    failures.lag(hollow, "hollow-node-1", seconds=60.0)
+def test_node_with_slow_heartbeats_is_unknown_time_and_again(hollow: SimulatedCluster) -> None:
+    annotate(hollow, ["hollow-node-1"], HEARTBEAT, "60")
     seen = []
     for _ in range(40):
         hollow.run_for(5.0)
         seen.append(ready(hollow)["hollow-node-1"])
     assert {"True", "Unknown"} == set(seen)
     changes = sum(1 for before, after in pairwise(seen) if before != after)
-    assert changes >= 4, "lost and found more than once"
+    assert changes >= 4, "the node changed more than once"
 
 
-def test_a_node_that_flaps_is_lost_for_half_of_the_time(hollow: SimulatedCluster) -> None:
-    failures.flap(hollow, "hollow-node-1", seconds=120.0)
+def test_flapping_node_is_unknown_for_a_part_of_the_time(hollow: SimulatedCluster) -> None:
+    annotate(hollow, ["hollow-node-1"], FLAP, "120")
     seen = []
     for _ in range(96):
         hollow.run_for(5.0)
@@ -73,10 +77,10 @@ def test_a_node_that_flaps_is_lost_for_half_of_the_time(hollow: SimulatedCluster
     assert 0.2 < seen.count("Unknown") / len(seen) < 0.5
 
 
-def test_a_kubelet_that_is_not_ready_says_so_itself(hollow: SimulatedCluster) -> None:
-    failures.fall_ill(hollow, "hollow-node-1")
+def test_kubelet_reports_that_it_is_not_ready(hollow: SimulatedCluster) -> None:
+    annotate(hollow, ["hollow-node-1"], READY, "false")
     hollow.run_for(11.0)
     assert ready(hollow)["hollow-node-1"] == "False"
-    failures.recover(hollow, "hollow-node-1")
+    annotate(hollow, ["hollow-node-1"], READY, None)
     hollow.run_for(11.0)
     assert not_ready(hollow) == []
