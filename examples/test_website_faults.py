@@ -27,15 +27,15 @@ from kcm.testing import (
     Setting,
     SimulatedCluster,
     Trial,
-    Wishes,
+    UserActions,
     draw_plan,
     must_hold,
     plans,
+    user_actions,
     user_creates,
     user_deletes,
     user_merges,
     user_replaces,
-    wishes,
 )
 
 BLOG = "default/blog"
@@ -142,8 +142,8 @@ def test_whatever_goes_wrong_the_website_is_as_its_spec_says(seed: int) -> None:
     must_hold(seed, setting=SETTING)
 
 
-@given(wishes(SETTING), plans(SETTING))
+@given(user_actions(SETTING), plans(SETTING))
 @settings(deadline=None, max_examples=3)
-def test_whatever_users_wish_too(wished: Wishes, plan: Plan) -> None:
+def test_any_user_actions_too(actions: UserActions, plan: Plan) -> None:
     """hypothesis draws, and finds the simplest that fails."""
-    must_hold(wished, faults=plan)
+    must_hold(actions, faults=plan)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from kcm.actors.simulation.campaign.failure_reports import must_hold
     from kcm.actors.simulation.campaign.many import Campaign, Tried, run_campaign
     from kcm.actors.simulation.campaign.setting import Setting, Surroundings
-    from kcm.actors.simulation.campaign.strategies import Plan, plans, wishes
-    from kcm.actors.simulation.campaign.wishes import Wishes
+    from kcm.actors.simulation.campaign.strategies import Plan, plans, user_actions
+    from kcm.actors.simulation.campaign.user_actions import UserActions
     from kcm.actors.simulation.driver import (
         Bench,
         Driven,
@@ -98,8 +98,8 @@ else:
             "Coverage": "kcm.actors.simulation.campaign.coverage:Coverage",
             "Plan": "kcm.actors.simulation.campaign.strategies:Plan",
             "plans": "kcm.actors.simulation.campaign.strategies:plans",
-            "wishes": "kcm.actors.simulation.campaign.strategies:wishes",
-            "Wishes": "kcm.actors.simulation.campaign.wishes:Wishes",
+            "user_actions": "kcm.actors.simulation.campaign.strategies:user_actions",
+            "UserActions": "kcm.actors.simulation.campaign.user_actions:UserActions",
             "Committed": "kcm.actors.simulation.invariants.observer:Committed",
             "draw_plan": "kcm.runtime.simulation.plan:draw_plan",
             "Fault": "kcm.runtime.faults.vocabulary:Fault",
@@ -175,7 +175,7 @@ __all__ = [
     "Surroundings",
     "Trial",
     "Tried",
-    "Wishes",
+    "UserActions",
     "bodies",
     "created_keys",
     "created_names",
@@ -206,9 +206,9 @@ __all__ = [
     "taint",
     "toleration",
     "unless_gone",
+    "user_actions",
     "user_creates",
     "user_deletes",
     "user_merges",
     "user_replaces",
-    "wishes",
 ]

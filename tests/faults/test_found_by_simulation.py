@@ -170,8 +170,8 @@ def test_a_controller_that_was_paused_as_it_hung_knows_what_it_knew() -> None:
 
 def test_a_user_does_not_wait_for_a_pod_that_comes_once_nodes_speak_again() -> None:
     """A false alarm: with the strategy Recreate no pod comes before those on silent nodes are gone."""
-    wishes = (1, 11, 13, 16, 26)
-    assert check(9000170, (), setting=NODES_SETTING, wishes=wishes).violations == []
+    actions = (1, 11, 13, 16, 26)
+    assert check(9000170, (), setting=NODES_SETTING, actions=actions).violations == []
 
 
 def test_a_creation_that_arrives_after_its_outcome_is_no_decision_any_more() -> None:

@@ -43,7 +43,7 @@ def test_a_failure_is_reported_with_its_seed_few_faults_the_trace_and_how_to_rep
     assert f"seed {failed.seed} of workloads violates:" in text
     assert "VIOLATION" in text
     line = text.splitlines()[-2]
-    assert line.strip().startswith(f"python -m kcm.simulate --seed {failed.seed} --wishes ")
+    assert line.strip().startswith(f"python -m kcm.simulate --seed {failed.seed} --actions ")
     assert parse_faults(line.split('"')[3]) == shown.faults
     assert text.splitlines()[-1] == f"{line} --journal FILE"
 
@@ -62,7 +62,7 @@ def test_another_setting_is_chosen_by_its_name_and_named_in_the_replay(capsys: p
 
 def test_the_sum_tells_faults_from_how_often_they_struck(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--faults", "partition 5..6; watch-dropped 7..8 resource=pods; process-paused 9..10"]) == 0
-    assert re.search(r"1 run, \d+ wishes of users, 3 faults that struck \d+ times, ", capsys.readouterr().out)
+    assert re.search(r"1 run, \d+ user actions, 3 faults that struck \d+ times, ", capsys.readouterr().out)
 
 
 def test_faults_are_named_in_the_error_when_they_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +125,7 @@ def test_a_setting_of_another_package_is_named_by_its_module(monkeypatch: pytest
             setting_named(name)
 
 
-def test_wishes_are_shrunk_too_and_chosen_in_the_replay() -> None:
+def test_user_actions_are_shrunk_and_selected_in_the_replay() -> None:
     """Of all that users do, a Deployment that is never to be there is enough."""
 
     def unsettled(cluster: SimulatedCluster) -> list[str]:
@@ -138,7 +138,7 @@ def test_wishes_are_shrunk_too_and_chosen_in_the_replay() -> None:
     assert (shown.faults, shown.chosen) == ((), (1,))
     text = report(shown)
     assert "  1     2.00 s  create Deployment b" in text
-    assert 'python -m kcm.simulate --setting tests:SETTING --seed 5 --wishes "1" --faults ""' in text
+    assert 'python -m kcm.simulate --setting tests:SETTING --seed 5 --actions "1" --faults ""' in text
 
 
 def test_an_end_without_a_value_is_another_than_none_at_all() -> None:
@@ -206,6 +206,7 @@ def test_a_run_is_written_into_journals(tmp_path: Path, capsys: pytest.CaptureFi
 def test_arguments_that_make_no_sense_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, error in (
         (["--seeds", "2", "--journal", "x"], "--journal is for one seed"),
+        (["--actions", "one"], "'one'"),
         (["--wishes", "one"], "'one'"),
         (["--references", "0"], "--references is 1 or more"),
         (
@@ -213,7 +214,7 @@ def test_arguments_that_make_no_sense_are_an_error(capsys: pytest.CaptureFixture
             f"unknown setting 'weekloads': expected {', '.join(SETTINGS)}, or module:ATTRIBUTE",
         ),
         (["--jobs", "-1"], "--jobs is 0 or more"),
-        (["--failing", "x", "--wishes", "1"], "--failing is for what seeds draw"),
+        (["--failing", "x", "--actions", "1"], "--failing is for what seeds draw"),
     ):
         with pytest.raises(SystemExit):
             main(arguments)

@@ -14,8 +14,8 @@ from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import must_hold
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
 from kcm.actors.simulation.campaign.settings import NODES_SETTING
-from kcm.actors.simulation.campaign.strategies import Plan, plans, wishes
-from kcm.actors.simulation.campaign.wishes import Wishes
+from kcm.actors.simulation.campaign.strategies import Plan, plans, user_actions
+from kcm.actors.simulation.campaign.user_actions import UserActions
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.runtime.faults.vocabulary import FaultKind, parse_faults
@@ -44,12 +44,12 @@ SETTING = Setting(
 )
 
 
-def fails(wished: Wishes) -> bool:
-    return bool(check(wished.number, (), setting=wished.setting, compared=False).violations)
+def fails(actions: UserActions) -> bool:
+    return bool(check(actions.number, (), setting=actions.setting, compared=False).violations)
 
 
 def test_the_values_that_trials_draw_are_shrunk_to_the_simplest_that_fail() -> None:
-    simplest = find(wishes(SETTING), fails, settings=QUIETLY)
+    simplest = find(user_actions(SETTING), fails, settings=QUIETLY)
     assert [action.text for action in simplest.actions] == ["create ConfigMap a"]
     assert simplest.number == 0
     cluster = SimulatedCluster()
@@ -60,8 +60,8 @@ def test_the_values_that_trials_draw_are_shrunk_to_the_simplest_that_fail() -> N
 def test_actions_may_be_a_strategy_of_ones_own() -> None:
     sizes = st.lists(st.integers(0, 50), max_size=4)
     own = sizes.map(lambda drawn: [configured(1.0 + n, f"map-{n}", size) for n, size in enumerate(drawn)])
-    simplest = find(wishes(SETTING, actions=own), lambda wished: len(wished.actions) > 0, settings=QUIETLY)
-    assert repr(simplest) == "Wishes in scenario 0 of config maps:\n    1 s: create ConfigMap map-0"
+    simplest = find(user_actions(SETTING, actions=own), lambda actions: len(actions.actions) > 0, settings=QUIETLY)
+    assert repr(simplest) == "User actions in scenario 0 of config maps:\n    1 s: create ConfigMap map-0"
 
 
 def test_a_plan_is_part_of_what_a_seed_draws_and_shrinks_to_the_fault_that_matters() -> None:
@@ -78,26 +78,26 @@ def test_a_plan_is_part_of_what_a_seed_draws_and_shrinks_to_the_fault_that_matte
 @pytest.mark.parametrize("setting", [USUAL, NODES_SETTING], ids=lambda setting: setting.name)
 def test_all_that_our_own_trials_draw_hypothesis_can_draw(setting: Setting) -> None:
     @settings(QUIETLY, max_examples=10)
-    @given(wishes(setting), plans(setting))
-    def drawn(wished: Wishes, plan: Plan) -> None:
-        assert list(wished.actions) == sorted(wished.actions, key=lambda action: action.at)
-        assert wished.setting.plan(0) == setting.plan(0)
+    @given(user_actions(setting), plans(setting))
+    def drawn(actions: UserActions, plan: Plan) -> None:
+        assert list(actions.actions) == sorted(actions.actions, key=lambda action: action.at)
+        assert actions.setting.plan(0) == setting.plan(0)
         assert parse_faults(repr(plan).split('"')[1]) == plan
 
     drawn()
 
 
 def test_a_run_of_wishes_must_hold_and_its_report_says_how_it_is_repeated() -> None:
-    must_hold(Wishes(SETTING, 3, [configured(1.0, "a", 7)]), faults=())
+    must_hold(UserActions(SETTING, 3, [configured(1.0, "a", 7)]), faults=())
     with pytest.raises(AssertionError, match=r"what users do:\n +0 +1.00 s +create ConfigMap a\n") as raised:
-        must_hold(Wishes(SETTING, 3, [configured(1.0, "a", 8)]), faults=())
+        must_hold(UserActions(SETTING, 3, [configured(1.0, "a", 8)]), faults=())
     assert "replay:\n  run the test again: " in str(raised.value)
-    with pytest.raises(TypeError, match="wishes bring their setting along, config maps"):
-        must_hold(Wishes(SETTING, 3, []), setting=USUAL)
+    with pytest.raises(TypeError, match="UserActions have their own setting, config maps"):
+        must_hold(UserActions(SETTING, 3, []), setting=USUAL)
 
 
 @settings(QUIETLY, max_examples=3)
-@given(wishes(dataclasses.replace(USUAL, scenarios=1)), plans())
-def test_what_users_wish_is_done_whatever_goes_wrong(wished: Wishes, plan: Plan) -> None:
-    assert wished.number == 0
-    must_hold(wished, faults=plan)
+@given(user_actions(dataclasses.replace(USUAL, scenarios=1)), plans())
+def test_user_actions_are_done_whatever_goes_wrong(actions: UserActions, plan: Plan) -> None:
+    assert actions.number == 0
+    must_hold(actions, faults=plan)

@@ -18,9 +18,9 @@ KEPT = 64  # runs without faults that are remembered
 
 
 @functools.lru_cache(maxsize=KEPT)
-def undisturbed(number: int, setting: Setting, wishes: tuple[int, ...] | None, *, brief: bool = True) -> Run:
+def undisturbed(number: int, setting: Setting, actions: tuple[int, ...] | None, *, brief: bool = True) -> Run:
     """The run of this scenario without faults. brief: see `run`."""
-    return run(number, (), setting=setting, wishes=wishes, brief=brief)
+    return run(number, (), setting=setting, actions=actions, brief=brief)
 
 
 def check(
@@ -28,15 +28,15 @@ def check(
     faults: Sequence[Fault] | None = None,
     *,
     setting: Setting = USUAL,
-    wishes: Collection[int] | None = None,
+    actions: Collection[int] | None = None,
     compared: bool = True,
     recording: Recording | None = None,
 ) -> Run:
     """A run; also checked for coming to the same end state as the run of its scenario without faults, if `compared`.
 
-    wishes, recording: see `run`.
+    actions, recording: see `run`.
     """
-    disturbed = run(seed, faults, setting=setting, wishes=wishes, recording=recording)
+    disturbed = run(seed, faults, setting=setting, actions=actions, recording=recording)
     if compared and not disturbed.violations:
         disturbed.checked[SAME_END] += 1
         disturbed.violations += _compared(disturbed, setting)
@@ -44,11 +44,11 @@ def check(
 
 
 def _compared(disturbed: Run, setting: Setting) -> Iterable[Violation]:
-    number, wishes = setting.number(disturbed.seed), disturbed.chosen
-    calm = undisturbed(number, setting, wishes)
+    number, actions = setting.number(disturbed.seed), disturbed.chosen
+    calm = undisturbed(number, setting, actions)
     if not calm.violations and disturbed.end != calm.end:
         # It may not have been at its end, if `unsettled` forgets something: the whole run is what counts.
-        calm = undisturbed(number, setting, wishes, brief=False)
+        calm = undisturbed(number, setting, actions, brief=False)
     if calm.violations:
         for one in calm.violations:
             yield Violation(one.at, one.invariant, f"{one.text} (in the run of seed {calm.seed} without faults)")

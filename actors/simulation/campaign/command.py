@@ -1,7 +1,7 @@
-"""Seeded runs with faults, and the replay of one: python -m kcm.simulate --seed 7 [--faults "..."] [--wishes "..."].
+"""Seeded runs with faults, and the replay of one: python -m kcm.simulate --seed 7 [--faults "..."] [--actions "..."].
 
 A run that violates an invariant is replayed exactly by the line that it prints; --faults replaces the plan that the
-seed would draw, --wishes leaves out some of what users do. What is simulated is a setting (campaign/setting.py):
+seed would draw, --actions selects some of the user actions. What is simulated is a setting (campaign/setting.py):
 workloads alone, or with --setting everything all controllers, zones that fail, a cloud.
 """
 
@@ -32,12 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     arguments = parser.parse_args(argv)
     try:
-        faults, wishes = _given(arguments)
+        faults, actions = _given(arguments)
     except ValueError as err:
         parser.error(str(err))
     groups = Groups()
     try:
-        campaign = _run(arguments, faults, wishes, groups)
+        campaign = _run(arguments, faults, actions, groups)
     except (JournalError, KeptSeedsError) as err:
         parser.error(str(err))
     if arguments.coverage:
@@ -62,7 +62,8 @@ def _parser() -> argparse.ArgumentParser:
         help=f"what is simulated: {', '.join(SETTINGS)}, or module:ATTRIBUTE for one of your own",
     )
     parser.add_argument("--faults", help="these and no others: lines as the report of a failure has them")
-    parser.add_argument("--wishes", help="what users do: these numbers of a report's list, and nothing else")
+    parser.add_argument("--actions", help="user actions by their numbers in a report; no others are done")
+    parser.add_argument("--wishes", dest="actions", help=argparse.SUPPRESS)  # the name until 0.1.0
     parser.add_argument("--no-shrink", action="store_true", help="report a failing run as it is")
     parser.add_argument(
         "--journal",
@@ -108,9 +109,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _given(arguments: argparse.Namespace) -> tuple[tuple[Fault, ...] | None, tuple[int, ...] | None]:
-    """--faults and --wishes; None: drawn. Raises ValueError on these, and on what does not go together."""
+    """Return --faults and --actions; None for those that the seed draws.
+
+    Raises ValueError on invalid values, and on options that exclude each other.
+    """
     faults = None if arguments.faults is None else parse_faults(arguments.faults)
-    wishes = None if arguments.wishes is None else tuple(int(word) for word in arguments.wishes.split())
+    actions = None if arguments.actions is None else tuple(int(word) for word in arguments.actions.split())
     if arguments.journal is not None and arguments.seeds != 1:
         raise ValueError("--journal is for one seed")
     if arguments.references < 1:
@@ -119,15 +123,15 @@ def _given(arguments: argparse.Namespace) -> tuple[tuple[Fault, ...] | None, tup
         raise ValueError("--jobs is 0 or more")
     if arguments.stop_after is not None and arguments.stop_after < 1:
         raise ValueError("--stop-after is 1 or more")
-    if arguments.failing is not None and (faults is not None or wishes is not None):
-        raise ValueError("--failing is for what seeds draw: leave --faults and --wishes away")
-    return faults, wishes
+    if arguments.failing is not None and (faults is not None or actions is not None):
+        raise ValueError("--failing is for what seeds draw: omit --faults and --actions")
+    return faults, actions
 
 
 def _run(
     arguments: argparse.Namespace,
     faults: tuple[Fault, ...] | None,
-    wishes: tuple[int, ...] | None,
+    actions: tuple[int, ...] | None,
     groups: Groups,
 ) -> Campaign:
     """Raises JournalError and KeptSeedsError on files that cannot be used."""
@@ -141,7 +145,7 @@ def _run(
     setting, shrink = arguments.setting, not arguments.no_shrink
     if arguments.journal is not None:
         campaign = Campaign(setting.name)
-        one = Attempt(setting, arguments.seed, faults, wishes, shrink=shrink, journal=arguments.journal)()
+        one = Attempt(setting, arguments.seed, faults, actions, shrink=shrink, journal=arguments.journal)()
         campaign.add(one)
         show(one)
         return campaign
@@ -152,7 +156,7 @@ def _run(
         failing=arguments.failing,
         references=1 if arguments.seeds == 1 else arguments.references,
         faults=faults,
-        wishes=wishes,
+        actions=actions,
         shrink=shrink,
         stop_after=arguments.stop_after,
         seen=show,

@@ -1,4 +1,4 @@
-"""A run that failed, explained: shrunk to few faults and wishes, run once more with a recording, and reported."""
+"""A run that failed, explained: shrunk to few faults and user actions, run once more with a recording, and reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcm.actors.simulation.campaign.checks import SAME_END, check, differences, 
 from kcm.actors.simulation.campaign.recorder import Recording, Sent
 from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, replay_command, run
 from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting
-from kcm.actors.simulation.campaign.wishes import Wishes
+from kcm.actors.simulation.campaign.user_actions import UserActions
 from kcm.actors.simulation.invariants.common.writes import Quiet
 from kcm.actors.simulation.invariants.observer import Violation
 from kcm.protocols.arguments import check_number, check_type
@@ -29,7 +29,7 @@ from kcm.runtime.system.journal_table import described, keys_in
 LINES = 60  # of what was said about what is concerned, the newest
 LONGEST = 1_000  # characters of a text in such a line
 PATIENCE = 300.0  # seconds after the end within which a run may still come to the end that was expected
-MOST_RUNS = 60  # for shrinking the faults, and again for the wishes
+MOST_RUNS = 60  # for shrinking the faults, and again for the user actions
 CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that say nothing about an object
 HOLLOW = "hollow"  # the process of the hollow nodes
 INFRASTRUCTURE = (MANAGER, DISPATCHER, RECORDER, ELECTOR, DISCOVERY)
@@ -39,14 +39,14 @@ _NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a part that is dr
 
 
 def small(failed: Run, *, setting: Setting = USUAL) -> Run:
-    """The same failure with the fewest faults and wishes that cause it, recorded."""
-    fewer = _fewest_wishes(_fewest_faults(failed, setting), setting)
+    """The same failure with the fewest faults and user actions that cause it, recorded."""
+    fewer = _fewest_actions(_fewest_faults(failed, setting), setting)
     return explained(fewer, setting=setting)
 
 
 def explained(failed: Run, *, setting: Setting = USUAL, journal: Path | None = None) -> Run:
     """The same run again, recorded. journal: see Recording."""
-    again = check(failed.seed, failed.faults, setting=setting, wishes=failed.chosen, recording=Recording(journal))
+    again = check(failed.seed, failed.faults, setting=setting, actions=failed.chosen, recording=Recording(journal))
     again.hints = list(_hints(again, setting))
     return again
 
@@ -55,7 +55,7 @@ def _fewest_faults(failed: Run, setting: Setting) -> Run:
     names = {violation.invariant for violation in failed.violations}
 
     def rerun(faults: tuple[Fault, ...]) -> Run:
-        return check(failed.seed, faults, setting=setting, wishes=failed.chosen)
+        return check(failed.seed, faults, setting=setting, actions=failed.chosen)
 
     def fails(faults: tuple[Fault, ...]) -> bool:
         return any(one.invariant in names for one in rerun(faults).violations)
@@ -64,23 +64,23 @@ def _fewest_faults(failed: Run, setting: Setting) -> Run:
     return failed if kept == failed.faults else rerun(kept)
 
 
-def _fewest_wishes(failed: Run, setting: Setting) -> Run:
+def _fewest_actions(failed: Run, setting: Setting) -> Run:
     """What is left out must not be what makes it impossible: without faults the rest still comes to its end, or to
-    nothing worse than all wishes do.
+    nothing worse than all actions do.
     """
     found = _complaints(failed.violations)
     number = setting.number(failed.seed)
     borne = _complaints(undisturbed(number, setting, failed.chosen).violations)
 
-    def rerun(wishes: Collection[int]) -> Run:
-        return check(failed.seed, failed.faults, setting=setting, wishes=tuple(wishes))
+    def rerun(actions: Collection[int]) -> Run:
+        return check(failed.seed, failed.faults, setting=setting, actions=tuple(actions))
 
-    def fails(wishes: tuple[int, ...]) -> bool:
-        if not _complaints(undisturbed(number, setting, tuple(sorted(wishes))).violations) <= borne:
+    def fails(actions: tuple[int, ...]) -> bool:
+        if not _complaints(undisturbed(number, setting, tuple(sorted(actions))).violations) <= borne:
             return False
-        return bool(_complaints(rerun(wishes).violations) & found)
+        return bool(_complaints(rerun(actions).violations) & found)
 
-    all_of_them = tuple(wish.number for wish in failed.wishes)
+    all_of_them = tuple(action.number for action in failed.actions)
     kept = shrunk(all_of_them, fails, most_runs=MOST_RUNS)
     return failed if kept == all_of_them else rerun(kept)
 
@@ -96,15 +96,18 @@ def _complaints(violations: Iterable[Violation]) -> set[str]:
     return found
 
 
-def must_hold(seed: int | Wishes, *, setting: Setting | None = None, faults: Sequence[Fault] | None = None) -> None:
-    """For tests: raises AssertionError with the report of a run that violates an invariant.
+def must_hold(
+    seed: int | UserActions, *, setting: Setting | None = None, faults: Sequence[Fault] | None = None
+) -> None:
+    """Run one seed in a test. Raises AssertionError with a report if the run violates an invariant.
 
-    Of a seed, with the fewest faults and wishes that cause it. Of wishes, which bring their setting along, as they are:
-    who drew them makes them fewer. faults: in place of those that the seed draws.
+    seed: a failure is reported with the fewest faults and user actions that cause it. UserActions have their own
+        setting and are run unchanged: hypothesis reduces them.
+    faults: replace those that the seed draws.
     """
-    if isinstance(seed, Wishes):
+    if isinstance(seed, UserActions):
         if setting is not None:
-            raise TypeError(f"wishes bring their setting along, {seed.setting.name}: leave `setting` away")
+            raise TypeError(f"UserActions have their own setting, {seed.setting.name}: omit `setting`")
         one = check(seed.number, faults, setting=seed.setting)
         if one.violations:
             raise AssertionError(report(explained(one, setting=seed.setting), replay=AGAIN))
@@ -150,7 +153,7 @@ def _late_end(failed: Run, setting: Setting) -> float | None:
                 found.append(cluster.clock.monotonic() - result.seconds)
                 return
 
-    run(failed.seed, failed.faults, setting=setting, wishes=failed.chosen, later=go_on)
+    run(failed.seed, failed.faults, setting=setting, actions=failed.chosen, later=go_on)
     return found[0] if found else None
 
 
@@ -165,7 +168,7 @@ def report(failed: Run, *, replay: Sequence[str] | None = None) -> str:
     lines = [f"seed {failed.seed} of {failed.setting} violates:", *_indented(map(str, failed.violations))]
     if failed.hints:
         lines += ["hint:", *_indented(failed.hints)]
-    lines += ["what users do:", *_indented(_wishes(failed))]
+    lines += ["what users do:", *_indented(_user_actions(failed))]
     lines += ["faults:", *_indented(map(str, failed.faults) if failed.faults else ["none"])]
     lines += ["what was raised:", *_indented(failed.mishaps or ["nothing"])]
     if syncs := _last_syncs(failed):
@@ -179,15 +182,15 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
     return (f"  {line}" for line in lines)
 
 
-def _wishes(failed: Run) -> Iterator[str]:
-    for wish in failed.wishes:
+def _user_actions(failed: Run) -> Iterator[str]:
+    for action in failed.actions:
         when = ""
-        if wish.done is None:
+        if action.done is None:
             when = " (not done)"
-        elif wish.done > wish.at + LOOK:
-            when = f" (done at {wish.done:.2f} s)"
-        yield f"{wish.number:>3}  {wish.at:>7.2f} s  {wish.text}{when}"
-    if not failed.wishes:
+        elif action.done > action.at + LOOK:
+            when = f" (done at {action.done:.2f} s)"
+        yield f"{action.number:>3}  {action.at:>7.2f} s  {action.text}{when}"
+    if not failed.actions:
         yield "nothing"
 
 

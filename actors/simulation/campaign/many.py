@@ -36,14 +36,14 @@ AHEAD = 4096  # attempts that an executor has at a time: it may stand for a clus
 class Attempt:
     """One seed to be tried; callable, so that an executor can carry it out. Pickled, it has its setting's name.
 
-    faults, wishes: None for those that the seed draws. compared: see `check`. shrink: a failure is reported with the
-    fewest faults and wishes. journal: see Recording.
+    faults, actions: None for those that the seed draws. compared: see `check`. shrink: a failure is reported with the
+    fewest faults and user actions. journal: see Recording.
     """
 
     setting: Setting
     seed: int
     faults: tuple[Fault, ...] | None = None
-    wishes: tuple[int, ...] | None = None
+    actions: tuple[int, ...] | None = None
     compared: bool = True
     shrink: bool = True
     journal: Path | None = None
@@ -54,14 +54,14 @@ class Attempt:
 
     def _tried(self) -> Tried:
         setting, began = self.setting, time.process_time()
-        first = one = check(self.seed, self.faults, setting=setting, wishes=self.wishes, compared=self.compared)
+        first = one = check(self.seed, self.faults, setting=setting, actions=self.actions, compared=self.compared)
         if self.journal is not None:  # of the very run that was asked for
             one = explained(one, setting=setting, journal=self.journal)
         elif one.violations:
             one = small(one, setting=setting) if self.shrink else explained(one, setting=setting)
         return Tried(
             seed=self.seed,
-            wishes=len(first.wishes),
+            actions=len(first.actions),
             faults=len(first.faults),
             struck=first.struck,
             coverage=first.coverage,
@@ -74,7 +74,7 @@ class Attempt:
         )
 
     def __reduce__(self) -> tuple[Callable[..., Attempt], tuple[Any, ...]]:
-        rest = (self.seed, self.faults, self.wishes, self.compared, self.shrink, self.journal)
+        rest = (self.seed, self.faults, self.actions, self.compared, self.shrink, self.journal)
         return _attempt, (importable_name(self.setting), *rest)
 
 
@@ -86,13 +86,13 @@ def _attempt(name: str, *rest: Any) -> Attempt:
 class Tried:
     """What came of one seed.
 
-    wishes, faults: how many there were. struck: how often each kind of fault struck; coverage: at which step.
+    actions, faults: how many there were. struck: how often each kind of fault struck; coverage: at which step.
     checks: of all invariants. seconds: virtual. report: all about the violations, replay: the command that replays
     them; "" if there are none. spent: seconds of the processor's time.
     """
 
     seed: int
-    wishes: int
+    actions: int
     faults: int
     struck: Counter[FaultKind]
     coverage: Coverage
@@ -114,7 +114,7 @@ class Campaign:
 
     setting: str
     runs: int = 0
-    wishes: int = 0
+    actions: int = 0
     faults: int = 0
     checks: int = 0
     seconds: float = 0.0
@@ -126,7 +126,7 @@ class Campaign:
 
     def add(self, one: Tried) -> None:
         self.runs += 1
-        self.wishes += one.wishes
+        self.actions += one.actions
         self.faults += one.faults
         self.checks += one.checks
         self.seconds += one.seconds
@@ -146,7 +146,7 @@ class Campaign:
         """In one line."""
         parts = [
             _many(self.runs, "run"),
-            f"{_many(self.wishes, 'wish', 'wishes')} of users",
+            _many(self.actions, "user action"),
             f"{_many(self.faults, 'fault')} that struck {_many(self.struck.total(), 'time')}",
             _many(self.checks, "check"),
             f"{len(self.failed)} failed{', and the campaign was stopped' if self.stopped else ''}",
@@ -154,8 +154,8 @@ class Campaign:
         return f"{', '.join(parts)}; {self.seconds:.0f} simulated seconds in {self.spent:.1f} s of CPU"
 
 
-def _many(number: int, one: str, more: str = "") -> str:
-    return f"{number} {one if number == 1 else more or f'{one}s'}"
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun if number == 1 else f'{noun}s'}"
 
 
 def run_campaign(
@@ -167,7 +167,7 @@ def run_campaign(
     failing: Path | None = None,
     references: int = REFERENCES,
     faults: Sequence[Fault] | None = None,
-    wishes: Sequence[int] | None = None,
+    actions: Sequence[int] | None = None,
     shrink: bool = True,
     stop_after: int | None = None,
     seen: Callable[[Tried], object] = lambda _: None,
@@ -178,7 +178,7 @@ def run_campaign(
     executor: carries them out instead, and stays the caller's. Whatever is no thread of this process imports the
     setting by its name. failing: a file of seeds that failed before, which are tried first; those that hold now leave
     it, those that fail join it. references: one seed in so many is also compared with its run without faults.
-    faults, wishes: in place of what seeds draw. stop_after: end the campaign once so many seeds have failed.
+    faults, actions: in place of what seeds draw. stop_after: end the campaign once so many seeds have failed.
     seen: called with each result, in order.
 
     Raises what the setting's own functions raise, and ValueError for a setting that other processes cannot find.
@@ -193,12 +193,12 @@ def run_campaign(
         raise ValueError(f"stop_after is 1 or more, not {stop_after}")
     if executor is not None and jobs != 1:
         raise ValueError("jobs is for processes of our own: an executor says by itself how many it carries out at once")
-    if failing is not None and (faults is not None or wishes is not None):
-        raise ValueError("failing is for what seeds draw, not for faults or wishes that are given")
+    if failing is not None and (faults is not None or actions is not None):
+        raise ValueError("failing is for what seeds draw, not for faults or actions that are given")
     kept = None if failing is None else KeptSeeds(failing, setting=setting.name)
     before = {} if kept is None else dict.fromkeys(kept.seeds())
     given = None if faults is None else tuple(faults)
-    chosen = None if wishes is None else tuple(wishes)
+    chosen = None if actions is None else tuple(actions)
 
     def attempts() -> Iterator[Attempt]:
         for seed in before:

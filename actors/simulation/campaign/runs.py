@@ -40,14 +40,14 @@ that sees pods by it then looks at them some times, 15 s apart, before its statu
 SILENT = {FaultKind.WATCH_STALLED, FaultKind.CALL_LOST, FaultKind.ANSWER_LOST}
 QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
 CONVERGES = "converges once faults have stopped"
-DOABLE = "users can do what they wish"
+DOABLE = "users can do what they plan"
 STAYS = "what has settled stays so"
 ALIVE = "every actor lives or is reported"
 GOES_ON = "time goes on"
 
 
-class Wish(NamedTuple):
-    """What a user does in a run. number: in the list of its scenario. at: from when on. done: when, None if never."""
+class ActionRecord(NamedTuple):
+    """User action of a run. number: in its scenario. at: planned time. done: time when it was done, None if never."""
 
     number: int
     at: float
@@ -59,7 +59,8 @@ class Wish(NamedTuple):
 class Run:
     """What came of one run.
 
-    setting: its name. wishes: those that it was to have. chosen: their numbers, None for all that the seed draws.
+    setting: its name.
+    actions: the user actions that were planned. chosen: their numbers; None for all that the seed draws.
     struck: how often each kind of fault struck; coverage: at which step. checked: how often each invariant was checked.
     seconds: virtual. settled: when all was as the specs say, None if never.
     mishaps: of a run with violations, see Mishaps.lines. digest, notes: of a traced run.
@@ -69,7 +70,7 @@ class Run:
     seed: int
     faults: tuple[Fault, ...]
     chosen: tuple[int, ...] | None
-    wishes: list[Wish]
+    actions: list[ActionRecord]
     violations: list[Violation]
     struck: Counter[FaultKind]
     coverage: Coverage
@@ -85,14 +86,14 @@ class Run:
     hints: list[str] = field(default_factory=list)
 
 
-def replay_command(setting: str, seed: int, faults: Sequence[Fault] | None, wishes: Collection[int] | None) -> str:
-    """Return the command that replays a run. setting: its name. faults, wishes: None for those that the seed draws."""
+def replay_command(setting: str, seed: int, faults: Sequence[Fault] | None, actions: Collection[int] | None) -> str:
+    """Return the command that replays a run. setting: its name. faults, actions: None for those that the seed draws."""
     line = "python -m kcm.simulate"
     if setting != USUAL.name:
         line += f" --setting {setting}"
     line += f" --seed {seed}"
-    if wishes is not None:
-        line += f' --wishes "{" ".join(map(str, sorted(wishes)))}"'
+    if actions is not None:
+        line += f' --actions "{" ".join(map(str, sorted(actions)))}"'
     return line if faults is None else f'{line} --faults "{format_faults(faults)}"'
 
 
@@ -102,7 +103,7 @@ def run(
     faults: Sequence[Fault] | None = None,
     *,
     setting: Setting = USUAL,
-    wishes: Collection[int] | None = None,
+    actions: Collection[int] | None = None,
     brief: bool = False,
     traced: bool = False,
     recording: Recording | None = None,
@@ -110,13 +111,13 @@ def run(
 ) -> Run:
     """One run. Its faults are those that the seed draws, unless they are given.
 
-    wishes: numbers of what users do; None is all that the seed draws. brief: it is over once all is as the specs say,
+    actions: numbers of what users do; None is all that the seed draws. brief: it is over once all is as the specs say,
     and held to nothing but that: for its end state. later: called at the end, to see how it goes on.
     An exception of the setting's own functions passes, with a note that says how to replay the run.
     """
     try:
         plan = setting.plan(seed) if faults is None else tuple(faults)
-        one = _Run(seed, plan, setting=setting, wishes=wishes, brief=brief, traced=traced or recording is not None)
+        one = _Run(seed, plan, setting=setting, actions=actions, brief=brief, traced=traced or recording is not None)
     except Exception as err:  # the trials' `actions`, say
         _note_run(err, setting, seed, at=0.0)
         raise
@@ -150,12 +151,12 @@ class _Run:
         plan: tuple[Fault, ...],
         *,
         setting: Setting,
-        wishes: Collection[int] | None,
+        actions: Collection[int] | None,
         brief: bool,
         traced: bool,
     ) -> None:
         self._seed, self._plan, self._setting, self._brief = seed, plan, setting, brief
-        self._chosen = None if wishes is None else tuple(sorted(wishes))
+        self._chosen = None if actions is None else tuple(sorted(actions))
         self._number = setting.number(seed)
         cloud = FakeCloud() if setting.cloud else None
         self.cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
@@ -163,7 +164,9 @@ class _Run:
         self.composed = setting.composed(self._number)
         self._scenario, self._quiet = setting.scenario(self._number), Quiet(self.cluster)
         drawn = self.composed.actions(self._scenario)
-        self._actions = [(number, action) for number, action in enumerate(drawn) if wishes is None or number in wishes]
+        self._actions = [
+            (number, action) for number, action in enumerate(drawn) if actions is None or number in actions
+        ]
         self._done: dict[int, float] = {}  # when, by number
         self._settled: float | None = None
         invariants = usual_invariants(self.cluster, self.composed.ownership)
@@ -201,7 +204,9 @@ class _Run:
             seed=self._seed,
             faults=self._plan,
             chosen=self._chosen,
-            wishes=[Wish(number, each.at, each.text, self._done.get(number)) for number, each in self._actions],
+            actions=[
+                ActionRecord(number, each.at, each.text, self._done.get(number)) for number, each in self._actions
+            ],
             violations=checker.violations,
             struck=cluster.injector.struck,
             coverage=self._steps.coverage,

@@ -1,9 +1,9 @@
 """What users do and what goes wrong as strategies of hypothesis, which finds the simplest that fails.
 
-@given(wishes(SETTING), plans(SETTING))
+@given(user_actions(SETTING), plans(SETTING))
 @settings(deadline=None)
-def test_whatever_users_wish(wished: Wishes, plan: Plan) -> None:
-    must_hold(wished, faults=plan)
+def test_any_user_actions(actions: UserActions, plan: Plan) -> None:
+    must_hold(actions, faults=plan)
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import random
 from collections.abc import Iterable
 
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
-from kcm.actors.simulation.campaign.wishes import Wishes
+from kcm.actors.simulation.campaign.user_actions import UserActions
 from kcm.actors.simulation.trials.scenario import Action
 from kcm.runtime.faults.vocabulary import Fault, format_faults
 
 try:
     from hypothesis import strategies as st
 except ImportError as err:
-    raise ImportError("wishes and plans are strategies of hypothesis: pip install hypothesis") from err
+    raise ImportError("user_actions and plans are strategies of hypothesis: pip install hypothesis") from err
 
 MOST_SCENARIOS = 1 << 16
 MOST_SEEDS = 1 << 16
@@ -34,9 +34,9 @@ class Plan(tuple[Fault, ...]):
         return f'parse_faults("{format_faults(self)}")'
 
 
-def wishes(
+def user_actions(
     setting: Setting = USUAL, *, actions: st.SearchStrategy[Iterable[Action]] | None = None
-) -> st.SearchStrategy[Wishes]:
+) -> st.SearchStrategy[UserActions]:
     """What users do: all that the setting's trials draw by chance, hypothesis draws, and makes smaller and fewer.
 
     actions: in place of what the trials draw. They have to be such that users can do them where nothing goes wrong.
@@ -44,15 +44,15 @@ def wishes(
     most = MOST_SCENARIOS if setting.scenarios is None else setting.scenarios
 
     @st.composite
-    def drawn(draw: st.DrawFn) -> Wishes:
+    def drawn(draw: st.DrawFn) -> UserActions:
         number = draw(st.integers(0, most - 1))
         if actions is not None:
-            return Wishes(setting, number, draw(actions))
+            return UserActions(setting, number, draw(actions))
 
         def chance(_what: str) -> random.Random:
             return draw(st.randoms(use_true_random=False))
 
-        return Wishes(setting, number, setting.composed(number).actions(setting.scenario(number, draw=chance)))
+        return UserActions(setting, number, setting.composed(number).actions(setting.scenario(number, draw=chance)))
 
     return drawn()
 

@@ -24,7 +24,7 @@ def failed(seed: int, invariant: str, text: str) -> Tried:
     violation = Violation(1.0, invariant, text)
     return Tried(
         seed=seed,
-        wishes=0,
+        actions=0,
         faults=0,
         struck=Counter(),
         coverage=Coverage(),

@@ -9,7 +9,7 @@ from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.trials.scenario import Action
 
 
-class Wishes:
+class UserActions:
     """actions: in order of time. number: of the scenario, which says what its nodes, options and elections are.
     setting: the one that they were drawn for, in which they are all that users do.
     """
@@ -21,4 +21,4 @@ class Wishes:
 
     def __repr__(self) -> str:
         lines = [f"    {action.at:g} s: {action.text}" for action in self.actions]
-        return "\n".join([f"Wishes in scenario {self.number} of {self.setting.name}:", *(lines or ["    none"])])
+        return "\n".join([f"User actions in scenario {self.number} of {self.setting.name}:", *(lines or ["    none"])])
