@@ -8,6 +8,7 @@ import pytest
 
 from kcm.runtime.apiserver.schema.field_differences import compare
 from kcm.runtime.apiserver.schema.merge_types import of_schema
+from kcm.runtime.cel import effort
 
 ITEMS = {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "integer"}}}
 TYPE = of_schema(
@@ -70,3 +71,9 @@ IN_X = 'k:{"name":"x"}'
 )
 def test_what_is_removed_modified_and_added(old: Any, new: Any, removed: Any, modified: Any, added: Any) -> None:
     assert compare(old, new, TYPE) == (removed, modified, added)
+
+
+def test_comparison_of_many_elements_takes_no_more_than_its_allowance() -> None:
+    many = {"list": [{"name": f"n{number}", "value": 1} for number in range(1000)]}
+    with effort.allowance(1000), pytest.raises(effort.TooLongError):
+        compare({}, many, TYPE)
