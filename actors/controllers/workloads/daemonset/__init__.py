@@ -1,7 +1,7 @@
-"""daemonset-controller: keeps a pod of each DaemonSet on every node that it fits.
+"""DaemonSet controller: runs a pod of each DaemonSet on every eligible node.
 
-Read reconciler.py first. placement.py says which nodes those are, managing.py which pods come and go on a node,
-rolling.py which are replaced by a new template, history.py which templates there were.
+Read reconciler.py first. placement.py determines the eligible nodes, pod_plan.py the pods to create and delete on each
+node, rolling_update.py the pods that an update replaces, and history.py the ControllerRevisions.
 """
 
 from kcm.actors.controllers.workloads.daemonset.spec import SPEC

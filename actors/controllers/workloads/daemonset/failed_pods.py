@@ -1,4 +1,6 @@
-"""Backoff for pods that fail on a node, as those do that its kubelet rejects: they are deleted later each time.
+"""Backoff for pods that fail repeatedly on a node, for example because its kubelet rejects them.
+
+The next failed pod is deleted, and so replaced, after an increasing delay.
 
 Source: kubernetes v1.36 client-go util/flowcontrol/backoff.go, and failedPodsBackoff in
 pkg/controller/daemon/daemon_controller.go.
@@ -11,43 +13,41 @@ from typing import NamedTuple
 from kcm.runtime.scheduling.backoff import Backoff
 
 BACKOFF = Backoff(first=1.0, most=15 * 60.0)
-FORGOTTEN = 2 * BACKOFF.most  # seconds without a failure after which it starts over
+RESET_AFTER = 2 * BACKOFF.most  # seconds without a failure
 
 
-class Attempt(NamedTuple):
-    """uid: the DaemonSet's. generation: its status.observedGeneration: a changed spec starts over."""
-
-    uid: str
-    generation: int
+class FailedPodKey(NamedTuple):
+    uid: str  # of the DaemonSet
+    observed_generation: int  # a changed spec starts over
     node: str
 
 
-class _Waiting(NamedTuple):
-    level: int
+class _Wait(NamedTuple):
+    level: int  # how often the delay was doubled
     since: float
 
 
-class FailedPods:
-    """When the failed pods of which node may be deleted. Times are monotonic seconds."""
+class FailedPodsBackoff:
+    """Delays before failed pods are deleted, by DaemonSet and node. Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Attempt, _Waiting] = {}  # in the order of their last failure
+        self._waits: dict[FailedPodKey, _Wait] = {}  # in the order of the last failure
 
-    def seconds_left(self, attempt: Attempt, now: float) -> float:
-        """Until a failed pod may be deleted; 0.0 is now."""
-        waiting = self._waiting.get(attempt)
-        if waiting is None or now - waiting.since > FORGOTTEN:
+    def seconds_left(self, key: FailedPodKey, now: float) -> float:
+        """Return the seconds until a failed pod may be deleted; 0.0 if it may be deleted now."""
+        wait = self._waits.get(key)
+        if wait is None or now - wait.since > RESET_AFTER:
             return 0.0
-        return max(0.0, waiting.since + BACKOFF.delay(waiting.level) - now)
+        return max(0.0, wait.since + BACKOFF.delay(wait.level) - now)
 
-    def deleting(self, attempt: Attempt, now: float) -> None:
-        """One is deleted: the next one waits, twice as long as the last."""
-        for old in [old for old, waiting in self._waiting.items() if now - waiting.since > FORGOTTEN]:
-            del self._waiting[old]
-        before = self._waiting.pop(attempt, None)
-        self._waiting[attempt] = _Waiting(0 if before is None else before.level + 1, now)
+    def record_deletion(self, key: FailedPodKey, now: float) -> None:
+        """Double the delay for the next failed pod."""
+        for expired in [known for known, wait in self._waits.items() if now - wait.since > RESET_AFTER]:
+            del self._waits[expired]
+        before = self._waits.pop(key, None)
+        self._waits[key] = _Wait(0 if before is None else before.level + 1, now)
 
     def forget(self, uid: str) -> None:
-        """A DaemonSet is gone."""
-        for attempt in [attempt for attempt in self._waiting if attempt.uid == uid]:
-            del self._waiting[attempt]
+        """Remove all entries of a deleted DaemonSet."""
+        for key in [key for key in self._waits if key.uid == uid]:
+            del self._waits[key]

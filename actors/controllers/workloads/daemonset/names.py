@@ -1,4 +1,4 @@
-"""The names of a DaemonSet's pods, chosen so that a creation whose outcome was lost is not made twice."""
+"""Names of a DaemonSet's pods, chosen so that a creation with unknown outcome is not repeated under another name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which nodes a DaemonSet's pods run on: by name, labels and taints, as the scheduler has it.
+"""Placement of a DaemonSet's pods: which nodes are eligible, by name, labels and taints, as for the scheduler.
 
-Resources, ports and cordons play no part: the pod is made, and waits until the scheduler finds room.
+Resources, ports and cordons are ignored: the pod is created, and stays pending until the scheduler can bind it.
 
 Source: kubernetes v1.36 pkg/controller/daemon/daemon_controller.go (NodeShouldRunDaemonPod) and
 daemon/util/daemonset_util.go (AddOrUpdateDaemonPodTolerations).
@@ -20,7 +20,7 @@ from kcm.protocols.objects import Object
 from kcm.protocols.tolerations import find_toleration
 from kcm.runtime.tables.table import Entry
 
-MOST_NODES = 20_000  # forms of nodes that a placement remembers its verdicts on
+MAX_VERDICTS = 20_000  # distinct NodeFacts.placement for which a PodPlacement caches its verdict
 
 _TOLERATED = (
     (NOT_READY, NO_EXECUTE),
@@ -33,70 +33,78 @@ _TOLERATED = (
 _TOLERATED_BY_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", NO_SCHEDULE)
 
 
-class Verdict(NamedTuple):
-    """should_run: a pod belongs on the node. may_stay: one that is there stays; only taints let these two differ."""
+class NodeVerdict(NamedTuple):
+    """Eligibility of a node. The two fields differ only because of NoSchedule taints.
 
-    should_run: bool
-    may_stay: bool
+    Source: the results of NodeShouldRunDaemonPod.
+    """
+
+    should_run: bool  # create a pod if the node has no pod
+    may_stay: bool  # keep an existing pod
 
 
-NEITHER, STAY, BOTH = Verdict(False, False), Verdict(False, True), Verdict(True, True)
+NEITHER, STAY, BOTH = NodeVerdict(False, False), NodeVerdict(False, True), NodeVerdict(True, True)
 
 
 def daemon_tolerations(spec: Mapping[str, Any]) -> list[Object]:
-    """The tolerations of a pod's spec, and those that every pod of a DaemonSet has. Source: as the module."""
+    """Return the tolerations of a pod's spec plus those of every DaemonSet pod.
+
+    Source: AddOrUpdateDaemonPodTolerations.
+    """
     tolerations = list(spec.get("tolerations") or ())
     wanted = [*_TOLERATED, _TOLERATED_BY_HOST_NETWORK] if spec.get("hostNetwork") else _TOLERATED
     for key, effect in wanted:
         toleration = {"key": key, "operator": "Exists", "effect": effect}
-        alike = [i for i, one in enumerate(tolerations) if _is_alike(one, toleration)]
-        if not alike:
+        matching = [i for i, known in enumerate(tolerations) if _matches(known, toleration)]
+        if not matching:
             tolerations.append(toleration)
-        for i in alike:
-            tolerations[i] = toleration  # without the seconds that it may have had
+        for i in matching:
+            tolerations[i] = toleration  # drops tolerationSeconds
     return tolerations
 
 
-def _is_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all((one.get(part) or "") == (other.get(part) or "") for part in ("key", "operator", "effect", "value"))
+def _matches(toleration: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(
+        (toleration.get(part) or "") == (other.get(part) or "") for part in ("key", "operator", "effect", "value")
+    )
 
 
-class Placement:
-    """Where the pods of a template run. Equal templates share one, so that each node is looked at once."""
+class PodPlacement:
+    """The eligible nodes for a pod template. Templates with equal placement share an instance and its cache."""
 
     def __init__(
         self,
         *,
-        node_name: str,
+        node_name: str,  # "" for any
         selector: Mapping[str, str],
-        terms: Sequence[Term] | None,
+        terms: Sequence[Term] | None,  # of the required node affinity, any of which must match; None without affinity
         tolerations: Sequence[Mapping[str, Any]],
-        comparing: bool,
+        comparing: bool,  # whether the operators Lt and Gt are supported
     ) -> None:
-        """terms: alternatives of the required node affinity; None without one. comparing: Lt and Gt are known."""
         self._node_name, self._selector, self._terms = node_name, selector.items(), terms
         self._tolerations, self._comparing = tolerations, comparing
-        self._verdicts: dict[bytes, Verdict] = {b"": NEITHER}
+        self._verdicts: dict[bytes, NodeVerdict] = {b"": NEITHER}
 
-    def verdict(self, node: bytes) -> Verdict:
-        """node: NodeFacts.placement; b"" for one that is not there."""
+    def verdict(self, node: bytes) -> NodeVerdict:
+        """Return the verdict on a node, given its NodeFacts.placement; b"" for a missing node."""
         known = self._verdicts.get(node)
         if known is None:
-            if len(self._verdicts) > MOST_NODES:
+            if len(self._verdicts) > MAX_VERDICTS:
                 self._verdicts = {b"": NEITHER}
             name, labels, taints = orjson.loads(node)
-            known = self._verdicts[node] = self._judge(name, labels, taints)
+            known = self._verdicts[node] = self._decide(name, labels, taints)
         return known
 
-    def verdicts(self, nodes: Iterable[Entry]) -> dict[str, Verdict]:
-        """By the nodes' names. Asked of all nodes at every sync."""
+    def verdicts(self, nodes: Iterable[Entry]) -> dict[str, NodeVerdict]:
+        """Return the verdicts by name of the node."""
+        # Every sync of a DaemonSet calls this for all nodes.
         known = self._verdicts.get
         return {
             node.key: known(node.facts.placement) or self.verdict(node.facts.placement)  # a verdict is never empty
             for node in nodes
         }
 
-    def _judge(self, name: str, labels: Mapping[str, str], taints: Iterable[Mapping[str, Any]]) -> Verdict:
+    def _decide(self, name: str, labels: Mapping[str, str], taints: Iterable[Mapping[str, Any]]) -> NodeVerdict:
         if self._node_name not in ("", name):
             return NEITHER
         if not self._selector <= labels.items():
@@ -112,20 +120,23 @@ class Placement:
         return find_toleration(self._tolerations, taint, comparing=self._comparing) is not None
 
 
-def placement_of(template: Mapping[str, Any], *, comparing: bool) -> Placement:
-    """comparing: whether tolerations may compare numbers. Raises ValueError on a malformed template."""
+def placement_of(template: Mapping[str, Any], *, comparing: bool) -> PodPlacement:
+    """Return the Placement of a pod template. Raises ValueError on a malformed template.
+
+    comparing: whether tolerations may use the operators Lt and Gt.
+    """
     spec = template.get("spec") or {}
     parts = {name: spec.get(name) for name in ("nodeName", "nodeSelector", "affinity", "tolerations", "hostNetwork")}
     try:
         return _shared(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), comparing)
     except (AttributeError, TypeError) as err:
-        raise ValueError(f"spec.template.spec says in a form that is none where pods are to run: {err}") from err
+        raise ValueError(f"spec.template.spec has malformed scheduling constraints: {err}") from err
 
 
 @bounded_cache(256, longest=64 * 1024, size=first_size)
-def _shared(parts: bytes, comparing: bool) -> Placement:
+def _shared(parts: bytes, comparing: bool) -> PodPlacement:
     spec = orjson.loads(parts)
-    return Placement(
+    return PodPlacement(
         node_name=spec["nodeName"] or "",
         selector=spec["nodeSelector"] or {},
         terms=required_terms(spec["affinity"]),

@@ -1,8 +1,8 @@
-"""Which pods come and go on each node, besides those that a new template replaces.
+"""Plan of the pods to create and delete on each node, apart from rolling updates.
 
 Source: kubernetes v1.36 pkg/controller/daemon/daemon_controller.go (podsShouldBeOnNode,
-getUnscheduledPodsWithoutNode). Difference: while a failed pod waits to be deleted its node gets no further one when
-surging either; upstream makes pod after pod there.
+getUnscheduledPodsWithoutNode). Difference: while the deletion of a failed pod is delayed, its node gets no further pod
+even if the strategy allows surge; upstream creates pod after pod there.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 
-from kcm.actors.controllers.workloads.daemonset.fields import HASH_LABEL, DaemonSpec
-from kcm.actors.controllers.workloads.daemonset.placement import Verdict
+from kcm.actors.controllers.workloads.daemonset.objects import HASH_LABEL, DaemonSet
+from kcm.actors.controllers.workloads.daemonset.placement import NodeVerdict
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.events import RecordType
 from kcm.protocols.objects import split_key
@@ -22,42 +22,38 @@ NodePods = Mapping[str, Sequence[Entry]]
 
 
 @dataclass(slots=True)
-class Plan:
-    """create: names of nodes that get a pod. delete: pods. events: (type, reason, message) about the DaemonSet.
+class DaemonSetPlan:
+    """The pods to create and delete in one sync of a DaemonSet."""
 
-    failed: nodes with a failed pod among those to delete. wait: seconds until the next failed pod may be deleted.
-    """
-
-    create: list[str] = field(default_factory=list)
-    delete: list[Entry] = field(default_factory=list)
-    events: list[tuple[RecordType, str, str]] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    wait: float | None = None
+    create: list[str] = field(default_factory=list)  # names of nodes
+    delete: list[Entry] = field(default_factory=list)  # pods
+    events: list[tuple[RecordType, str, str]] = field(default_factory=list)  # (type, reason, message)
+    failed: list[str] = field(default_factory=list)  # nodes with a failed pod in `delete`
+    wait: float | None = None  # seconds until the next failed pod may be deleted
 
     @property
     def is_empty(self) -> bool:
-        """No pod comes or goes."""
         return not self.create and not self.delete
 
 
 def by_node(pods: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """The pods of each node, by the name of the node that they run on or wait for; see pod_order.
+    """Return the pods by the name of the node that they run on or require, each list in pod_order.
 
-    Without those that wait for none, and those that have ended and are being deleted: nothing is left to do for them.
+    Pods without a required node are left out, and terminal pods that are being deleted.
     """
-    # This runs for every pod at every sync, and nearly all nodes have one.
+    # This runs for every pod at every sync, and nearly all nodes have one pod.
     found: dict[str, list[Entry]] = {}
-    shared: set[str] = set()  # nodes with several
+    shared: set[str] = set()  # nodes with several pods
     for pod in pods:
         facts = pod.facts
         node = facts.target
         if not node or (facts.deleting and facts.phase in ("Failed", "Succeeded")):
             continue
-        there = found.get(node)
-        if there is None:
+        on_node = found.get(node)
+        if on_node is None:
             found[node] = [pod]
         else:
-            there.append(pod)
+            on_node.append(pod)
             shared.add(node)
     for node in shared:
         found[node].sort(key=pod_order)
@@ -65,49 +61,48 @@ def by_node(pods: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def pod_order(pod: Entry) -> tuple[bool, float, str]:
-    """Those that have a node first, then the oldest. Source: podByCreationTimestampAndPhase."""
+    """Sort key: pods that are bound to a node first, then older pods. Source: podByCreationTimestampAndPhase."""
     facts = pod.facts
     return facts.node == "", facts.created or 0.0, pod.key
 
 
 def plan_pods(
-    nodes: Mapping[str, Verdict],
+    nodes: Mapping[str, NodeVerdict],  # all nodes
     pods: NodePods,
     *,
-    unknown: Collection[str],
-    spec: DaemonSpec,
-    hash: str,
-    now: float,
-    seconds_left: Callable[[str], float],
-) -> Plan:
-    """nodes: all that there are. unknown: names of nodes that cannot be read: nothing is done there.
-
-    seconds_left: until a failed pod of this node may be deleted. now: Unix seconds.
-    """
-    plan, surges = Plan(), spec.surges
+    unreadable: Collection[str],  # names of unreadable nodes, whose pods are left alone
+    daemon_set: DaemonSet,
+    hash: str,  # of the current revision
+    now: float,  # Unix seconds
+    seconds_left: Callable[[str], float],  # until a failed pod of this node may be deleted
+) -> DaemonSetPlan:
+    """Plan one pod for each eligible node, and the deletion of all others. Source: podsShouldBeOnNode."""
+    plan, surges = DaemonSetPlan(), daemon_set.surges
     for node, verdict in nodes.items():
-        there = pods.get(node)
-        if there is None:
+        on_node = pods.get(node)
+        if on_node is None:
             if verdict.should_run:
                 plan.create.append(node)
         elif not verdict.may_stay:
-            plan.delete += [pod for pod in there if not pod.facts.deleting]
-        elif len(there) > 1 or surges or there[0].facts.phase in ("Failed", "Succeeded"):
-            _plan_node(plan, node, there, verdict, spec=spec, hash=hash, now=now, seconds_left=seconds_left)
-    for node, waiting in pods.items():
-        if node not in nodes and node not in unknown:
-            # They will never be bound, and the pod garbage collector does not know whom they wait for.
-            plan.delete += [pod for pod in waiting if not pod.facts.node and not pod.facts.deleting]
+            plan.delete += [pod for pod in on_node if not pod.facts.deleting]
+        elif len(on_node) > 1 or surges or on_node[0].facts.phase in ("Failed", "Succeeded"):
+            _plan_node(
+                plan, node, on_node, verdict, daemon_set=daemon_set, hash=hash, now=now, seconds_left=seconds_left
+            )
+    for node, unbound in pods.items():
+        if node not in nodes and node not in unreadable:
+            # These pods can never be bound, and the pod garbage collector does not read required nodes.
+            plan.delete += [pod for pod in unbound if not pod.facts.node and not pod.facts.deleting]
     return plan
 
 
 def _plan_node(
-    plan: Plan,
+    plan: DaemonSetPlan,
     node: str,
     pods: Sequence[Entry],
-    verdict: Verdict,
+    verdict: NodeVerdict,
     *,
-    spec: DaemonSpec,
+    daemon_set: DaemonSet,
     hash: str,
     now: float,
     seconds_left: Callable[[str], float],
@@ -120,7 +115,7 @@ def _plan_node(
         namespace, name = split_key(pod.key)
         if facts.phase == "Failed":
             if has_failed:
-                continue  # its node's backoff begins with the one that is deleted now, whose deletion brings us back
+                continue  # one failed pod at a time: its deletion starts the node's backoff and enqueues the DaemonSet
             left = seconds_left(node)
             if left > 0:
                 plan.wait = left if plan.wait is None else min(plan.wait, left)
@@ -137,22 +132,25 @@ def _plan_node(
             plan.delete.append(pod)
         else:
             running.append(pod)
-    if not spec.surges:
+    if not daemon_set.surges:
         plan.delete += running[1:]
     elif not running:
         if verdict.should_run and not is_held:
             plan.create.append(node)
     elif len(running) > 1:
-        plan.delete += _surplus(running, spec=spec, hash=hash, now=now)
+        plan.delete += _surplus(running, daemon_set=daemon_set, hash=hash, now=now)
 
 
-def _surplus(running: Sequence[Entry], *, spec: DaemonSpec, hash: str, now: float) -> list[Entry]:
-    """All but the oldest of the current revision and the oldest other one; that too if it is not needed any more."""
+def _surplus(running: Sequence[Entry], *, daemon_set: DaemonSet, hash: str, now: float) -> list[Entry]:
+    """Return all pods except the oldest one of the current revision and the oldest one of another revision.
+
+    The latter is included if the former is available, or if the latter is not ready.
+    """
     new = [pod for pod in running if pod.facts.labels.get(HASH_LABEL) == hash]
     old = [pod for pod in running if pod.facts.labels.get(HASH_LABEL) != hash]
     surplus = new[1:] + old[1:]
     if new and old:
-        is_replaced = is_available(new[0].facts, min_ready_seconds=spec.min_ready_seconds, now=now)
+        is_replaced = is_available(new[0].facts, min_ready_seconds=daemon_set.min_ready_seconds, now=now)
         if is_replaced or not old[0].facts.ready:
             surplus.append(old[0])
     return surplus

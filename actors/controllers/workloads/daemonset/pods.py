@@ -1,4 +1,4 @@
-"""The pods that a DaemonSet creates: one for a node, which it names by its affinity; the scheduler binds it.
+"""The form of a DaemonSet's pods. Each requires its node by node affinity; the scheduler binds it.
 
 Source: kubernetes v1.36 pkg/controller/daemon/util/daemonset_util.go (CreatePodTemplate,
 ReplaceDaemonSetPodNodeNameNodeAffinity).
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcm.actors.controllers.shared.pod_control import PodForm
-from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL, DaemonSpec
+from kcm.actors.controllers.workloads.daemonset.objects import GENERATION_LABEL, HASH_LABEL, DaemonSet
 from kcm.actors.controllers.workloads.daemonset.placement import daemon_tolerations
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.node_affinity import NAME_FIELD, REQUIRED
@@ -19,29 +19,29 @@ from kcm.protocols.resources import DAEMONSETS, PODS
 
 
 class DaemonPodForm(PodForm):
-    """nodes: by the name of the pod that is to be made, the name of its node."""
+    """The form of a DaemonSet's pods. Set `nodes` before `create`."""
 
     __slots__ = ("_affinity", "nodes")
 
-    def __init__(self, spec: DaemonSpec, *, hash: str, owner: Object) -> None:
-        template = pod_template(spec, hash=hash)
+    def __init__(self, daemon_set: DaemonSet, *, hash: str) -> None:
+        template = pod_template(daemon_set, hash=hash)
         self._affinity = template["spec"].pop("affinity", None)
-        super().__init__(template, owner=owner, owners=DAEMONSETS)
-        self.nodes: dict[str, str] = {}
+        super().__init__(template, owner=daemon_set.obj, owners=DAEMONSETS)
+        self.nodes: dict[str, str] = {}  # by the name of a pod to create, the name of its node
 
     def create(self, name: str) -> Create:
         affinity = encode_object(bound_to(self._affinity, self.nodes[name]))
-        whole = super().create(name).body
-        # Behind the spec's last field. It has some: the tolerations.
-        return Create(PODS.id, self.namespace, whole[:-2] + b',"affinity":' + affinity + b"}}")
+        body = super().create(name).body
+        # Insert the affinity after the last field of the spec, which is never empty: it has tolerations.
+        return Create(PODS.id, self.namespace, body[:-2] + b',"affinity":' + affinity + b"}}")
 
 
-def pod_template(spec: DaemonSpec, *, hash: str) -> Object:
-    """The template with what every pod of this revision has more."""
-    meta, pod_spec = spec.template.get("metadata") or {}, spec.template.get("spec") or {}
-    labels = dict(spec.template_labels)
-    if spec.generation is not None:
-        labels[GENERATION_LABEL] = spec.generation
+def pod_template(daemon_set: DaemonSet, *, hash: str) -> Object:
+    """Return the template with the labels of this revision and the DaemonSet tolerations. Source: CreatePodTemplate."""
+    meta, pod_spec = daemon_set.template.get("metadata") or {}, daemon_set.template.get("spec") or {}
+    labels = dict(daemon_set.template_labels)
+    if daemon_set.template_generation is not None:
+        labels[GENERATION_LABEL] = daemon_set.template_generation
     if hash:
         labels[HASH_LABEL] = hash
     tolerations = daemon_tolerations(pod_spec)
@@ -49,7 +49,10 @@ def pod_template(spec: DaemonSpec, *, hash: str) -> Object:
 
 
 def bound_to(affinity: Mapping[str, Any] | None, node: str) -> Object:
-    """The affinity with this node in the place of what it requires of nodes."""
-    named = {"matchFields": [{"key": NAME_FIELD, "operator": "In", "values": [node]}]}
-    nodes = {**((affinity or {}).get("nodeAffinity") or {}), REQUIRED: {"nodeSelectorTerms": [named]}}
+    """Return the affinity with its required node terms replaced by this node.
+
+    Source: ReplaceDaemonSetPodNodeNameNodeAffinity.
+    """
+    term = {"matchFields": [{"key": NAME_FIELD, "operator": "In", "values": [node]}]}
+    nodes = {**((affinity or {}).get("nodeAffinity") or {}), REQUIRED: {"nodeSelectorTerms": [term]}}
     return {**(affinity or {}), "nodeAffinity": nodes}

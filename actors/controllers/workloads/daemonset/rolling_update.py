@@ -1,8 +1,8 @@
-"""Which pods a new template replaces now, and which nodes get a second pod.
+"""Plan of a rolling update: the old pods to delete now, and the nodes that get a second pod.
 
 Source: kubernetes v1.36 pkg/controller/daemon/update.go (rollingUpdate, updatedDesiredNodeCounts,
-findUpdatedPodsOnNode). Differences: nodes are taken in the order of the table, there at random; a node that is gone
-counts as one that the pods do not fit, there nothing is done until its pods are gone.
+findUpdatedPodsOnNode). Differences: nodes are processed in the order of the table, upstream at random. A deleted node
+counts as not eligible; upstream leaves its pods alone.
 """
 
 from __future__ import annotations
@@ -10,94 +10,99 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kcm.actors.controllers.workloads.daemonset.fields import DaemonSpec, Rolling
-from kcm.actors.controllers.workloads.daemonset.placement import NEITHER, Verdict
-from kcm.actors.controllers.workloads.daemonset.pod_plan import NodePods, Plan
+from kcm.actors.controllers.workloads.daemonset.objects import DaemonSet, Rolling
+from kcm.actors.controllers.workloads.daemonset.placement import NEITHER, NodeVerdict
+from kcm.actors.controllers.workloads.daemonset.pod_plan import DaemonSetPlan, NodePods
 from kcm.protocols.percentages import scaled_value
 from kcm.protocols.pods import PodFacts, is_available
 from kcm.runtime.tables.table import Entry
 
 
 class Limits(NamedTuple):
-    """How many nodes may be without an available pod, and how many may have two; one of them is above 0."""
+    """Limits of a rolling update; at least one of them is above 0."""
 
-    unavailable: int
-    surge: int
+    unavailable: int  # nodes that may be without an available pod
+    surge: int  # nodes that may have two pods
 
 
 def limits_of(rolling: Rolling, desired: int) -> Limits:
-    """desired: nodes that pods belong on. Both round up. Source: updatedDesiredNodeCounts."""
+    """Return the limits for this number of eligible nodes. Both are rounded up. Source: updatedDesiredNodeCounts."""
     unavailable = scaled_value(rolling.max_unavailable, desired, round_up=True)
     surge = scaled_value(rolling.max_surge, desired, round_up=True)
     return Limits(1 if desired > 0 and unavailable == surge == 0 else unavailable, surge)
 
 
-# A node's pods that are not being deleted: at most one of the current template and one other, in this order. None if
-# there are two of a kind: managing.py removes one first. There is one for every node, so it is a plain tuple.
+# The (new, old) pods of a node that are not being deleted: at most one of the current template and one of another. None
+# if there are two of a kind: pod_plan.py deletes one of them first. A plain tuple, as there is one for every node.
 _OnNode = tuple[Entry | None, Entry | None] | None
-_NOBODY: _OnNode = (None, None)
+_EMPTY: _OnNode = (None, None)
 
 
 def plan_update(
-    nodes: Mapping[str, Verdict], pods: NodePods, *, spec: DaemonSpec, rolling: Rolling, hash: str, now: float
-) -> Plan:
-    """nodes: all that there are. now: Unix seconds."""
-    if not _has_old_pods(pods, spec, hash):  # as nearly always, and on a thousand nodes
-        return Plan()
-    wanted = [node for node, verdict in nodes.items() if verdict.should_run]
-    limits = limits_of(rolling, len(wanted))
-    looked_at = _look(dict.fromkeys([*wanted, *pods]), pods, spec, hash)
+    nodes: Mapping[str, NodeVerdict],  # all nodes
+    pods: NodePods,
+    *,
+    daemon_set: DaemonSet,
+    rolling: Rolling,
+    hash: str,  # of the current revision
+    now: float,  # Unix seconds
+) -> DaemonSetPlan:
+    """Plan the next step of a rolling update. Source: rollingUpdate."""
+    if not _has_old_pods(pods, daemon_set, hash):  # nearly always, on perhaps a thousand nodes
+        return DaemonSetPlan()
+    eligible = [node for node, verdict in nodes.items() if verdict.should_run]
+    limits = limits_of(rolling, len(eligible))
+    on_nodes = _new_and_old_pods(dict.fromkeys([*eligible, *pods]), pods, daemon_set, hash)
 
     def available(pod: Entry) -> bool:
         facts: PodFacts = pod.facts
-        if spec.min_ready_seconds == 0:
+        if daemon_set.min_ready_seconds == 0:
             return facts.ready
-        return is_available(facts, min_ready_seconds=spec.min_ready_seconds, now=now)
+        return is_available(facts, min_ready_seconds=daemon_set.min_ready_seconds, now=now)
 
     if limits.surge == 0:
-        return _replacements(looked_at, limits.unavailable, available)
-    fits = {node: nodes.get(node, NEITHER).should_run for node in looked_at}
-    return _surge(looked_at, fits, limits.surge, len(wanted), available)
+        return _replacements(on_nodes, limits.unavailable, available)
+    is_eligible = {node: nodes.get(node, NEITHER).should_run for node in on_nodes}
+    return _surge(on_nodes, is_eligible, limits.surge, len(eligible), available)
 
 
-def _has_old_pods(pods: NodePods, spec: DaemonSpec, hash: str) -> bool:
-    """Whether there is a pod of another template: only such a one is deleted, or gets a new one beside it."""
+def _has_old_pods(pods: NodePods, daemon_set: DaemonSet, hash: str) -> bool:
     last: Mapping[str, str] | None = None  # pods with equal labels share one mapping
-    for several in pods.values():
-        for pod in several:
+    for on_node in pods.values():
+        for pod in on_node:
             labels = pod.facts.labels
             if labels is not last and not pod.facts.deleting:
-                if not spec.is_updated(pod.facts, hash):
+                if not daemon_set.is_updated(pod.facts, hash):
                     return True
                 last = labels
     return False
 
 
-def _look(nodes: Iterable[str], pods: NodePods, spec: DaemonSpec, hash: str) -> dict[str, _OnNode]:
-    """At all of them at every sync of an update, and nearly all have one pod."""
+def _new_and_old_pods(nodes: Iterable[str], pods: NodePods, daemon_set: DaemonSet, hash: str) -> dict[str, _OnNode]:
+    # This runs for all nodes at every sync of an update, and nearly all nodes have one pod.
     found: dict[str, _OnNode] = {}
     last: Mapping[str, str] | None = None
     is_new = False
     for node in nodes:
-        there = pods.get(node, ())
-        if len(there) != 1:
-            found[node] = _on_node(there, spec, hash)
+        on_node = pods.get(node, ())
+        if len(on_node) != 1:
+            found[node] = _new_and_old_pod(on_node, daemon_set, hash)
             continue
-        pod = there[0]
+        pod = on_node[0]
         facts = pod.facts
         if facts.labels is not last:
-            last, is_new = facts.labels, spec.is_updated(facts, hash)
-        found[node] = _NOBODY if facts.deleting else (pod, None) if is_new else (None, pod)
+            last, is_new = facts.labels, daemon_set.is_updated(facts, hash)
+        found[node] = _EMPTY if facts.deleting else (pod, None) if is_new else (None, pod)
     return found
 
 
-def _on_node(pods: Sequence[Entry], spec: DaemonSpec, hash: str) -> _OnNode:
+def _new_and_old_pod(pods: Sequence[Entry], daemon_set: DaemonSet, hash: str) -> _OnNode:
     """Source: findUpdatedPodsOnNode."""
     new = old = None
     for pod in pods:
         if pod.facts.deleting:
             continue
-        if spec.is_updated(pod.facts, hash):
+        if daemon_set.is_updated(pod.facts, hash):
             if new is not None:
                 return None
             new = pod
@@ -108,13 +113,15 @@ def _on_node(pods: Sequence[Entry], spec: DaemonSpec, hash: str) -> _OnNode:
     return new, old
 
 
-def _replacements(nodes: Mapping[str, _OnNode], most: int, available: Callable[[Entry], bool]) -> Plan:
-    """Delete old pods: those that are not available at once, others as long as no more than `most` nodes are without.
+def _replacements(
+    nodes: Mapping[str, _OnNode], max_unavailable: int, available: Callable[[Entry], bool]
+) -> DaemonSetPlan:
+    """Delete unavailable old pods at once, and available ones up to max_unavailable.
 
-    The pods that follow them are made when they are gone.
+    The new pods are created by later syncs, when the old ones are deleted.
     """
     unavailable = 0
-    plan, candidates = Plan(), []
+    plan, candidates = DaemonSetPlan(), []
     for found in nodes.values():
         new, old = (None, None) if found is None else found
         if (new is None) == (old is None):
@@ -127,23 +134,23 @@ def _replacements(nodes: Mapping[str, _OnNode], most: int, available: Callable[[
             else:
                 plan.delete.append(old)
                 unavailable += 1
-    plan.delete += candidates[: max(0, most - unavailable)]
+    plan.delete += candidates[: max(0, max_unavailable - unavailable)]
     return plan
 
 
 def _surge(
     nodes: Mapping[str, _OnNode],
-    fits: Mapping[str, bool],
-    most: int,
-    desired: int,
+    is_eligible: Mapping[str, bool],
+    max_surge: int,
+    desired: int,  # number of eligible nodes
     available: Callable[[Entry], bool],
-) -> Plan:
-    """Create new pods beside old ones: at once where the old one is not available, else on `most` nodes at a time.
+) -> DaemonSetPlan:
+    """Create new pods beside old ones: at once if the old pod is unavailable, otherwise on max_surge nodes at a time.
 
-    An old pod goes when the new one is available. Where pods do not fit any more it goes when there are enough
-    elsewhere.
+    An old pod is deleted when the new one is available. If the node has become ineligible, it is deleted when
+    enough pods are available elsewhere.
     """
-    plan, candidates, unwanted = Plan(), [], []
+    plan, candidates, unwanted = DaemonSetPlan(), [], []
     surging = in_service = 0
     for node, found in nodes.items():
         if found is None:
@@ -160,14 +167,14 @@ def _surge(
             else:
                 surging += 1
         elif not available(old):
-            if fits[node]:
+            if is_eligible[node]:
                 plan.create.append(node)
             else:
                 plan.delete.append(old)
-        elif fits[node]:
+        elif is_eligible[node]:
             candidates.append(node)
         else:
             unwanted.append(old)
     plan.delete += unwanted[: max(0, in_service - desired)]
-    plan.create += candidates[: max(0, most - surging)]
+    plan.create += candidates[: max(0, max_surge - surging)]
     return plan

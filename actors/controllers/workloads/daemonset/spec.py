@@ -1,4 +1,4 @@
-"""How the DaemonSet controller presents itself to the system."""
+"""The ControllerSpec of the DaemonSet controller."""
 
 from __future__ import annotations
 

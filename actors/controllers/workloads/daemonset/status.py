@@ -1,4 +1,4 @@
-"""What a DaemonSet's status says of its pods.
+"""The status of a DaemonSet.
 
 Source: kubernetes v1.36 pkg/controller/daemon/daemon_controller.go (updateDaemonSetStatus, storeDaemonSetStatus).
 """
@@ -6,18 +6,18 @@ Source: kubernetes v1.36 pkg/controller/daemon/daemon_controller.go (updateDaemo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kcm.actors.controllers.shared.status import without_zeros
-from kcm.actors.controllers.workloads.daemonset.fields import DaemonSpec
-from kcm.actors.controllers.workloads.daemonset.placement import Verdict
+from kcm.actors.controllers.workloads.daemonset.objects import DaemonSet
+from kcm.actors.controllers.workloads.daemonset.placement import NodeVerdict
 from kcm.actors.controllers.workloads.daemonset.pod_plan import NodePods
 from kcm.protocols.objects import Object
 from kcm.protocols.pods import is_available
 
 
-class Counts(NamedTuple):
-    """Numbers of nodes. On each the pod counts that has been there longest."""
+class NodeCounts(NamedTuple):
+    """Numbers of nodes. On each node the first pod by pod_order counts."""
 
     desired: int = 0
     current: int = 0
@@ -27,33 +27,35 @@ class Counts(NamedTuple):
     available: int = 0
 
 
-def count_nodes(nodes: Mapping[str, Verdict], pods: NodePods, *, spec: DaemonSpec, hash: str, now: float) -> Counts:
-    """now: Unix seconds."""
+def count_nodes(
+    nodes: Mapping[str, NodeVerdict], pods: NodePods, *, daemon_set: DaemonSet, hash: str, now: float
+) -> NodeCounts:
+    """Count nodes by the state of their pods, as of `now` (Unix seconds). Source: updateDaemonSetStatus."""
     desired = current = misscheduled = ready = updated = available = 0
-    waits = spec.min_ready_seconds > 0
+    min_ready_seconds = daemon_set.min_ready_seconds
     last: Mapping[str, str] | None = None  # pods with equal labels share one mapping
     is_updated = False
     for node, verdict in nodes.items():
-        there = pods.get(node)
+        on_node = pods.get(node)
         if not verdict.should_run:
-            misscheduled += there is not None
+            misscheduled += on_node is not None
             continue
         desired += 1
-        if there is None:
+        if on_node is None:
             continue
         current += 1
-        first = there[0].facts
+        first = on_node[0].facts
         if first.ready:
             ready += 1
-            available += not waits or is_available(first, min_ready_seconds=spec.min_ready_seconds, now=now)
+            available += not min_ready_seconds or is_available(first, min_ready_seconds=min_ready_seconds, now=now)
         if first.labels is not last:
-            last, is_updated = first.labels, spec.is_updated(first, hash)
+            last, is_updated = first.labels, daemon_set.is_updated(first, hash)
         updated += is_updated
-    return Counts(desired, current, misscheduled, ready, updated, available)
+    return NodeCounts(desired, current, misscheduled, ready, updated, available)
 
 
-def next_status(status: Mapping[str, Any], counts: Counts, *, generation: int) -> Object | None:
-    """The status to write; None if it is as it should be."""
+def next_status(daemon_set: DaemonSet, counts: NodeCounts) -> Object | None:
+    """Return the status to write; None if nothing has changed. Source: storeDaemonSetStatus."""
     numbers = {
         "currentNumberScheduled": counts.current,
         "numberMisscheduled": counts.misscheduled,
@@ -63,9 +65,12 @@ def next_status(status: Mapping[str, Any], counts: Counts, *, generation: int) -
         "numberAvailable": counts.available,
         "numberUnavailable": counts.desired - counts.available,
     }
-    observed = status.get("observedGeneration", 0)
-    if observed >= generation and all(status.get(name, 0) == number for name, number in numbers.items()):
+    status, generation = daemon_set.status, daemon_set.generation
+    if daemon_set.observed_generation >= generation and all(
+        status.get(name, 0) == number for name, number in numbers.items()
+    ):
         return None
-    wanted = {**status, **numbers, "observedGeneration": generation}
-    may_be_left_out = ("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable")
-    return without_zeros(wanted, *may_be_left_out)
+    new_status = {**status, **numbers, "observedGeneration": generation}
+    return without_zeros(
+        new_status, "observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"
+    )

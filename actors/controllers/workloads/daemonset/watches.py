@@ -1,8 +1,8 @@
-"""Which changes concern which DaemonSet.
+"""Watches of the DaemonSet controller.
 
-A node's change has a queue of its own, as upstream: its verdicts before and after are compared, and only the DaemonSets
-for which they differ are enqueued. Upstream compares the verdict with the pods that are there, and misses what changes
-numbers alone.
+Changes of nodes have a queue of their own, as upstream. The verdicts on a node before and after a change are compared,
+and only the DaemonSets for which they differ are enqueued. Upstream compares the verdict with the existing pods, and
+misses changes that affect only the counts in the status.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from kcm.actors.controllers.workloads.daemonset.fields import selector_of
+from kcm.actors.controllers.workloads.daemonset.objects import selector_of
 from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.nodes import node_facts
@@ -20,10 +20,10 @@ from kcm.runtime.tables.tables import Tables
 
 
 class NodeChange(NamedTuple):
-    """before: its NodeFacts.placement; b"" for a node that was not there."""
+    """A key of the queue of changed nodes."""
 
     node: str
-    before: bytes
+    before: bytes  # NodeFacts.placement before the change; b"" for a new node
 
     def __str__(self) -> str:
         return self.node
@@ -35,9 +35,7 @@ def changed_node(change: Change, _tables: Tables) -> Iterable[NodeChange]:
 
 
 def possible_owners(change: Change, tables: Tables) -> Iterable[Key]:
-    """All DaemonSets that select an object without a controller, which one of them may adopt: of those that are new,
-    have lost their controller or changed their labels.
-    """
+    """Enqueue the DaemonSets that may adopt an orphan, if it is new, has lost its controller or changed its labels."""
     if change.controller is not None or change.deleted:
         return
     new, old = change.new, change.old
@@ -52,14 +50,14 @@ def possible_owners(change: Change, tables: Tables) -> Iterable[Key]:
         try:
             selector = selector_of(lister.object_of(entry))
         except ValueError:
-            continue  # its own sync reports what is wrong with it
+            continue  # the DaemonSet's own sync reports the error
         if not selector.empty and selector.matches(labels):
             yield entry.key
 
 
 _its_daemon_set: Callable[[Change, Tables], Iterable[Key]] = its_controller(DAEMONSETS)
 _OWNED = Interest(owner_kinds=(DAEMONSETS.kind,))
-# A revision that others add for a DaemonSet is looked at with its next change, as upstream: they may not be done yet.
+# As upstream, a revision that someone else creates with our owner reference does not enqueue the DaemonSet.
 _CHANGED = Interest(types=(EventType.MODIFIED, EventType.DELETED), owner_kinds=(DAEMONSETS.kind,))
 
 WATCHES = (

@@ -1,4 +1,4 @@
-"""deployment-controller: reconciles the ReplicaSets of each Deployment, and rolls out changes of the pod template.
+"""Deployment controller: reconciles the ReplicaSets of each Deployment, and rolls out changes of the pod template.
 
 Read reconciler.py first. objects.py parses Deployments and ReplicaSets; plans.py, revisions.py and status.py make the
 decisions, as pure functions; rollout.py carries them out.

@@ -85,7 +85,7 @@ class ReplicaSet(NamedTuple):
     annotations: Mapping[str, str]
     revision: int | None  # 0 without an annotation, None if it is not a number
     desired_replicas: int | None  # size of the Deployment when this ReplicaSet was sized; None if missing or invalid
-    max_replicas: int | None  # likewise, with the surge
+    max_replicas: int | None  # `desired_replicas` plus surge; None if missing or invalid
     template: Object
     replicas: int
     min_ready_seconds: int

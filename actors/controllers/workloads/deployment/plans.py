@@ -1,8 +1,8 @@
 """Plans for the sizes of ReplicaSets: after a change of spec.replicas, in a rolling update, and for Recreate.
 
 A plan is a list of resizes; rollout.py carries it out. The annotations of a ReplicaSet keep the size that the
-Deployment had when the ReplicaSet was sized. So a change of spec.replicas can be told from a rollout, a change that was
-carried out in part is completed, and proportions are computed from the old size.
+Deployment had when the ReplicaSet was sized. They distinguish a change of spec.replicas from a rollout, so that a
+partly applied change is completed, and proportions are computed from the old size.
 
 Source: kubernetes v1.36 pkg/controller/deployment: sync.go, rolling.go, recreate.go and util/deployment_util.go.
 """

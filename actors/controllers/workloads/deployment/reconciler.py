@@ -1,4 +1,4 @@
-"""deployment-controller: reconciles the ReplicaSets of each Deployment, and rolls out changes of the pod template.
+"""Deployment controller: reconciles the ReplicaSets of each Deployment, and rolls out changes of the pod template.
 
 Reads Deployments, ReplicaSets and pods. Writes ReplicaSets, the Deployment's status (and with it, annotations) and, for
 a rollback that is requested by annotation, the Deployment. Records the events ScalingReplicaSet, ReplicaSetCreateError,

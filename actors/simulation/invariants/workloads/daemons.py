@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.controllers.workloads.daemonset.fields import HASH_LABEL
+from kcm.actors.controllers.workloads.daemonset.objects import HASH_LABEL
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import Streaks
 from kcm.actors.simulation.invariants.observer import (

@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, GENERATION_LABEL, HASH_LABEL
-from kcm.actors.controllers.workloads.daemonset.placement import Verdict, placement_of
+from kcm.actors.controllers.workloads.daemonset.objects import GENERATION_ANNOTATION, GENERATION_LABEL, HASH_LABEL
+from kcm.actors.controllers.workloads.daemonset.placement import NodeVerdict, placement_of
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.ownership import Owns
 from kcm.actors.simulation.invariants.workloads.daemons import OneDaemonPodOnANode
@@ -209,7 +209,7 @@ def _is_of(dependent: Object, owner: Object) -> bool:
     return controller is not None and controller.uid == uid_of(owner)
 
 
-def _verdict(obj: Object, node: Object) -> Verdict:
+def _verdict(obj: Object, node: Object) -> NodeVerdict:
     return placement_of(obj["spec"]["template"], comparing=False).verdict(node_facts(node).placement)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.controllers.shared.controller_revisions import template_data
-from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_ANNOTATION, HASH_LABEL
+from kcm.actors.controllers.workloads.daemonset.objects import GENERATION_ANNOTATION, HASH_LABEL
 from kcm.actors.controllers.workloads.daemonset.pods import bound_to
 from kcm.actors.controllers.workloads.daemonset.reconciler import DaemonSetReconciler
 from kcm.actors.simulation.driver import Answer, Bench, Driven, drive

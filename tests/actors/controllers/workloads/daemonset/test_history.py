@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.workloads.daemonset.fields import HASH_LABEL
+from kcm.actors.controllers.workloads.daemonset.objects import HASH_LABEL
 from kcm.actors.controllers.workloads.daemonset.spec import SPEC
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.hashing import template_hash

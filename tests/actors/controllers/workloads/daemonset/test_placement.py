@@ -11,7 +11,7 @@ from kcm.actors.controllers.workloads.daemonset.placement import (
     BOTH,
     NEITHER,
     STAY,
-    Verdict,
+    NodeVerdict,
     daemon_tolerations,
     placement_of,
 )
@@ -72,14 +72,14 @@ CASES = {
 
 
 @pytest.mark.parametrize(("spec", "on", "verdict"), CASES.values(), ids=CASES)
-def test_a_pod_runs_where_name_labels_and_taints_allow_it(spec: Object, on: Object, verdict: Verdict) -> None:
+def test_a_pod_runs_where_name_labels_and_taints_allow_it(spec: Object, on: Object, verdict: NodeVerdict) -> None:
     placement = placement_of(template(**spec), comparing=False)
     for _ in range(2):  # the second time it is remembered
         assert placement.verdict(node_facts(on).placement) == verdict
 
 
 @pytest.mark.parametrize(("comparing", "verdict"), [(False, STAY), (True, BOTH)])
-def test_tolerations_compare_numbers_where_the_gate_says_so(comparing: bool, verdict: Verdict) -> None:
+def test_tolerations_compare_numbers_where_the_gate_says_so(comparing: bool, verdict: NodeVerdict) -> None:
     toleration = {"key": "gpu", "operator": "Gt", "value": "1"}
     on = node("n", taints=[{**NEW, "value": "2"}])
     placement = placement_of(template(tolerations=[toleration]), comparing=comparing)
@@ -95,7 +95,7 @@ def test_equal_requirements_share_what_is_known_of_nodes() -> None:
 
 
 def test_a_malformed_template_is_named() -> None:
-    with pytest.raises(ValueError, match=r"spec\.template\.spec says in a form that is none"):
+    with pytest.raises(ValueError, match=r"spec\.template\.spec has malformed scheduling constraints"):
         placement_of(template(affinity=["x"]), comparing=False)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL
+from kcm.actors.controllers.workloads.daemonset.objects import GENERATION_LABEL, HASH_LABEL
 from kcm.actors.simulation.driver import bodies
 from kcm.protocols.messages.commands import Command, Create, Delete, Patch, Update
 from kcm.protocols.messages.outcomes import AlreadyExists, CommandError, Outcome, ServerFailure, Unknown

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kcm.actors.controllers.workloads.daemonset.fields import GENERATION_LABEL, HASH_LABEL, Rolling, daemon_spec
+from kcm.actors.controllers.workloads.daemonset.objects import GENERATION_LABEL, HASH_LABEL, Rolling, parse_daemon_set
 from kcm.actors.controllers.workloads.daemonset.rolling_update import Limits, limits_of
 from kcm.actors.reconciliation import RequeueAfter
 from kcm.protocols.hashing import template_hash
@@ -204,7 +204,7 @@ def test_a_pod_is_updated_by_its_hash_or_by_the_older_count(
     obj = daemon_set()
     obj["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": generation} if generation else {}
     facts = pod_facts(owned("a", "n0", labels=labels))
-    assert daemon_spec(obj).is_updated(facts, hash) is updated
+    assert parse_daemon_set(obj).is_updated(facts, hash) is updated
 
 
 def test_pods_of_a_node_with_two_of_a_kind_are_left_to_be_sorted_out_first(scene: Build) -> None:

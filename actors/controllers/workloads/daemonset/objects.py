@@ -1,4 +1,4 @@
-"""The fields of DaemonSets that decisions rest on, read so that a malformed one is named."""
+"""DaemonSets, parsed and checked: decisions take the frozen value instead of the raw object."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kcm.protocols.integers import parse_int
-from kcm.protocols.objects import Object, annotations_of
+from kcm.protocols.objects import Key, Object, annotations_of, key_of, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.percentages import IntOrString, scaled_value
 from kcm.protocols.pods import PodFacts
 from kcm.protocols.selectors import LabelSelector, label_selector_of
@@ -31,33 +31,36 @@ _SHAPE = {
 
 
 class Rolling(NamedTuple):
-    """spec.updateStrategy.rollingUpdate."""
+    """Fields of spec.updateStrategy.rollingUpdate."""
 
     max_unavailable: IntOrString
     max_surge: IntOrString
 
     @property
     def surges(self) -> bool:
-        """Whether a node may have two pods for a while. Source: AllowsSurge."""
+        """Report whether a node may have two pods during an update. Source: AllowsSurge."""
         return scaled_value(self.max_surge, 1, round_up=True) > 0
 
 
-class DaemonSpec(NamedTuple):
-    """A DaemonSet's spec and status, read and checked.
+class DaemonSet(NamedTuple):
+    """A DaemonSet, parsed and checked."""
 
-    generation: of the template, as old clients count it; None without the annotation, or if it is no number.
-    rolling: None for the strategy OnDelete.
-    """
-
+    obj: Object
+    key: Key
+    name: str
+    namespace: str
+    uid: str
+    generation: int  # metadata.generation; 0 if it is missing
     selector: LabelSelector
     template: Object
     template_labels: Mapping[str, str]
-    generation: str | None
+    template_generation: str | None  # set by old clients in an annotation; None if it is missing or not a number
     min_ready_seconds: int
-    rolling: Rolling | None
+    rolling: Rolling | None  # None for the strategy OnDelete
     history_limit: int
     status: Mapping[str, Any]
-    collision_count: int | None
+    observed_generation: int
+    collision_count: int | None  # None and 0 give different hashes of the template
 
     @property
     def surges(self) -> bool:
@@ -67,60 +70,67 @@ class DaemonSpec(NamedTuple):
         return self.selector.matches(pod.labels)
 
     def is_updated(self, pod: PodFacts, hash: str) -> bool:
-        """Whether a pod is of the current template: by the hash or by the older count. Source: IsPodUpdated."""
+        """Report whether a pod has the current template, by its hash or by its generation. Source: IsPodUpdated."""
         labels = pod.labels
         if hash and labels.get(HASH_LABEL) == hash:
             return True
-        return self.generation is not None and labels.get(GENERATION_LABEL) == self.generation
+        return self.template_generation is not None and labels.get(GENERATION_LABEL) == self.template_generation
 
 
-def daemon_spec(daemon_set: Object) -> DaemonSpec:
-    """Raises ValueError that names the field that is missing or of the wrong type."""
-    check(daemon_set, _SHAPE)
-    spec = daemon_set.get("spec") or {}
+def parse_daemon_set(obj: Object) -> DaemonSet:
+    """Parse a DaemonSet. Raises ValueError that names the field that is missing or of the wrong type."""
+    check(obj, _SHAPE)
+    spec = obj.get("spec") or {}
     template = spec.get("template")
     if template is None:
         raise ValueError("spec.template is a map, got None")
     labels = (template.get("metadata") or {}).get("labels") or {}
-    selector = selector_of(daemon_set)
+    selector = selector_of(obj)
     if not selector.matches(labels):
-        # Validation forbids it, and upstream does not look: each new pod would be released at once, and the next made.
+        # Validation forbids this, and upstream does not check it: each new pod would be released at once, and the next
+        # one created.
         raise ValueError("spec.selector does not match the labels of spec.template")
-    status = daemon_set.get("status") or {}
+    status = obj.get("status") or {}
     limit = spec.get("revisionHistoryLimit")
-    return DaemonSpec(
+    return DaemonSet(
+        obj=obj,
+        key=key_of(obj),
+        name=name_of(obj),
+        namespace=namespace_of(obj),
+        uid=uid_of(obj),
+        generation=metadata(obj).get("generation") or 0,
         selector=selector,
         template=template,
         template_labels=labels,
-        generation=_generation(daemon_set),
+        template_generation=_template_generation(obj),
         min_ready_seconds=spec.get("minReadySeconds") or 0,
         rolling=_rolling(spec.get("updateStrategy") or {}),
         history_limit=10 if limit is None else limit,
         status=status,
+        observed_generation=status.get("observedGeneration") or 0,
         collision_count=status.get("collisionCount"),
     )
 
 
-def selector_of(daemon_set: Object) -> LabelSelector:
-    """Raises ValueError if it is missing or malformed."""
-    check(daemon_set, {"spec": {"selector": MAP}})
-    selector = (daemon_set.get("spec") or {}).get("selector")
+def selector_of(obj: Object) -> LabelSelector:
+    """Return spec.selector. Raises ValueError if it is missing or malformed."""
+    check(obj, {"spec": {"selector": MAP}})
+    selector = (obj.get("spec") or {}).get("selector")
     if selector is None:
         raise ValueError("spec.selector is a map, got None")
     return label_selector_of(selector)
 
 
-def _generation(daemon_set: Object) -> str | None:
-    number = parse_int(annotations_of(daemon_set).get(GENERATION_ANNOTATION))
+def _template_generation(obj: Object) -> str | None:
+    number = parse_int(annotations_of(obj).get(GENERATION_ANNOTATION))
     return None if number is None else str(number)
 
 
 def _rolling(strategy: Mapping[str, Any]) -> Rolling | None:
-    """Raises ValueError on what is neither a number nor a percentage."""
     if strategy.get("type", ROLLING_UPDATE) != ROLLING_UPDATE:
         return None
     given = strategy.get("rollingUpdate") or {}
-    most = [given.get(name) or 0 for name in ("maxUnavailable", "maxSurge")]
-    for value in most:
-        scaled_value(value, 1, round_up=True)
-    return Rolling(*most)
+    limits = [given.get(name) or 0 for name in ("maxUnavailable", "maxSurge")]
+    for value in limits:
+        scaled_value(value, 1, round_up=True)  # raises ValueError if it is neither a number nor a percentage
+    return Rolling(*limits)
