@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from aiohttp import web
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from kcm.protocols.late_methods import dataclass
+from kcm.runtime.serving.application import PageRequest
 from kcm.runtime.serving.authorization import ANONYMOUS, User
 
 AUTHENTICATED = "system:authenticated"  # the group of all who are not anonymous
@@ -27,14 +27,14 @@ class UnauthorizedError(Exception):
 
 
 class Authenticator(Protocol):
-    def user(self, request: web.Request) -> User:
-        """Raises UnauthorizedError."""
+    def user(self, request: PageRequest) -> User:
+        """Return the user of a request. Raises UnauthorizedError."""
 
 
 class NobodyKnown:
     """Knows nobody: all are anonymous, whatever they present."""
 
-    def user(self, request: web.Request) -> User:
+    def user(self, request: PageRequest) -> User:
         del request
         return ANONYMOUS
 
@@ -65,14 +65,13 @@ class ByCertificate:
         """clients, proxies: the authorities as they are now."""
         self._clients, self._proxies, self._headers, self._now = clients, proxies, headers, now
 
-    def user(self, request: web.Request) -> User:
-        transport = request.transport
-        connection = None if transport is None else transport.get_extra_info("ssl_object")
-        shown = None if connection is None else connection.getpeercert(binary_form=True)
+    def user(self, request: PageRequest) -> User:
+        tls = request.connection.tls
+        shown = None if tls is None else tls.getpeercert(binary_form=True)
         if shown is None:
             return ANONYMOUS
         leaf = x509.load_der_x509_certificate(shown)
-        chain, name = verified_chain(connection), _common_name(leaf)
+        chain, name = verified_chain(tls), _common_name(leaf)
         unfit = False  # one of those who look at certificates has refused this one
         if proxies := self._proxies():
             if self._is_signed(leaf, chain, proxies) and name in (self._headers.names or (name,)):
@@ -90,12 +89,11 @@ class ByCertificate:
             raise UnauthorizedError("a certificate that stands for nobody here")
         return ANONYMOUS
 
-    def _named_by_proxy(self, request: web.Request) -> User | None:
-        headers = request.headers
-        name = next((headers[one] for one in self._headers.username if headers.get(one)), "")
+    def _named_by_proxy(self, request: PageRequest) -> User | None:
+        name = next(filter(None, map(request.header, self._headers.username)), "")
         if not name:
             return None
-        groups = [group for one in self._headers.group for group in headers.getall(one, [])]
+        groups = [group for header in self._headers.group for group in request.header_values(header)]
         return User(name=name, groups=tuple(dict.fromkeys([*groups, AUTHENTICATED])))
 
     def _is_signed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -9,12 +10,13 @@ import ssl
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 from kcm.protocols.addresses import host_port
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from kcm.runtime.http.server.buffered_bytes import BufferedBytes
+from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.process.loop_thread import LoopThread
+from kcm.runtime.serving.application import LARGEST_BODY, Application, PageRequest
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -39,7 +41,7 @@ class Listener:
     or_free_port: where the port is taken, serve on a free one and log it. flag: what named the port, for people.
     """
 
-    application: web.Application
+    application: Application
     host: str
     port: int
     tls: ssl.SSLContext | None = None
@@ -61,7 +63,8 @@ class ServerThread:
         """bounds: over all listeners."""
         self._listeners, self._bounds = listeners, bounds
         self._connections: BoundedConnections | None = None
-        self._runners: list[web.AppRunner] = []
+        self._buffered: BufferedBytes
+        self._servers: list[HttpServer] = []
         self._addresses: list[tuple[str, int]] = []
         self._thread = LoopThread(name="serving", log=log)
         self._log = log
@@ -88,28 +91,28 @@ class ServerThread:
 
     async def _open(self) -> None:
         self._connections = BoundedConnections(self._bounds, log=self._log)
+        loop = asyncio.get_running_loop()
+        self._buffered = BufferedBytes(now=loop.time, later=loop.call_later, log=self._log)
         try:
             for listener in self._listeners:
-                await self._serve(listener, self._connections)
+                self._serve(listener, self._connections)
         except ServingError:
             await self._close()
             raise
 
-    async def _serve(self, listener: Listener, connections: BoundedConnections) -> None:
+    def _serve(self, listener: Listener, connections: BoundedConnections) -> None:
         listening = self._listen(listener)
-        runner = web.AppRunner(
+        server = HttpServer(
             listener.application,
-            handle_signals=False,
-            handler_cancellation=True,  # else a profile would go on after its client has left
-            access_log=None,
-            shutdown_timeout=GRACE,
+            new_request=PageRequest,
+            largest_body=LARGEST_BODY,
+            now=listener.application.now,
+            connections=connections,
+            buffered=self._buffered,
         )
-        await runner.setup()
-        assert runner.server is not None
-        runner.server.request_handler = connections.counting(runner.server.request_handler)
-        self._runners.append(runner)
+        self._servers.append(server)
         self._addresses.append(listening.getsockname()[:2])
-        connections.accept(listening, runner.server, tls=listener.tls)
+        connections.accept(listening, server, tls=listener.tls)
 
     def _listen(self, listener: Listener) -> socket.socket:
         try:
@@ -129,9 +132,8 @@ class ServerThread:
     async def _close(self) -> None:
         if self._connections is not None:
             await self._connections.stop_accepting()
-        for runner in reversed(self._runners):
-            await runner.cleanup()
-        self._runners, self._addresses = [], []
+        await asyncio.gather(*(server.end(GRACE) for server in self._servers))
+        self._servers, self._addresses = [], []
 
 
 def _listening(listener: Listener, port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""The pages that kcm serves, as an aiohttp application: one for HTTPS, another for plain HTTP, of the same Site.
+"""The pages of the manager, as one application for HTTPS and another for plain HTTP.
 
 Paths and texts follow k8s.io/controller-manager/app/serve.go, Kubernetes 1.36.
 """
@@ -8,17 +8,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
-
-from aiohttp import web
 
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving import profiling
+from kcm.runtime.serving.application import Application, PageFunction, PageRequest, PageResponse, text_page
 from kcm.runtime.serving.authentication import Authenticator, NobodyKnown, UnauthorizedError
 from kcm.runtime.serving.authorization import Attributes, Authorizer, forbidden_status, unauthorized_status
 from kcm.runtime.serving.debug_pages import DebugPages
@@ -31,61 +30,57 @@ from kcm.runtime.serving.status_pages import Page, flags_page, status_page, want
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-LISTED = ("/configz", "/flagz", "/healthz", "/metrics")  # of these paths /statusz names those that are there
-TEXT = "text/plain"
+LISTED = ("/configz", "/flagz", "/healthz", "/metrics")  # paths that /statusz names, if they are served
+JSON = "application/json; charset=utf-8"
+CONTROLLERS = "/debug/controllers/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What there is to show. The callables are called on the server's thread and must not block, but for `debug`.
-
-    configuration: /configz, JSON-able. flags: /flagz, name → value. set_verbosity: for PUT /debug/flags/v; None: no
-    such page.
-    started: when the process did, Unix seconds. flagz, statusz: whether these pages are there. profiler: one for all
-    applications of the site. debug: the pages of controllers; None: there are none.
-    """
+    """Content of the pages. Functions are called on the server's thread and must not block, except those of `debug`."""
 
     health: HealthChecks
     metrics: Metrics
+    # /configz, as a JSON object.
     configuration: Callable[[], Mapping[str, Any]]
+    # /flagz: values of flags by name.
     flags: Callable[[], Mapping[str, str]]
+    # PUT /debug/flags/v; None to leave this page out.
     set_verbosity: Callable[[int], None] | None
     version: Version
+    # Whether to serve /debug/pprof/.
     profiling: bool
     clock: Clock
     log: FilteringBoundLogger
+    # Start of the process in Unix seconds.
     started: float
+    # Whether to serve these pages.
     flagz: bool = True
     statusz: bool = True
+    # Pages of controllers; None to leave them out.
     debug: DebugPages | None = None
+    # Shared by all applications of the site, which take one profile at a time.
     profiler: Profiler = field(default_factory=Profiler)
 
 
 def build_application(
     site: Site, authorizer: Authorizer, *, authenticator: Authenticator | None = None, local: bool = False
-) -> web.Application:
-    """The site for requests that the authorizer allows; all others get a 403 for every path, known or not.
+) -> Application:
+    """Return an application that serves the site to authorized users; others get a 403 for every path, known or not.
 
-    authenticator: None where nobody is known.
-
-    local: only requests that name this host in their Host header. A page of somebody else's that a browser here shows
-    may have its name resolved to loopback and so read what is served without credentials (DNS rebinding).
+    authenticator: None if all requests are anonymous.
+    local: refuse requests whose Host header does not name this host. Otherwise a foreign web page in a browser on this
+        host could have its own name resolved to loopback, and read what is served without credentials (DNS rebinding).
     """
-    middlewares = [_recovering(site), _authorizing(site, authenticator or NobodyKnown(), authorizer)]
+    page = _authorized(site, authenticator or NobodyKnown(), authorizer, _routed(_pages(site), site.debug))
     if local:
-        middlewares.insert(1, _refusing_other_hosts(site))
-    application = web.Application(middlewares=middlewares)
-    application.on_response_prepare.append(_without_server_header)
-    for path, handler in _pages(site).items():
-        application.router.add_route("*", path, handler)
-    application.router.add_route("*", "/{rest:.*}", _not_found)
-    return application
+        page = _for_this_host(site, page)
+    return Application(_recovered(site, page), now=site.clock.now, log=site.log)
 
 
-def _pages(site: Site) -> dict[str, Handler]:
-    pages: dict[str, Handler] = {
+def _pages(site: Site) -> dict[str, PageFunction]:
+    """Return the pages by path."""
+    pages: dict[str, PageFunction] = {
         "/healthz": _healthz(site),
         "/metrics": _metrics(MetricsPage(site.metrics, process=True)),
         "/metrics/slis": _resettable(site.health.slis),
@@ -95,9 +90,6 @@ def _pages(site: Site) -> dict[str, Handler]:
         pages["/flagz"] = _flagz(site)
     if site.statusz:
         pages["/statusz"] = _statusz(site, [path for path in LISTED if path in pages])
-    if site.debug is not None:
-        for path in ("/debug/controllers/{controller}", "/debug/controllers/{controller}{path:/.*}"):
-            pages[path] = _of_a_controller(site.debug)
     if site.profiling:
         pages |= {
             "/debug/pprof": _text(lambda: profiling.INDEX),
@@ -112,118 +104,128 @@ def _pages(site: Site) -> dict[str, Handler]:
     return pages
 
 
-def _recovering(site: Site) -> Any:
-    @web.middleware
-    async def recover(request: web.Request, handler: Handler) -> web.StreamResponse:
+def _recovered(site: Site, page: PageFunction) -> PageFunction:
+    """Respond with 500 where a page raises, and log each request."""
+
+    async def recover(request: PageRequest) -> PageResponse:
+        path = request.path
         try:
-            response = await handler(request)
-        except web.HTTPException:
-            raise
+            response = await page(request)
         except Exception:
-            site.log.exception("page failed", path=request.path)
-            response = web.Response(status=500, text="This page failed. Look in the logs for details.\n")
-        site.log.debug("page served", verb=request.method, path=request.path, status=response.status)
+            site.log.exception("page failed", path=path)
+            response = text_page("This page failed. Look in the logs for details.\n", status=500)
+        site.log.debug("page served", verb=request.method, path=path, status=response.status)
         return response
 
     return recover
 
 
-def _refusing_other_hosts(site: Site) -> Any:
-    @web.middleware
-    async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
-        host = request.headers.get("Host", "")
+def _for_this_host(site: Site, page: PageFunction) -> PageFunction:
+    async def refuse(request: PageRequest) -> PageResponse:
+        host = request.header("Host")
         if names_this_host(host):
-            return await handler(request)
+            return await page(request)
         site.log.debug("page refused", path=request.path, host=host)
-        return web.Response(status=403, text="only requests to localhost are served here, by its name or address\n")
+        return text_page("only requests to localhost are served here, by its name or address\n", status=403)
 
     return refuse
 
 
-def _authorizing(site: Site, authenticator: Authenticator, authorizer: Authorizer) -> Any:
-    @web.middleware
-    async def authorize(request: web.Request, handler: Handler) -> web.StreamResponse:
+def _authorized(site: Site, authenticator: Authenticator, authorizer: Authorizer, page: PageFunction) -> PageFunction:
+    async def authorize(request: PageRequest) -> PageResponse:
         try:
             user = authenticator.user(request)
         except UnauthorizedError as error:
             site.log.debug("page refused", path=request.path, error=str(error))
-            return web.json_response(unauthorized_status(), status=401)
+            return _json(unauthorized_status(), status=401)
         attributes = Attributes(user=user, verb=request.method.lower(), path=request.path)
         if await authorizer.allows(attributes):
-            return await handler(request)
+            return await page(request)
         site.log.debug("page refused", verb=attributes.verb, path=attributes.path, user=attributes.user.name)
-        return web.json_response(forbidden_status(attributes), status=403)
+        return _json(forbidden_status(attributes), status=403)
 
     return authorize
 
 
-async def _without_server_header(_request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.pop("Server", None)  # it would show versions of libraries
-    response.headers["Cache-Control"] = "no-cache, private"
-    response.headers["X-Content-Type-Options"] = "nosniff"
+def _routed(pages: Mapping[str, PageFunction], debug: DebugPages | None) -> PageFunction:
+    async def route(request: PageRequest) -> PageResponse:
+        path = request.path
+        page = pages.get(path)
+        if page is not None:
+            return await page(request)
+        if debug is not None and path.startswith(CONTROLLERS):
+            controller, slash, rest = path.removeprefix(CONTROLLERS).partition("/")
+            if controller:
+                return await _controller_page(debug, controller, slash + rest, request.query)
+        return _not_found()
+
+    return route
 
 
-async def _not_found(_request: web.Request) -> web.Response:
-    return web.Response(status=404, text="404 page not found\n")
+def _not_found() -> PageResponse:
+    return text_page("404 page not found\n", status=404)
 
 
-def _text(body: Callable[[], str]) -> Handler:
-    async def show(_request: web.Request) -> web.Response:
-        return web.Response(text=body(), content_type=TEXT)
+def _json(content: Mapping[str, Any], *, status: int = 200) -> PageResponse:
+    return PageResponse(status=status, body=json.dumps(content).encode(), content_type=JSON)
+
+
+def _text(text: Callable[[], str]) -> PageFunction:
+    async def show(_request: PageRequest) -> PageResponse:
+        return text_page(text())
 
     return show
 
 
-def _healthz(site: Site) -> Handler:
-    async def healthz(request: web.Request) -> web.Response:
-        health = site.health.examine(exclude=request.query.getall("exclude", []))
+def _healthz(site: Site) -> PageFunction:
+    async def healthz(request: PageRequest) -> PageResponse:
+        query = request.query
+        health = site.health.examine(exclude=query.get("exclude", []))
         if not health.good:
-            return web.Response(status=500, text=health.page)
-        return web.Response(text=health.page if "verbose" in request.query or health.notices else "ok")
+            return text_page(health.page, status=500)
+        return text_page(health.page if "verbose" in query or health.notices else "ok")
 
     return healthz
 
 
-def _metrics(page: MetricsPage) -> Handler:
-    async def metrics(request: web.Request) -> web.Response:
-        body, content_type = page.render(request.headers.get("Accept", ""))
-        response = web.Response(body=body, headers={"Content-Type": content_type})
-        response.enable_compression()
-        return response
+def _metrics(page: MetricsPage) -> PageFunction:
+    async def metrics(request: PageRequest) -> PageResponse:
+        body, content_type = page.render(request.header("Accept"))
+        return PageResponse(body=body, content_type=content_type, is_compressed=True)
 
     return metrics
 
 
-def _resettable(metrics: Metrics) -> Handler:
+def _resettable(metrics: Metrics) -> PageFunction:
     show = _metrics(MetricsPage(metrics, process=False))
 
-    async def show_or_reset(request: web.Request) -> web.StreamResponse:
+    async def show_or_reset(request: PageRequest) -> PageResponse:
         if request.method != "DELETE":
             return await show(request)
         metrics.clear()
-        return web.Response(text="metrics reset\n")
+        return text_page("metrics reset\n")
 
     return show_or_reset
 
 
-def _configz(site: Site) -> Handler:
-    async def configz(_request: web.Request) -> web.Response:
-        return web.Response(text=json.dumps(site.configuration()), content_type="application/json")
+def _configz(site: Site) -> PageFunction:
+    async def configz(_request: PageRequest) -> PageResponse:
+        return _json(site.configuration())
 
     return configz
 
 
-def _flagz(site: Site) -> Handler:
-    async def flagz(request: web.Request) -> web.Response:
-        version = wanted_version(request.headers.get("Accept", ""), "Flagz")
+def _flagz(site: Site) -> PageFunction:
+    async def flagz(request: PageRequest) -> PageResponse:
+        version = wanted_version(request.header("Accept"), "Flagz")
         return _not_acceptable() if version is None else _shown(flags_page(site.flags(), version))
 
     return flagz
 
 
-def _statusz(site: Site, listed: Sequence[str]) -> Handler:
-    async def statusz(request: web.Request) -> web.Response:
-        version = wanted_version(request.headers.get("Accept", ""), "Statusz")
+def _statusz(site: Site, listed: Sequence[str]) -> PageFunction:
+    async def statusz(request: PageRequest) -> PageResponse:
+        version = wanted_version(request.header("Accept"), "Statusz")
         if version is None:
             return _not_acceptable()
         page = status_page(
@@ -239,55 +241,52 @@ def _statusz(site: Site, listed: Sequence[str]) -> Handler:
     return statusz
 
 
-def _shown(page: Page) -> web.Response:
-    return web.Response(text=page.body, content_type=page.content_type)
+def _shown(page: Page) -> PageResponse:
+    return PageResponse(body=page.body.encode(), content_type=f"{page.content_type}; charset=utf-8")
 
 
-def _not_acceptable() -> web.Response:
-    return web.Response(status=406, text="only text/plain and application/json;as=...;v=v1beta1;g=config.k8s.io\n")
+def _not_acceptable() -> PageResponse:
+    return text_page("only text/plain and application/json;as=...;v=v1beta1;g=config.k8s.io\n", status=406)
 
 
-def _profile(profiler: Profiler) -> Handler:
-    async def profile(request: web.Request) -> web.Response:
-        asked = request.query.get("seconds", "30")
+def _profile(profiler: Profiler) -> PageFunction:
+    async def profile(request: PageRequest) -> PageResponse:
+        asked = request.query.get("seconds", ["30"])[0]
         try:
             seconds = float(asked)
         except ValueError:
-            return web.Response(status=400, text=f"seconds is no number: {asked}\n")
+            return text_page(f"seconds is no number: {asked}\n", status=400)
         try:
-            return web.Response(text=await profiler.profile(seconds), content_type=TEXT)
+            return text_page(await profiler.profile(seconds))
         except ProfileUnderWayError as error:
-            return web.Response(status=409, text=f"{error}\n")
+            return text_page(f"{error}\n", status=409)
 
     return profile
 
 
-def _of_a_controller(debug: DebugPages) -> Handler:
-    async def show(request: web.Request) -> web.StreamResponse:
-        names, query = request.match_info, request.query
-        asked = {name: query.getall(name) for name in query}
-        try:
-            body, content_type = await asyncio.to_thread(debug.show, names["controller"], names.get("path", ""), asked)
-        except LookupError:
-            return await _not_found(request)
-        except TimeoutError as error:
-            return web.Response(status=504, text=f"{error}\n")
-        return web.Response(body=body.encode(), headers={"Content-Type": content_type})
-
-    return show
+async def _controller_page(
+    debug: DebugPages, controller: str, path: str, query: Mapping[str, list[str]]
+) -> PageResponse:
+    try:
+        body, content_type = await asyncio.to_thread(debug.show, controller, path, query)
+    except LookupError:
+        return _not_found()
+    except TimeoutError as error:
+        return text_page(f"{error}\n", status=504)
+    return PageResponse(body=body.encode(), content_type=content_type)
 
 
-def _verbosity(set_verbosity: Callable[[int], None], log: FilteringBoundLogger) -> Handler:
-    async def verbosity(request: web.Request) -> web.Response:
+def _verbosity(set_verbosity: Callable[[int], None], log: FilteringBoundLogger) -> PageFunction:
+    async def verbosity(request: PageRequest) -> PageResponse:
         if request.method != "PUT":
-            return web.Response(status=406, text=f"unsupported http method {request.method}\n")
-        asked = (await request.text()).strip()
+            return text_page(f"unsupported http method {request.method}\n", status=406)
+        asked = request.body.decode(errors="replace").strip()
         try:
             level = int(asked)
         except ValueError:
-            return web.Response(status=400, text=f"error parsing {asked!r}: not a number\n")
+            return text_page(f"error parsing {asked!r}: not a number\n", status=400)
         set_verbosity(level)
         log.info("verbosity set", verbosity=level)
-        return web.Response(text=f"successfully set klog.logging.verbosity to {level}")
+        return text_page(f"successfully set klog.logging.verbosity to {level}")
 
     return verbosity

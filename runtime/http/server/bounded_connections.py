@@ -13,17 +13,14 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kcm.protocols.late_methods import dataclass
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
-
-Q = TypeVar("Q")  # a request, which has the protocol of its connection in `protocol`
-P = TypeVar("P")  # a response
 
 BACKLOG = 1024  # connections that the kernel keeps for us
 GOODBYE = 2.0  # seconds for the peer to take part in the end of a TLS connection
@@ -84,19 +81,6 @@ class BoundedConnections:
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
-
-    def counting(self, handler: Callable[[Q], Awaitable[P]]) -> Callable[[Q], Awaitable[P]]:
-        """The same handler; while it is at work its connection does not wait."""
-
-        async def handle(request: Q) -> P:
-            protocol: asyncio.Protocol = request.protocol  # type: ignore[attr-defined]
-            self.began(protocol)
-            try:
-                return await handler(request)
-            finally:
-                self.ended(protocol)
-
-        return handle
 
     def began(self, protocol: asyncio.Protocol) -> None:
         """A request of this connection is being answered from now on: it does not wait."""

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import aiohttp
 import pytest
 import structlog
-from aiohttp.test_utils import TestClient, TestServer
 from structlog.testing import LogCapture
 
+from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version
+from kcm.runtime.serving.application import LARGEST_BODY, Application, PageRequest
 from kcm.runtime.serving.authorization import Authorizer, EverythingAllowed
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.site import Site, build_application
@@ -43,6 +46,20 @@ class Answer:
 
 
 Ask = Callable[..., Answer]  # what the fixture `ask` returns
+
+
+@asynccontextmanager
+async def client_of(application: Application) -> AsyncIterator[aiohttp.ClientSession]:
+    """Serve an application; the client's URLs are paths."""
+    server = HttpServer(application, new_request=PageRequest, largest_body=LARGEST_BODY, now=application.now)
+    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    try:
+        port = listening.sockets[0].getsockname()[1]
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
+            yield client
+    finally:
+        listening.close()
+        await server.end(1.0)
 
 
 @pytest.fixture
@@ -92,8 +109,7 @@ def ask(site: Site) -> Ask:
     ) -> Answer:
         async def exchange() -> Answer:
             application = build_application(replace(site, profiling=profiling), authorizer or EverythingAllowed())
-            async with TestClient(TestServer(application)) as client:
-                response = await client.request(method, path, **request)
+            async with client_of(application) as client, client.request(method, path, **request) as response:
                 return Answer(response.status, dict(response.headers), await response.text())
 
         return asyncio.run(exchange())

@@ -95,8 +95,7 @@ def test_a_proxy_says_who_its_client_is(rig: Rig, ask_as: Callable[..., Status])
 
 
 def request_over(end: ssl.SSLObject) -> Any:
-    transport = SimpleNamespace(get_extra_info=lambda _name: end)
-    return SimpleNamespace(transport=transport, headers={})
+    return SimpleNamespace(connection=SimpleNamespace(tls=end), header=lambda _name: "")
 
 
 def without_chain(end: ssl.SSLObject) -> Any:

@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from kcm.runtime.serving.authorization import EverythingAllowed
 from kcm.runtime.serving.local_hosts import names_this_host
 from kcm.runtime.serving.site import Site, build_application
+from tests.runtime.serving.conftest import client_of
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_names_and_addresses_of_others(host: str) -> None:
 def statuses(site: Site, *, local: bool, **headers: str) -> int:
     async def exchange() -> int:
         application = build_application(site, EverythingAllowed(), local=local)
-        async with TestClient(TestServer(application)) as client:
+        async with client_of(application) as client:
             return (await client.get("/debug/pprof/cmdline", headers=headers)).status
 
     return asyncio.run(exchange())

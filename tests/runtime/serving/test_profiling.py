@@ -7,12 +7,11 @@ import threading
 from collections import Counter
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from kcm.runtime.serving import profiling
 from kcm.runtime.serving.authorization import EverythingAllowed
 from kcm.runtime.serving.site import Site, build_application
-from tests.runtime.serving.conftest import Ask
+from tests.runtime.serving.conftest import Ask, client_of
 
 
 def test_threads_are_shown_with_their_names_and_stacks(ask: Ask) -> None:
@@ -42,8 +41,8 @@ def test_a_profile_takes_the_time_that_was_asked_for(ask: Ask) -> None:
 
 def test_one_profile_is_taken_at_a_time_over_all_ports(site: Site) -> None:
     async def ask_twice() -> list[int]:
-        first, second = (TestClient(TestServer(build_application(site, EverythingAllowed()))) for _ in range(2))
-        async with first, second:
+        applications = [build_application(site, EverythingAllowed()) for _ in range(2)]
+        async with client_of(applications[0]) as first, client_of(applications[1]) as second:
             path = "/debug/pprof/profile?seconds="
             under_way = asyncio.create_task(first.get(path + "300"))
             while not site.profiler.is_busy:

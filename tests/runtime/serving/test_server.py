@@ -9,20 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
+from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.scheduling.clock import SystemClock
+from kcm.runtime.serving.application import Application, PageRequest, PageResponse, text_page
 from kcm.runtime.serving.server import Listener, ServerThread, ServingError, connections_of
 from kcm.runtime.serving.tls import ServingTls, TlsSettings
 
 
-def greeting() -> web.Application:
-    async def greet(_request: web.Request) -> web.Response:
-        return web.Response(text="hello")
+def greeting() -> Application:
+    async def greet(_request: PageRequest) -> PageResponse:
+        return text_page("hello")
 
-    application = web.Application()
-    application.router.add_get("/", greet)
-    return application
+    return Application(greet, now=SystemClock().now, log=quiet_log())
 
 
 @contextmanager

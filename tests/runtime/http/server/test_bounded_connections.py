@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 import structlog
-from aiohttp import web
 from structlog.testing import LogCapture
 
 from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from kcm.runtime.http.server.server import HttpServer
+from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.process.event_loop import new_event_loop
+from kcm.runtime.serving.application import LARGEST_BODY, Application, PageRequest, PageResponse, text_page
 from tests.support.certificates import Authority, client_context
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -93,17 +95,21 @@ async def serving(bounds: Bounds, tls: ssl.SSLContext | None = None) -> AsyncIte
     connections = BoundedConnections(bounds, log=structlog.wrap_logger(None, processors=[logged]))
     let, slow = asyncio.Event(), list[str]()
 
-    async def hello(request: web.BaseRequest) -> web.Response:
+    async def hello(request: PageRequest) -> PageResponse:
         if request.path == "/known":
-            connections.mark_known(request.protocol)
+            connections.mark_known(request.connection)
         if request.path == "/slow":
             slow.append(request.path)
             await let.wait()
-        return web.Response(text="hello")
+        return text_page("hello")
 
-    server = web.Server(connections.counting(hello))
-    runner = web.ServerRunner(server)
-    await runner.setup()
+    server = HttpServer(
+        Application(hello, now=lambda: 0.0, log=quiet_log()),
+        new_request=PageRequest,
+        largest_body=LARGEST_BODY,
+        now=lambda: 0.0,
+        connections=connections,
+    )
     listening = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     port = listening.getsockname()[1]
     connections.accept(listening, server, tls=tls)
@@ -113,7 +119,7 @@ async def serving(bounds: Bounds, tls: ssl.SSLContext | None = None) -> AsyncIte
     finally:
         await rig.hang_up()
         await connections.stop_accepting()
-        await runner.cleanup()
+        await server.end(1.0)
 
 
 @pytest.fixture(params=["asyncio", "ours"])

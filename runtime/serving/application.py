@@ -1,0 +1,124 @@
+"""An application: one function that returns pages, as the handler of an HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.http.server.request import COMPRESSED_FROM, NO_SNIFFING, TEXT, HttpRequest
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from kcm.runtime.http.server.connection import HttpConnection
+
+LARGEST_BODY = 1024 * 1024  # bytes; the only page that takes a body takes a number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageResponse:
+    """A page.
+
+    is_compressed: compress it if the client accepts that, however small it is.
+    """
+
+    body: bytes
+    status: int = 200
+    content_type: str = TEXT
+    is_compressed: bool = False
+
+
+def text_page(text: str, *, status: int = 200) -> PageResponse:
+    return PageResponse(status=status, body=text.encode())
+
+
+class PageRequest(HttpRequest):
+    """A request for a page."""
+
+    __slots__ = ("task",)
+
+    def __init__(self, connection: HttpConnection) -> None:
+        HttpRequest.__init__(self, connection)
+        self.refusal: PageResponse | None = None
+        self.task: asyncio.Task[None] | None = None  # that makes the page
+
+    @property
+    def path(self) -> str:
+        """The path, unescaped."""
+        return unquote(self._split()[0])
+
+    @property
+    def query(self) -> Mapping[str, list[str]]:
+        """The values of each parameter, unescaped."""
+        return parse_qs(self._split()[1], keep_blank_values=True)
+
+    def header(self, name: str) -> str:
+        """Return the first value of a header; "" without one. name: in any case."""
+        return self.headers.get(name.lower().encode(), b"").decode(errors="replace")
+
+    def header_values(self, name: str) -> list[str]:
+        """Return all values of a header. name: in any case."""
+        wanted = name.lower().encode()
+        lines = (*self.headers.items(), *self.repeated)
+        return [value.decode(errors="replace") for other, value in lines if other == wanted]
+
+    def refuse(self) -> None:
+        assert self.refusal is not None
+        self.respond(self.refusal)
+
+    def respond(self, page: PageResponse) -> None:
+        lines = b"" if page.content_type == TEXT else NO_SNIFFING  # which the server adds to text by itself
+        compressed_from = 0 if page.is_compressed else COMPRESSED_FROM
+        self.send(page.status, page.content_type, page.body, lines=lines, compressed_from=compressed_from)
+
+    def on_lost(self, *, is_streaming: bool) -> None:
+        del is_streaming
+        # Otherwise a profile would continue after its client has left.
+        if self.task is not None:
+            self.task.cancel()
+
+    def _split(self) -> tuple[str, str]:
+        target = self.target.decode(errors="replace")
+        if not target.startswith("/"):  # with scheme and host, as to a proxy
+            parts = urlsplit(target)
+            return parts.path, parts.query
+        path, _, query = target.partition("?")
+        return path, query
+
+
+PageFunction = Callable[[PageRequest], Awaitable[PageResponse]]
+"""Returns the page for a request; must not raise."""
+
+
+class Application:
+    """Handles the requests of an HttpServer by a function."""
+
+    def __init__(self, page: PageFunction, *, now: Callable[[], float], log: FilteringBoundLogger) -> None:
+        """now: Unix seconds."""
+        self._page, self.now, self._log = page, now, log
+
+    def admit(self, request: PageRequest) -> PageResponse | None:
+        del request  # it is authorized with its path, by the page
+        return None
+
+    def handle(self, request: PageRequest) -> None:
+        request.task = asyncio.get_running_loop().create_task(self._respond(request))
+
+    def too_large(self) -> PageResponse:
+        return text_page("the body is too large\n", status=413)
+
+    def needs_body(self, request: PageRequest) -> bool:
+        return request.method == "PUT"
+
+    def too_late(self) -> PageResponse:
+        return text_page("the body did not arrive in time\n", status=408)
+
+    def cut_off(self, connection: HttpConnection, why: str) -> None:
+        path = connection.target.decode(errors="replace")
+        self._log.warning(f"connection cut off, {why}", path=path, peer=connection.peer)
+
+    async def _respond(self, request: PageRequest) -> None:
+        request.respond(await self._page(request))
