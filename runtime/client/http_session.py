@@ -14,15 +14,16 @@ from kcm.protocols.late_methods import dataclass
 from kcm.runtime.client.account_tokens import NAMESPACE
 from kcm.runtime.client.api import JSON, Request, Response
 from kcm.runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource
-from kcm.runtime.client.connections import Attempt, Connections
 from kcm.runtime.client.credential_cache import CredentialCache
-from kcm.runtime.client.failures import TOO_LATE, describe, is_broken
 from kcm.runtime.client.request_form import RequestForm
 from kcm.runtime.client.request_metrics import RequestMetrics
 from kcm.runtime.client.retries import is_read
 from kcm.runtime.client.tls import TlsFiles
 from kcm.runtime.client.user_agent import UserAgents
 from kcm.runtime.client.watch_stream import LineSplitter, PieceGatherer
+from kcm.runtime.http.client.attempts import Attempt
+from kcm.runtime.http.client.connections import Connections, connect_to
+from kcm.runtime.http.client.failures import TOO_LATE, describe, is_broken
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.permits import Permit
 
@@ -89,13 +90,9 @@ class HttpSession:
             self._accounts |= {
                 client: self._identity(bare, source, agents, tls=tls) for client, source in (others or {}).items()
             }
-        self.connections = Connections(
-            config.server,
-            proxy=config.proxy,
-            tls_server_name=config.tls_server_name if self._own.tls is not None else "",
-            connect_timeout=connect_timeout,
-            clock=clock,
-        )
+        self.connections = Connections(proxy=config.proxy, connect_timeout=connect_timeout, now=clock.monotonic)
+        has_other_name = self._own.tls is not None and config.tls_server_name
+        self.connect_to = connect_to(config.server, config.tls_server_name) if has_other_name else ""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _identity(
@@ -265,6 +262,7 @@ class Exchange:
             on_end=partial(self._tried, credential),
             may_repeat=self._may_repeat,
             fresh=fresh,
+            connect_to=session.connect_to,
             on_chunk=self._take_chunk if self._on_lines is not None else None,
             on_refusal=self._limit_refusal if self._on_lines is not None else None,
         )

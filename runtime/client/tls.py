@@ -7,11 +7,10 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.client.config import ClientConfig, ConfigError, Credential
+from kcm.runtime.http.client.tls import TlsMaterial
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -19,16 +18,6 @@ if TYPE_CHECKING:
 LOOK_EVERY = 10.0  # seconds between two looks at the files
 
 _Stamp = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsMaterial:
-    """What new connections are made with. All is PEM; b"" for none. authority: b"" for the system's."""
-
-    verify: bool
-    authority: bytes = b""
-    certificate: bytes = b""
-    key: bytes = field(default=b"", repr=False)
 
 
 class TlsFiles:

@@ -15,8 +15,8 @@ from aiohttp import web
 
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.client.config import Credential
-from kcm.runtime.client.failures import TOO_LATE
 from kcm.runtime.client.transport import NO_TURN
+from kcm.runtime.http.client.failures import TOO_LATE
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.scheduling.permits import Permit, Tenure
 

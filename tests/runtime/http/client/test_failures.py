@@ -5,7 +5,7 @@ import errno
 import pycurl
 import pytest
 
-from kcm.runtime.client.failures import Breakdown, describe, is_broken
+from kcm.runtime.http.client.failures import Breakdown, describe, is_broken
 
 SERVER = "https://api:6443"
 EOF = "OpenSSL SSL_read: OpenSSL/3.6.5: error:0A000126:SSL routines::unexpected eof while reading, errno 0"

@@ -1,23 +1,34 @@
-"""TLS as a handle of libcurl's has it."""
+"""TLS of new connections."""
 
 from __future__ import annotations
 
 import ssl
+from dataclasses import field
 
 import pycurl
 
-from kcm.runtime.client.tls import TlsMaterial
+from kcm.protocols.late_methods import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsMaterial:
+    """What new connections are made with. All is PEM; b"" for none. authority: b"" for the system's."""
+
+    verify: bool
+    authority: bytes = b""
+    certificate: bytes = b""
+    key: bytes = field(default=b"", repr=False)
 
 
 def set_tls(curl: pycurl.Curl, tls: TlsMaterial, *, proxied: bool) -> None:
-    """The same towards a proxy, as Go has it."""
+    """Set the same options towards the server and, if there is one, towards the proxy, as Go does."""
     _set_side(curl, tls, "")
     if proxied:
         _set_side(curl, tls, "PROXY_")
 
 
 def _set_side(curl: pycurl.Curl, tls: TlsMaterial, prefix: str) -> None:
-    """prefix: of the names of libcurl's options; "" for those of the server's side."""
+    """prefix: of the names of libcurl's options; "" for the server's side."""
 
     def option(name: str) -> int:
         found: int = getattr(pycurl, prefix + name)
@@ -26,7 +37,7 @@ def _set_side(curl: pycurl.Curl, tls: TlsMaterial, prefix: str) -> None:
     curl.setopt(option("SSLVERSION"), pycurl.SSLVERSION_TLSv1_2)
     curl.setopt(option("SSL_VERIFYPEER"), tls.verify)
     curl.setopt(option("SSL_VERIFYHOST"), 2 if tls.verify else 0)
-    # libcurl trusts a directory of authorities that it found by itself, in addition to what it is given.
+    # Otherwise libcurl also trusts a directory of authorities that it has found by itself.
     curl.unsetopt(option("CAPATH"))
     curl.unsetopt(option("CAINFO"))
     if tls.authority:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.runtime.client.warning_headers import MOST_CHARACTERS, MOST_WARNINGS, warnings_of
+from kcm.runtime.http.client.warning_headers import MOST_CHARACTERS, MOST_WARNINGS, warnings_of
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

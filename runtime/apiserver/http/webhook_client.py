@@ -1,0 +1,165 @@
+"""Calls of webhooks, with the error texts of Go's HTTP client, since users see them.
+
+Source: apiserver pkg/util/webhook/{client,authentication}.go, client-go rest/request.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import zlib
+from urllib.parse import urlsplit
+
+import pycurl
+
+from kcm.protocols.bounded_cache import bounded_cache
+from kcm.runtime.apiserver.core.questions import Answer, Post
+from kcm.runtime.http.client.attempts import Attempt
+from kcm.runtime.http.client.connections import Connections
+from kcm.runtime.http.client.failures import CLOSED, UNTRUSTED, Breakdown
+from kcm.runtime.http.client.tls import TlsMaterial
+from kcm.runtime.scheduling.permits import Permit
+
+MOST_OPEN = 256  # connections at once
+# Bytes of a response, decompressed, unless the request is longer; as many as the API server accepts in requests.
+LARGEST_RESPONSE = 8 * 1024 * 1024
+HEADERS = (
+    b"Accept: application/json",
+    b"Accept-Encoding: gzip",  # as Go's client
+    b"Content-Type: application/json",
+    b"Expect:",
+    b"User-Agent: kube-apiserver-admission",
+)
+_GZIP = 16 + zlib.MAX_WBITS
+# OpenSSL's results of verifying a certificate.
+_UNKNOWN_AUTHORITY = {18, 19, 20, 21}
+_EXPIRED = 10
+# libcurl compares names before it reads OpenSSL's result, which is then 1 (unspecified).
+_OTHER_NAME = {0, 1, 62, 64}
+
+
+class WebhookClient:
+    """Sends requests to webhooks. Created and used on the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connections = Connections(now=self._loop.time, most_open=MOST_OPEN)
+
+    async def post(self, question: Post) -> Answer:
+        """Send the request, and return the response or why there is none."""
+        try:
+            return await self._post(question)
+        except (ValueError, ssl.SSLError) as err:
+            return _failed(question, str(err))
+
+    def close(self) -> None:
+        self._connections.close()
+
+    async def _post(self, question: Post) -> Answer:
+        now, done = self._loop.time(), self._loop.create_future()
+
+        def end(_attempt: Attempt) -> None:
+            if not done.done():  # cancelled
+                done.set_result(None)
+
+        parts = urlsplit(question.url)
+        # A list of objects that are converted is returned at about the size that it was sent in.
+        largest = max(LARGEST_RESPONSE, 4 * len(question.body))
+        attempt = Attempt(
+            "POST",
+            question.url,
+            headers=[*HEADERS, f"Host: {parts.netloc}".encode()],
+            body=question.body,
+            tls=_tls_material(question.authority),
+            permit=Permit(now + question.seconds),
+            on_end=end,
+            connect_to=_connect_to(question, parts.hostname or "", parts.port or 443),
+            largest=largest,
+        )
+        self._connections.begin(attempt, now)
+        try:
+            await done
+        except asyncio.CancelledError:
+            self._connections.cut(attempt)
+            raise
+        if attempt.is_too_large:
+            raise _too_large(largest)
+        if attempt.breakdown is not None:
+            host, port = question.address or (parts.hostname or "", parts.port or 443)
+            return _failed(question, _error(attempt.breakdown, host, port))
+        return Answer(attempt.status, _decompressed(attempt, largest))
+
+
+def _failed(question: Post, why: str) -> Answer:
+    return Answer(error=f'Post "{question.url}": {why}')
+
+
+def _connect_to(question: Post, host: str, port: int) -> str:
+    """Return the option CONNECT_TO for a service, whose name in the URL is only for its certificate."""
+    if question.address is None:
+        return ""
+    address, other_port = question.address
+    return f"{host}:{port}:{f'[{address}]' if ':' in address else address}:{other_port}"
+
+
+@bounded_cache(64, longest=512 * 1024)
+def _tls_material(authority: bytes) -> TlsMaterial:
+    """Return the TLS options for a caBundle. Raises ValueError or ssl.SSLError for a malformed one."""
+    if authority:
+        # libcurl would only report that the bundle is malformed, not why.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=authority.decode("ascii"))
+    return TlsMaterial(verify=True, authority=authority)
+
+
+def _decompressed(attempt: Attempt, largest: int) -> bytes:
+    """Return the body. Raises ValueError for malformed gzip and if the body is too large."""
+    if not _is_gzip(attempt.head):
+        return attempt.received
+    unpacker = zlib.decompressobj(wbits=_GZIP)
+    try:
+        body = unpacker.decompress(attempt.received, largest + 1)
+    except zlib.error as err:
+        raise ValueError(f"gzip: {err}") from err
+    if len(body) > largest:
+        raise _too_large(largest)
+    if not unpacker.eof:
+        raise ValueError("unexpected EOF")
+    return body
+
+
+def _is_gzip(head: tuple[bytes, ...]) -> bool:
+    fields = (line.partition(b":") for line in head)
+    return any(name.lower() == b"content-encoding" and value.strip().lower() == b"gzip" for name, _, value in fields)
+
+
+def _too_large(largest: int) -> ValueError:
+    return ValueError(f"the response is larger than {largest} bytes")
+
+
+def _error(breakdown: Breakdown, host: str, port: int) -> str:
+    """Return the text of Go's client for a failed attempt. host, port: where it connected to."""
+    code = breakdown.code
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        return "context deadline exceeded"
+    if code in UNTRUSTED:
+        return f"tls: failed to verify certificate: x509: {_certificate_error(breakdown)}"
+    if code == pycurl.E_COULDNT_RESOLVE_HOST:
+        return f"dial tcp: lookup {host}: no such host"
+    if code == pycurl.E_COULDNT_CONNECT:
+        why = os.strerror(breakdown.errno) if breakdown.errno else breakdown.text
+        return f"dial tcp {host}:{port}: connect: {why.lower()}"
+    if code in CLOSED:
+        return "EOF"
+    return " ".join(breakdown.text.split()) or f"libcurl's error {code}"
+
+
+def _certificate_error(breakdown: Breakdown) -> str:
+    result = breakdown.verify_result
+    if result in _UNKNOWN_AUTHORITY:
+        return "certificate signed by unknown authority"
+    if result == _EXPIRED:
+        return "certificate has expired or is not yet valid"
+    if result in _OTHER_NAME:
+        return "certificate is not valid for the name that it is called by"
+    return " ".join(breakdown.text.split())

@@ -1,0 +1,1 @@
+"""The HTTP client: requests over connections that libcurl makes and keeps."""
