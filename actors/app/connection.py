@@ -12,8 +12,8 @@ from kcm.runtime.client.api import Request
 from kcm.runtime.client.config import ClientConfig, CredentialSource
 from kcm.runtime.client.connection_settings import load_config
 from kcm.runtime.client.http_session import OWN_CLIENT
+from kcm.runtime.client.request_form import UserAgents, program_or_error
 from kcm.runtime.client.transport import HttpTransport
-from kcm.runtime.client.user_agent import UserAgents, program_or_error
 from kcm.runtime.logs.standard_log import standard_log
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.termination import Ending

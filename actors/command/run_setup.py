@@ -27,7 +27,7 @@ from kcm.protocols.admission_plugins import without_controllers
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.calls.threads import ThreadedCalls
-from kcm.runtime.client.in_cluster import is_in_cluster
+from kcm.runtime.client.connection_settings import is_in_cluster
 from kcm.runtime.client.transport import HttpTransport
 from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.logs.configuration import LogControl

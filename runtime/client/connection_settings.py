@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kcm.runtime.client.config import ClientConfig, ConfigError
-from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential
-from kcm.runtime.client.in_cluster import SERVICE_ACCOUNT, in_cluster_config, is_in_cluster
+from kcm.runtime.client.config import ClientConfig, ConfigError, Pem
+from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential, TokenFile
 from kcm.runtime.client.kubeconfig import Surroundings, read_kubeconfig
 from kcm.runtime.client.server_url import proxy_from_environment, server_url
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def load_config(
@@ -47,3 +48,28 @@ def load_config(
     if not is_in_cluster(environ):
         raise ConfigError("neither --kubeconfig nor --master is given, and KUBERNETES_SERVICE_HOST is not set")
     return in_cluster_config(environ, service_account=service_account)
+
+
+ORIGIN = "in-cluster"
+
+
+def is_in_cluster(environ: Mapping[str, str]) -> bool:
+    """True if the environment is that of a pod."""
+    return bool(environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"))
+
+
+def in_cluster_config(environ: Mapping[str, str], *, service_account: Path = SERVICE_ACCOUNT) -> ClientConfig:
+    """service_account: the directory that holds `token` and `ca.crt`. Raises ConfigError outside a pod."""
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        if not environ.get(name):
+            raise ConfigError(f"{ORIGIN}: not in a cluster: {name} is not set")
+    host, port = environ["KUBERNETES_SERVICE_HOST"], environ["KUBERNETES_SERVICE_PORT"]
+    bracketed = f"[{host}]" if ":" in host else host
+    server = server_url(f"https://{bracketed}:{port}", origin=f"{ORIGIN}: KUBERNETES_SERVICE_HOST", tls=True)
+    ca = Pem(origin=f"{ORIGIN}: ca.crt", path=str(service_account / "ca.crt"))
+    ca.read()
+    token = TokenFile(str(service_account / "token"), origin=f"{ORIGIN}: token")
+    token.load()
+    return ClientConfig(
+        server=server, origin=ORIGIN, ca=ca, credentials=token, proxy=proxy_from_environment(server, environ)
+    )

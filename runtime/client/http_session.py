@@ -14,12 +14,11 @@ from kcm.protocols.late_methods import dataclass
 from kcm.runtime.client.account_tokens import NAMESPACE
 from kcm.runtime.client.api import JSON, Request, Response
 from kcm.runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource
-from kcm.runtime.client.credential_cache import CredentialCache
-from kcm.runtime.client.request_form import RequestForm
+from kcm.runtime.client.credentials import CredentialCache
+from kcm.runtime.client.request_form import RequestForm, UserAgents
 from kcm.runtime.client.request_metrics import RequestMetrics
 from kcm.runtime.client.retries import is_read
 from kcm.runtime.client.tls import TlsFiles
-from kcm.runtime.client.user_agent import UserAgents
 from kcm.runtime.client.watch_stream import LineSplitter, PieceGatherer
 from kcm.runtime.http.client.attempts import Attempt
 from kcm.runtime.http.client.connections import Connections, connect_to

@@ -1,13 +1,15 @@
-"""A request as libcurl takes it: its URL and its headers."""
+"""URLs and headers of requests, in the form that libcurl takes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import field
 from urllib.parse import quote, urlsplit
 
+from kcm.protocols.late_methods import dataclass
 from kcm.runtime.client.api import Request
 from kcm.runtime.client.config import ClientConfig, Credential
-from kcm.runtime.client.user_agent import UserAgents
 
 PATH_SAFE = "/:@!$&'()*+,;=~"
 # Most are as they should be already, and quote() takes its time to find that out.
@@ -86,3 +88,39 @@ def _line(name: str, value: str) -> bytes:
     if any(end in line for end in "\r\n\0"):
         raise ValueError(f"the header {name} would be more than a line")
     return line.encode()
+
+
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110
+_LONGEST_PROGRAM = 128  # of a field manager. Source: apimachinery metav1 validation, FieldManagerMaxLength
+
+
+def program_or_error(name: str) -> str:
+    """Return the name of a program. Raises ValueError if it cannot be a field manager."""
+    if not _TOKEN.fullmatch(name) or len(name) > _LONGEST_PROGRAM:
+        raise ValueError(
+            f"program is at most {_LONGEST_PROGRAM} letters, digits and -_.!#$%&'*+^`|~ (it names the field manager); "
+            f"got {name!r}"
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserAgents:
+    """The User-Agent headers of one process."""
+
+    # What stands before the first slash.
+    program: str
+    version: str
+    # In Go's words: linux/amd64.
+    platform: str
+    # What client-go has the git commit for.
+    commit: str
+    # By client, whose requests are those of another program: its name, and its suffix, as kube-scheduler has one.
+    programs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def header(self, client: str) -> str:
+        """Return the header's value for a client, such as a controller's name. Replace invalid characters by "?"."""
+        program, suffix = self.programs.get(client, (self.program, client))
+        text = f"{program}/{self.version} ({self.platform}) kubernetes/{self.commit}"
+        text = f"{text}/{suffix}" if suffix else text
+        return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from kcm.runtime.client.account_tokens import AccountToken
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.client.config import ClientConfig, CredentialSource
-from kcm.runtime.client.fair_queue import FairQueue
-from kcm.runtime.client.handover import Handover
 from kcm.runtime.client.http_session import Exchange, HttpSession, host_of, internal_error
+from kcm.runtime.client.queues import FairQueue, Handover
+from kcm.runtime.client.request_form import UserAgents
 from kcm.runtime.client.request_metrics import RequestMetrics
 from kcm.runtime.client.retries import retry_delay
-from kcm.runtime.client.user_agent import UserAgents
 from kcm.runtime.client.watch_stream import WatchStream
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.loop_thread import LoopThread

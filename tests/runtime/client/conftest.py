@@ -20,8 +20,8 @@ from kcm.runtime.apiserver.process.certificates import Certificates, ensure_cert
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.client.config import ClientConfig
 from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential
+from kcm.runtime.client.request_form import UserAgents
 from kcm.runtime.client.transport import HttpTransport
-from kcm.runtime.client.user_agent import UserAgents
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.simulation.clock import VirtualClock

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
 
 from kcm.runtime.client.config import ConfigError, Credential
-from kcm.runtime.client.credentials import TOKEN_FILE_PERIOD, TokenFile
+from kcm.runtime.client.credentials import HOLD_OFF, TOKEN_FILE_PERIOD, CredentialCache, TokenFile
+from kcm.runtime.simulation.clock import VirtualClock
 
 
 def test_a_token_file_is_read_anew_each_time_it_is_asked(tmp_path: Path) -> None:
@@ -35,3 +42,153 @@ def test_a_token_file_without_a_token_is_named(tmp_path: Path, content: bytes | 
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"^users.a..tokenFile: .*{says}"):
         TokenFile(str(path), origin="users[a].tokenFile").load()
+
+
+PATIENCE = 10.0
+
+
+class Source:
+    """Gives what it is told to; a text is an error's."""
+
+    def __init__(self, *gifts: Credential | str) -> None:
+        self.gifts = list(gifts)
+        self.asked = 0
+        self.open = threading.Event()
+        self.open.set()
+
+    def load(self) -> Credential:
+        self.asked += 1
+        assert self.open.wait(PATIENCE)
+        gift = self.gifts.pop(0)
+        if isinstance(gift, str):
+            raise ConfigError(gift)
+        return gift
+
+
+def token(name: str, *, lifetime: float = math.inf) -> Credential:
+    return Credential(authorization=f"Bearer {name}", lifetime=lifetime)
+
+
+Scenario = Callable[[CredentialCache, VirtualClock], Awaitable[None]]
+
+
+@pytest.fixture
+def play(log: FilteringBoundLogger) -> Callable[[Source, Scenario], None]:
+    def play(source: Source, scenario: Scenario) -> None:
+        async def run() -> None:
+            clock = VirtualClock()
+            await scenario(CredentialCache(source, clock=clock, log=log), clock)
+
+        asyncio.run(run())
+
+    return play
+
+
+async def current(cache: CredentialCache) -> str:
+    return (cache.held() or await cache.renewed()).authorization
+
+
+def test_a_credential_is_kept_until_its_time_is_over(play: Callable[[Source, Scenario], None]) -> None:
+    source = Source(token("one", lifetime=60.0), token("two", lifetime=60.0))
+
+    async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
+        assert await current(cache) == "Bearer one"
+        clock.advance_to(59.9)
+        assert await current(cache) == "Bearer one"
+        clock.advance_to(60.0)
+        assert await current(cache) == "Bearer two"
+
+    play(source, scenario)
+    assert source.asked == 2
+
+
+def test_many_that_wait_ask_once(play: Callable[[Source, Scenario], None]) -> None:
+    source = Source(token("one"))
+
+    async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
+        assert len(set(await asyncio.gather(*(current(cache) for _ in range(20))))) == 1
+
+    play(source, scenario)
+    assert source.asked == 1
+
+
+def test_one_that_gives_up_waiting_does_not_stop_it_for_the_others(play: Callable[[Source, Scenario], None]) -> None:
+    source = Source(token("one"))
+    source.open.clear()
+
+    async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
+        hasty, patient = asyncio.create_task(current(cache)), asyncio.create_task(current(cache))
+        await asyncio.sleep(0)
+        hasty.cancel()
+        await asyncio.wait([hasty])
+        source.open.set()
+        assert await patient == "Bearer one"
+
+    play(source, scenario)
+
+
+def test_without_any_credential_the_error_is_raised_and_the_source_not_asked_for_a_while(
+    play: Callable[[Source, Scenario], None],
+) -> None:
+    source = Source("not logged in", token("one"))
+
+    async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
+        for _ in range(3):
+            with pytest.raises(ConfigError, match="not logged in"):
+                await current(cache)
+        assert source.asked == 1
+        clock.advance_to(HOLD_OFF)
+        assert await current(cache) == "Bearer one"
+
+    play(source, scenario)
+
+
+def test_the_last_credential_stays_in_use_while_the_source_fails(
+    play: Callable[[Source, Scenario], None], logs: LogCapture
+) -> None:
+    source = Source(token("one", lifetime=60.0), "gone", token("two"))
+
+    async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
+        await current(cache)
+        clock.advance_to(60.0)
+        assert await current(cache) == "Bearer one"
+        assert await current(cache) == "Bearer one"
+        clock.advance_to(60.0 + HOLD_OFF)
+        assert await current(cache) == "Bearer two"
+
+    play(source, scenario)
+    assert source.asked == 3
+    assert [(entry["event"], entry["error"]) for entry in logs.entries] == [("no new credentials", "gone")]
+
+
+def test_a_refused_credential_is_replaced_but_the_source_not_asked_without_pause(
+    play: Callable[[Source, Scenario], None],
+) -> None:
+    source = Source(token("one"), token("two"), token("two"))
+
+    async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
+        one = await cache.renewed()
+        assert not await cache.refused(one)  # it was fetched this moment
+        clock.advance_to(HOLD_OFF)
+        assert await cache.refused(one)
+        assert await cache.refused(one)  # replaced already
+        two = cache.held()
+        assert two == token("two")
+        clock.advance_to(2 * HOLD_OFF)
+        assert not await cache.refused(two)  # the source has no other
+
+    play(source, scenario)
+    assert source.asked == 3
+
+
+def test_a_credential_that_is_over_when_it_comes_is_not_fetched_for_every_request(
+    play: Callable[[Source, Scenario], None],
+) -> None:
+    source = Source(token("one", lifetime=-5.0))
+
+    async def scenario(cache: CredentialCache, clock: VirtualClock) -> None:
+        await current(cache)
+        assert await current(cache) == "Bearer one"
+
+    play(source, scenario)
+    assert source.asked == 1

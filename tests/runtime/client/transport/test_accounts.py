@@ -9,8 +9,7 @@ from aiohttp import web
 
 from kcm.protocols.times import format_time
 from kcm.runtime.client.config import Credential, Pem
-from kcm.runtime.client.credential_cache import HOLD_OFF
-from kcm.runtime.client.credentials import FixedCredential
+from kcm.runtime.client.credentials import HOLD_OFF, FixedCredential
 
 ROOT = FixedCredential(Credential(authorization="Bearer root"))
 Connect = Callable[..., Any]

@@ -12,8 +12,7 @@ from aiohttp import web
 
 from kcm.runtime.client.api import Response
 from kcm.runtime.client.config import Credential
-from kcm.runtime.client.credential_cache import HOLD_OFF
-from kcm.runtime.client.credentials import TokenFile
+from kcm.runtime.client.credentials import HOLD_OFF, TokenFile
 from kcm.runtime.client.exec_plugin import ExecPlugin, ExecSpec
 from kcm.runtime.client.retries import MAX_RETRIES
 from kcm.runtime.metrics.registry import Metrics

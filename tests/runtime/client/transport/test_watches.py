@@ -13,8 +13,7 @@ from aiohttp import web
 from structlog.testing import LogCapture
 
 from kcm.runtime.client.api import Request, Response
-from kcm.runtime.client.credential_cache import HOLD_OFF
-from kcm.runtime.client.credentials import TokenFile
+from kcm.runtime.client.credentials import HOLD_OFF, TokenFile
 
 PATIENCE = 10.0
 WATCH = Request(method="GET", path="/api/v1/pods", query={"watch": "1"})
