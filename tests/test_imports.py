@@ -130,7 +130,7 @@ def test_help_needs_the_specs_of_controllers_and_no_more() -> None:
 def test_a_run_that_serves_nothing_begins_without_what_serves() -> None:
     imported = imported_with("kcm.actors.command.run")
     late = (
-        "aiohttp.web",
+        "httptools",
         "cryptography",
         "prometheus_client",
         "kcm.actors.app.serving",

@@ -18,7 +18,7 @@ from typing import Any
 from tests.bench.isolation import ROOT
 
 TURNS = 400_000  # of the loop by which noise is measured: some 20 ms
-LIBRARIES = ("aiohttp", "msgpack", "orjson", "pykka", "uvloop", "pycurl")
+LIBRARIES = ("httptools", "msgpack", "orjson", "pykka", "uvloop", "pycurl")
 
 
 def circumstances() -> dict[str, Any]:
