@@ -1,13 +1,13 @@
-"""What actors stand on; nothing here knows a controller. From the bottom up, imports point downwards only:
+"""The foundation of the actors, without any controller. From the bottom up; imports point downwards only:
 
 cel/                         expressions of rules, policies and match conditions
 scheduling/ process/ x509/   clock, work queue, backoff, rate limits; child processes, signals, files, event loop;
                              certificate requests, and authorities that sign them
-signing/                     keys from files, and tokens that they sign
-flags/ logs/ metrics/        how flags are declared and read, log lines written, figures counted
-calls/                       what is done outside of the actors: threads, an event loop
-system/ tables/ cloud/       actors: names, incarnations, supervision, journal; what informers see; clouds
-client/                      HTTP to an API server: configuration, credentials, connections, watches
-apiserver/ serving/ faults/  an API server of our own; health and metrics over HTTP; faults and when they strike
+signing/                     keys in files, and tokens signed with them
+flags/ logs/ metrics/        declaration and parsing of flags; log lines; metrics
+calls/ http/                 calls outside the actors, on threads or an event loop; the HTTP server and client
+system/ tables/ cloud/       actors: names, incarnations, supervision, journal; objects of informers; clouds
+client/                      the client of an API server: configuration, credentials, requests, watches
+apiserver/ serving/ faults/  the embedded API server; health and metrics over HTTP; faults and when they occur
 simulation/                  the world: actors without threads, by seed, on a virtual clock
 """
