@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kcm.actors.options.general import EmbeddedServer
 from kcm.runtime.flags.values import parse_duration
-from kcm.runtime.process.start_state import ObservedStart, observe
+from kcm.runtime.process.start_state import ObservedStart, last_record, observe
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.scheduling.clock import Clock, SystemClock
 
@@ -49,12 +49,17 @@ def until_ready(directory: Path, *, timeout: float, clock: Clock, sleep: Callabl
     start `run-kcm … &` and `run-kcm wait` at the same time.
     """
     end, before = clock.monotonic() + timeout, ObservedStart()
+    earlier = last_record(directory)
     while True:
+        # A record without a process is of a run that began and ended between two looks. The record is read first, since
+        # a run may begin between the two lines.
+        ended = last_record(directory) != earlier
         now = observe(directory)
         if now.is_ready:
             return
-        if before.is_running and not now.is_running:
-            raise NotReadyError(f"run-kcm in {directory} ended before the cluster was ready: {before.text}")
+        if not now.is_running and (ended or before.is_running):
+            what = f": {before.text}" if before.is_running else ""
+            raise NotReadyError(f"run-kcm in {directory} ended before the cluster was ready{what}")
         if clock.monotonic() >= end:
             what = now.text if now.is_running else "no run-kcm runs with this directory"
             raise NotReadyError(f"the cluster in {directory} is not ready after {timeout:g} s: {what}")

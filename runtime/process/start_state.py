@@ -76,3 +76,12 @@ def observe(directory: Path) -> ObservedStart:
         return ObservedStart(is_running=True, is_ready=bool(found["ready"]), text=str(found["text"]))
     except (ValueError, KeyError, TypeError):  # it is being written just now
         return ObservedStart(is_running=True, text="starting")
+
+
+def last_record(directory: Path) -> int:
+    """Return when a start was last recorded there, in nanoseconds; 0 if never. Raises OSError if it may not be read."""
+    try:
+        status = os.stat(directory / FILE)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return status.st_mtime_ns if status.st_size else 0

@@ -63,6 +63,14 @@ def test_wait_fails_at_once_when_the_run_ends(tmp_path: Path) -> None:
     assert script.clock.monotonic() < 10.0
 
 
+def test_wait_fails_at_once_when_a_run_ends_before_it_is_seen(tmp_path: Path) -> None:
+    StartState(tmp_path, "an earlier run").close()
+    script = Script(tmp_path, iter([lambda: None, lambda: StartState(tmp_path).close()]))
+    with pytest.raises(wait.NotReadyError, match=r"ended before the cluster was ready$"):
+        script.run(60.0)
+    assert script.clock.monotonic() < 10.0
+
+
 @pytest.mark.parametrize(
     "arguments, error",
     [(["--timeout=soon"], "invalid duration"), (["--timeout=-1s"], "must not be negative"), (["now"], "unrecognized")],
