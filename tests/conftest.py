@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests share."""
+"""Fixtures of all tests, and their distribution to workers."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ import structlog
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
 
 from kcm.actors.simulation import SimulatedCluster
+from tests.support.work_units import DurationRecorder, UnitScheduling, sort_by_duration
 
-# To compile the tests with their rewritten assertions takes longer than to collect them: it is done once, and kept
-# even where PYTHONDONTWRITEBYTECODE says otherwise. Processes that tests start go by that still.
+# Compiling the tests with their rewritten assertions takes longer than collecting them, so the result is kept even if
+# PYTHONDONTWRITEBYTECODE is set. The variable still applies to the processes that tests start.
 sys.dont_write_bytecode = False
 
-SIMULATED = "tests/faults/"
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help="record how long each file of tests takes")
 
 
-class FilesStayTogether(LoadScopeScheduling):
-    """A file's tests run on one worker, since they share what they started; seeded runs are dealt to all workers.
-
-    xdist's own `loadgroup` writes the group into a name that pytest 9.2 does not read any more.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return nodeid if file.startswith(SIMULATED) else file
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(DurationRecorder())
 
 
 @pytest.hookimpl(optionalhook=True)  # unknown where xdist is switched off
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> FilesStayTogether:
-    return FilesStayTogether(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> UnitScheduling:
+    return UnitScheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # a worker of xdist
+        sort_by_duration(items)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Thousands of tests stay until the end: the garbage collector, which would look at them again and again, leaves
-    them out."""
+    # The collected tests, which live until the end, are moved out of the garbage collector's reach.
     gc.disable()
     try:
         return (yield)
@@ -52,19 +53,21 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.fixture(autouse=True)
-def logging_left_alone() -> Iterator[None]:
-    """A command that a test runs in this process sets up logging for all of it: the next test must not find that."""
+def restored_logging() -> Iterator[None]:
+    """Undo the logging setup of a command that the test ran in this process."""
     yield
     if structlog.is_configured():
         structlog.reset_defaults()
         logging.getLogger().handlers = [
-            one for one in logging.getLogger().handlers if not type(one).__module__.startswith("kcm.runtime.logs")
+            handler
+            for handler in logging.getLogger().handlers
+            if not type(handler).__module__.startswith("kcm.runtime.logs")
         ]
 
 
 @pytest.fixture
 def logs() -> LogCapture:
-    """What was logged during the test: `logs.entries`."""
+    """Capture of the log lines of the test, in `logs.entries`."""
     return LogCapture()
 
 
@@ -82,5 +85,5 @@ def cluster(log: FilteringBoundLogger) -> SimulatedCluster:
 
 @pytest.fixture
 def make_cluster(log: FilteringBoundLogger) -> Callable[..., SimulatedCluster]:
-    """For tests that need a seed or a latency of their own."""
+    """Constructor of simulated clusters, for tests with their own seed or latency."""
     return lambda **arguments: SimulatedCluster(log=log, **arguments)

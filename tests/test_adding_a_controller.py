@@ -101,6 +101,7 @@ def test_it_has_its_flags_and_its_name(project: Path) -> None:
     assert "Pod-census-controller flags:" in usage
 
 
+@pytest.mark.slow
 def test_its_types_are_right(project: Path) -> None:
     if not (ROOT / ".mypy_cache").exists():
         pytest.skip("mypy would check everything anew; bin/run-tests has run it before")

@@ -61,9 +61,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """What `bin/run-kcm --apply examples/nginx-rc.yml` brings, in a fresh directory."""
+    """Cluster of `bin/run-kcm --apply examples/nginx-rc.yml`, in a new directory. Its autoscaler syncs every second."""
     directory = tmp_path_factory.mktemp("own")
-    flags = (f"--embedded-dir={directory / 'kcm'}", "--apply=examples/nginx-rc.yml")
+    autoscaling = "--horizontal-pod-autoscaler-sync-period=1s"
+    flags = (f"--embedded-dir={directory / 'kcm'}", "--apply=examples/nginx-rc.yml", autoscaling)
     with managing(directory / "kcm.log", *flags) as manager:
         yield Site(directory / "kcm" / "kubeconfig", manager)
 

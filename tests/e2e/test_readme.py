@@ -8,6 +8,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.kubectl import Api
 from tests.e2e.running import PATIENCE, ROOT, ending, run_kcm, until
 
@@ -47,6 +49,7 @@ def test_what_one_tries_first_works(tmp_path: Path) -> None:
     assert 'deployment "redis" successfully rolled out' in said
 
 
+@pytest.mark.slow
 def test_nodes_fail_by_one_annotation(tmp_path: Path) -> None:
     start, *kubectl = lines_under("Let nodes fail")
     said = follow("Let nodes fail", shlex.split(start)[1:], kubectl, tmp_path)

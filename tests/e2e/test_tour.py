@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.pages import ANY, Said, check_page, differences
 
 
-@pytest.mark.parametrize("page", ["tour.md", "autoscaling.md"])
+@pytest.mark.parametrize("page", ["tour.md", pytest.param("autoscaling.md", marks=pytest.mark.slow)])
 def test_all_goes_as_the_page_says(page: str, tmp_path: Path) -> None:
     check_page(page, tmp_path)
 

@@ -58,6 +58,7 @@ def api(make_api, kind):
     return make_api(resources=(*BUILT_IN, kind.RESOURCE))
 
 
+@pytest.mark.slow
 def test_the_file_passes_the_checks_of_the_project(source: Path) -> None:
     pytest.importorskip("mypy")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent", str(source)]
