@@ -7,22 +7,27 @@ import os
 import ssl
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kcm.runtime.process.files import write_private
 from kcm.runtime.serving.tls_names import TlsError
+from kcm.runtime.x509.certificates import (
+    LEAF_LIFE,
+    RENEW_BEFORE,
+    certificate_builder,
+    key_pem,
+    key_usage,
+    new_key,
+    subject_name,
+)
 
 PAIR_NAME = "kube-controller-manager"
-LIFE = timedelta(days=365)
-RENEW_BEFORE = timedelta(days=30)
-BACKDATE = timedelta(hours=1)  # for readers whose clock is behind ours
 OURS = "localhost@"  # begins the name of what we have signed ourselves
 
 Stamp = tuple[object, ...]  # two that are equal stand for the same content
@@ -108,7 +113,7 @@ class PairInMemory:
         at = _at(self._now())
         if self._due is None or at >= self._due:
             self._pair = self_signed(now=self._now())
-            self._due = at + LIFE - RENEW_BEFORE
+            self._due = at + LEAF_LIFE - RENEW_BEFORE
             self._made += 1
         return (self._made,)
 
@@ -154,50 +159,23 @@ def renewal(certificate: Path) -> datetime | None:
 
 
 def self_signed(*, now: float) -> tuple[bytes, bytes]:
-    """Certificate and key, PEM, for localhost and 127.0.0.1."""
-    at = _at(now)
-    private = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{OURS}{int(now)}")])
+    """Return a new certificate for localhost and 127.0.0.1, and its key, both in PEM."""
+    key, name = new_key(), subject_name(f"{OURS}{int(now)}")
     names: list[x509.GeneralName] = [
         x509.DNSName("localhost"),
         x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
     ]
     certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(private.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(at - BACKDATE)
-        .not_valid_after(at + LIFE)
+        certificate_builder(name, name, key, at=_at(now), life=LEAF_LIFE)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        # It serves, and it is its own authority.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), critical=False)
-        .add_extension(_key_usage(), critical=True)
+        .add_extension(key_usage(signs_certificates=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(private, hashes.SHA256())
+        .sign(key, hashes.SHA256())
     )
-    encoding = serialization.Encoding.PEM
-    return (
-        certificate.public_bytes(encoding),
-        private.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )
+    return certificate.public_bytes(serialization.Encoding.PEM), key_pem(key)
 
 
 def _at(now: float) -> datetime:
     return datetime.fromtimestamp(now, tz=UTC)
-
-
-def _key_usage() -> x509.KeyUsage:
-    """It serves, and it is its own authority."""
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )

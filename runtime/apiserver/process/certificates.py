@@ -1,30 +1,33 @@
 """The embedded server's certificates: an authority of its own, a serving certificate for loopback, the admin's.
 
 They are kept in a directory and reused while they are valid, so that a kubeconfig stays valid across restarts.
-Keys are P-256: a TLS handshake with them costs a tenth of one with RSA 2048.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.process.files import write_private
 from kcm.runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
-
-AUTHORITY_LIFE = timedelta(days=3650)
-LEAF_LIFE = timedelta(days=365)
-RENEW_BEFORE = timedelta(days=30)
-# A certificate made by a machine whose clock is a little ahead must not be "not yet valid" a second later.
-BACKDATE = timedelta(hours=1)
+from kcm.runtime.x509.certificates import (
+    AUTHORITY_LIFE,
+    LEAF_LIFE,
+    RENEW_BEFORE,
+    certificate_builder,
+    key_pem,
+    key_usage,
+    new_key,
+    subject_name,
+)
 
 ADMIN = "kubernetes-admin"
 ADMIN_GROUP = "system:masters"
@@ -76,9 +79,8 @@ def ensure_account_key(path: Path) -> SigningKey:
     try:
         return read_signing_key(str(path))
     except KeyUnusableError:
-        key = ec.generate_private_key(ec.SECP256R1())
-        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-        write_private(path, key.private_bytes(pem, form, serialization.NoEncryption()))
+        key = new_key()
+        write_private(path, key_pem(key))
         return SigningKey(key)
 
 
@@ -103,12 +105,8 @@ def _load(pair: KeyPair) -> _Identity | None:
 
 
 def _save(identity: _Identity, pair: KeyPair) -> None:
-    pem = serialization.Encoding.PEM
-    write_private(
-        pair.key,
-        identity.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )
-    write_private(pair.certificate, identity.certificate.public_bytes(pem))
+    write_private(pair.key, key_pem(identity.key))
+    write_private(pair.certificate, identity.certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _is_good(identity: _Identity, *, issuer: x509.Certificate, at: datetime) -> bool:
@@ -125,13 +123,11 @@ def _is_good(identity: _Identity, *, issuer: x509.Certificate, at: datetime) -> 
 
 
 def _make_authority(at: datetime) -> _Identity:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("kcm-embedded-ca")
+    key, name = new_key(), subject_name("kcm-embedded-ca")
     builder = (
-        _builder(name, name, key, at, AUTHORITY_LIFE)
+        certificate_builder(name, name, key, at=at, life=AUTHORITY_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(key_usage(signs_certificates=True, signs_revocations=True), critical=True)
     )
     return _Identity(builder.sign(key, hashes.SHA256()), key)
 
@@ -143,13 +139,12 @@ def _make_serving(authority: _Identity, at: datetime) -> _Identity:
         x509.IPAddress(ipaddress.ip_address("::1")),
         *(x509.DNSName(f"kubernetes{suffix}") for suffix in ("", ".default", ".default.svc")),
     ]
-    return _make_leaf(
-        authority, at, _name("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(names)
-    )
+    subject, usage = subject_name("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH
+    return _make_leaf(authority, at, subject, usage, x509.SubjectAlternativeName(names))
 
 
 def _make_admin(authority: _Identity, at: datetime) -> _Identity:
-    return _make_leaf(authority, at, _name(ADMIN, ADMIN_GROUP), ExtendedKeyUsageOID.CLIENT_AUTH)
+    return _make_leaf(authority, at, subject_name(ADMIN, ADMIN_GROUP), ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
 def _make_leaf(
@@ -159,15 +154,14 @@ def _make_leaf(
     usage: x509.ObjectIdentifier,
     *extensions: x509.ExtensionType,
 ) -> _Identity:
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = new_key()
     issuer = authority.certificate
     identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
-        _builder(subject, issuer.subject, key, at, LEAF_LIFE)
+        certificate_builder(subject, issuer.subject, key, at=at, life=LEAF_LIFE)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(key_usage(), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier),
             critical=False,
@@ -176,38 +170,3 @@ def _make_leaf(
     for extension in extensions:
         builder = builder.add_extension(extension, critical=False)
     return _Identity(builder.sign(authority.key, hashes.SHA256()), key)
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, at: datetime, life: timedelta
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(at - BACKDATE)
-        .not_valid_after(at + life)
-    )
-
-
-def _name(common_name: str, organization: str = "") -> x509.Name:
-    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
-    if organization:
-        attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
-    return x509.Name(attributes)
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )

@@ -10,12 +10,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from kcm.runtime.serving.certificates import LIFE, RENEW_BEFORE, PairInDirectory, PairInFiles, PairInMemory, self_signed
+from kcm.runtime.serving.certificates import PairInDirectory, PairInFiles, PairInMemory, self_signed
 from kcm.runtime.serving.tls_names import TlsError
+from kcm.runtime.x509.certificates import LEAF_LIFE, RENEW_BEFORE
 from tests.support.certificates import Authority
 
 NOW = 1763726400.0
-RENEWED_AT = NOW + (LIFE - RENEW_BEFORE).total_seconds()
+RENEWED_AT = NOW + (LEAF_LIFE - RENEW_BEFORE).total_seconds()
 
 
 class Now:
@@ -48,7 +49,7 @@ def test_a_pair_in_memory_is_renewed_before_its_end() -> None:
     now.seconds = RENEWED_AT
     assert pair.stamp() != stamp
     renewed = pair.load(empty_context())
-    assert renewed.not_valid_after_utc - first.not_valid_after_utc == LIFE - RENEW_BEFORE
+    assert renewed.not_valid_after_utc - first.not_valid_after_utc == LEAF_LIFE - RENEW_BEFORE
 
 
 def test_a_pair_in_a_directory_is_made_once_and_its_key_is_private(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_a_pair_of_ours_in_a_directory_is_renewed_before_its_end_and_when_it_is_
     second = pair.stamp()
     assert second not in (first, None)
     assert pair.load(empty_context()).not_valid_before_utc.timestamp() == RENEWED_AT - 3600
-    now.seconds += LIFE.total_seconds() * 2
+    now.seconds += LEAF_LIFE.total_seconds() * 2
     assert PairInDirectory(str(tmp_path), now=now).stamp() != second
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kcm.runtime.apiserver.process.certificates import LEAF_LIFE, RENEW_BEFORE, ensure_certificates
+from kcm.runtime.apiserver.process.certificates import ensure_certificates
 from kcm.runtime.apiserver.process.failures import CannotServeError
 from kcm.runtime.apiserver.process.listener import bounds_of, listen, serve_with, tls_context
+from kcm.runtime.x509.certificates import LEAF_LIFE, RENEW_BEFORE
 from tests.support.certificates import client_context, handshake
 
 
