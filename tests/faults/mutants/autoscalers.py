@@ -10,7 +10,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import reconcile
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     READY_FOR_NEW_SCALE,
     Behavior,
-    Limited,
+    LimitedReplicas,
     Recommendation,
 )
 from kcm.actors.simulation.campaign.settings import AUTOSCALERS_SETTING
@@ -36,9 +36,9 @@ def nothing_is_stabilized() -> Iterator[None]:
 
     def unstable(
         _behavior: Behavior, proposal: int, recommendations: Iterable[Recommendation], *, current: int, now: float
-    ) -> tuple[Limited, tuple[Recommendation, ...]]:
+    ) -> tuple[LimitedReplicas, tuple[Recommendation, ...]]:
         del current, now
-        return Limited(proposal, *READY_FOR_NEW_SCALE), tuple(recommendations)
+        return LimitedReplicas(proposal, *READY_FOR_NEW_SCALE), tuple(recommendations)
 
     with patch.object(reconciler, "stabilized_by", unstable):
         yield

@@ -1,4 +1,4 @@
-"""horizontal-pod-autoscaler-controller: sets how many pods a workload has by what metrics say of them.
+"""HorizontalPodAutoscaler controller: sets the number of replicas of a workload from metrics.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler.
 """

@@ -1,11 +1,12 @@
-"""How fast a HorizontalPodAutoscaler scales: what it recommended before, and how far its policies let it go.
+"""Stabilization of recommendations and scaling policies: how fast a HorizontalPodAutoscaler scales.
 
-Without spec.behavior: never below what was recommended within the flag's window, and at most to the double, or 4.
+Without spec.behavior: not below the highest recommendation within the flag's window, and up to twice the current number
+of replicas, at least 4.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (stabilizeRecommendation,
 convertDesiredReplicasWithRules, stabilizeRecommendationWithBehaviors, convertDesiredReplicasWithBehaviorRate,
-storeScaleEvent). Differences: what is too old is forgotten, there its place is used again; an event is remembered for
-the longest period of either direction, there for that of its own.
+storeScaleEvent). Differences: outdated recommendations and events are removed, where upstream overwrites them; an event
+is kept for the longest period of both directions, where upstream uses the longest period of its own direction.
 """
 
 from __future__ import annotations
@@ -22,38 +23,38 @@ MOST = INT32.stop - 1
 
 
 class Recommendation(NamedTuple):
-    """What the metrics asked for. at: by the uptime, as all times here."""
+    """A number of replicas computed from metrics."""
 
     replicas: int
-    at: float
+    at: float  # monotonic seconds, as all times in this module
 
 
 class ScaleEvent(NamedTuple):
-    """By how many replicas we changed a target; up is positive."""
+    """A change of the target's replicas by this controller."""
 
-    change: int
+    change: int  # positive when scaled up
     at: float
 
 
-class Bounds(NamedTuple):
+class ReplicaBounds(NamedTuple):
     lowest: int
     highest: int
 
 
-class Policy(NamedTuple):
-    """percent: of what there was when the period began; else value are pods. period: seconds."""
+class ScalingPolicy(NamedTuple):
+    """An entry of behavior.scaleUp.policies or scaleDown.policies."""
 
-    percent: bool
+    percent: bool  # value is a percentage of the replicas at the start of the period; else a number of pods
     value: int
-    period: float
+    period: float  # seconds
 
 
-class Rules(NamedTuple):
-    """Of one direction. window: seconds. select: Max, Min or Disabled."""
+class ScalingRules(NamedTuple):
+    """Scaling rules of one direction: behavior.scaleUp or behavior.scaleDown."""
 
-    window: float
-    select: str
-    policies: tuple[Policy, ...]
+    window: float  # stabilization window in seconds
+    select: str  # Max, Min or Disabled
+    policies: tuple[ScalingPolicy, ...]
 
     @property
     def longest_period(self) -> float:
@@ -61,12 +62,12 @@ class Rules(NamedTuple):
 
 
 class Behavior(NamedTuple):
-    up: Rules
-    down: Rules
+    up: ScalingRules
+    down: ScalingRules
 
 
-class Limited(NamedTuple):
-    """A number of replicas, and why it is no other. reason and message: of a condition."""
+class LimitedReplicas(NamedTuple):
+    """A number of replicas after limits were applied, with the reason and message of the condition."""
 
     replicas: int
     reason: str
@@ -90,80 +91,80 @@ DOWN_TOO_FAST = ("ScaleDownLimit", "the desired replica count is decreasing fast
 
 
 def behavior_of(spec: Mapping[str, Any], *, window: float) -> Behavior | None:
-    """None if the autoscaler says none. window: seconds for scaling down, where it does not say how many."""
+    """Return None without spec.behavior. window: default window for scaling down, in seconds."""
     behavior = spec.get("behavior")
     if behavior is None:
         return None
     return Behavior(_rules(behavior.get("scaleUp") or {}, 0.0), _rules(behavior.get("scaleDown") or {}, window))
 
 
-def _rules(rules: Object, window: float) -> Rules:
-    said = rules.get("stabilizationWindowSeconds")
+def _rules(rules: Object, window: float) -> ScalingRules:
+    own_window = rules.get("stabilizationWindowSeconds")
     policies = tuple(
-        Policy(one.get("type") == "Percent", one.get("value") or 0, one.get("periodSeconds") or 0)
-        for one in rules.get("policies") or ()
+        ScalingPolicy(policy.get("type") == "Percent", policy.get("value") or 0, policy.get("periodSeconds") or 0)
+        for policy in rules.get("policies") or ()
     )
-    return Rules(window if said is None else said, rules.get("selectPolicy") or "Max", policies)
+    return ScalingRules(window if own_window is None else own_window, rules.get("selectPolicy") or "Max", policies)
 
 
-# Without behavior.
+# Without spec.behavior.
 
 
 def stabilized(
     proposal: int, recommendations: Iterable[Recommendation], *, window: float, now: float
-) -> tuple[Limited, tuple[Recommendation, ...]]:
-    """The highest recommendation within the window; and what to remember."""
-    recent = [one for one in recommendations if one.at >= now - window]
-    highest = max([proposal, *(one.replicas for one in recent)])
+) -> tuple[LimitedReplicas, tuple[Recommendation, ...]]:
+    """Return the highest recommendation within the window, and the recommendations to keep."""
+    recent = [recommendation for recommendation in recommendations if recommendation.at >= now - window]
+    highest = max([proposal, *(recommendation.replicas for recommendation in recent)])
     why = READY_FOR_NEW_SCALE if highest == proposal else DOWN_STABILIZED
-    return Limited(highest, *why), (*recent, Recommendation(proposal, now))
+    return LimitedReplicas(highest, *why), (*recent, Recommendation(proposal, now))
 
 
-def limited(desired: int, *, current: int, bounds: Bounds) -> Limited:
+def limited(desired: int, *, current: int, bounds: ReplicaBounds) -> LimitedReplicas:
     fastest = max(UP_FACTOR * current, UP_LEAST)
     most, why = (fastest, UP_TOO_FAST) if bounds.highest > fastest else (bounds.highest, TOO_MANY)
     if desired < bounds.lowest:
-        return Limited(bounds.lowest, *TOO_FEW)
-    return Limited(most, *why) if desired > most else Limited(desired, *WITHIN_RANGE)
+        return LimitedReplicas(bounds.lowest, *TOO_FEW)
+    return LimitedReplicas(most, *why) if desired > most else LimitedReplicas(desired, *WITHIN_RANGE)
 
 
-# With it.
+# With spec.behavior.
 
 
 def stabilized_by(
     behavior: Behavior, proposal: int, recommendations: Iterable[Recommendation], *, current: int, now: float
-) -> tuple[Limited, tuple[Recommendation, ...]]:
-    """As near to what there is as the recommendations of both windows let it be; and what to remember."""
+) -> tuple[LimitedReplicas, tuple[Recommendation, ...]]:
+    """Return the number of replicas nearest to `current` that both windows allow, and the recommendations to keep."""
     since_up, since_down = now - behavior.up.window, now - behavior.down.window
-    recent = [one for one in recommendations if one.at >= min(since_up, since_down)]
-    up = min([proposal, *(one.replicas for one in recent if one.at > since_up)])
-    down = max([proposal, *(one.replicas for one in recent if one.at > since_down)])
+    recent = [each for each in recommendations if each.at >= min(since_up, since_down)]
+    up = min([proposal, *(each.replicas for each in recent if each.at > since_up)])
+    down = max([proposal, *(each.replicas for each in recent if each.at > since_down)])
     replicas = min(max(current, up), down)
     if replicas == proposal:
         why = READY_FOR_NEW_SCALE
     else:
         why = UP_STABILIZED if proposal >= current else DOWN_STABILIZED
-    return Limited(replicas, *why), (*recent, Recommendation(proposal, now))
+    return LimitedReplicas(replicas, *why), (*recent, Recommendation(proposal, now))
 
 
 def limited_by(
-    behavior: Behavior, desired: int, events: Sequence[ScaleEvent], *, current: int, bounds: Bounds, now: float
-) -> Limited:
+    behavior: Behavior, desired: int, events: Sequence[ScaleEvent], *, current: int, bounds: ReplicaBounds, now: float
+) -> LimitedReplicas:
     if desired > current:
         fastest = max(up_limit(behavior.up, events, current=current, now=now), current)
         most, why = (fastest, UP_TOO_FAST) if bounds.highest > fastest else (bounds.highest, TOO_MANY)
         if desired > most:
-            return Limited(most, *why)
+            return LimitedReplicas(most, *why)
     elif desired < current:
         fastest = min(down_limit(behavior.down, events, current=current, now=now), current)
         least, why = (fastest, DOWN_TOO_FAST) if bounds.lowest < fastest else (bounds.lowest, TOO_FEW)
         if desired < least:
-            return Limited(least, *why)
-    return Limited(desired, *WITHIN_RANGE)
+            return LimitedReplicas(least, *why)
+    return LimitedReplicas(desired, *WITHIN_RANGE)
 
 
-def up_limit(rules: Rules, events: Sequence[ScaleEvent], *, current: int, now: float) -> int:
-    """The most replicas that the policies let it have now."""
+def up_limit(rules: ScalingRules, events: Sequence[ScaleEvent], *, current: int, now: float) -> int:
+    """Return the maximum replicas by policies. Source: calculateScaleUpLimitWithScalingRules."""
     if rules.select == "Disabled":
         return current
     limits = []
@@ -173,8 +174,8 @@ def up_limit(rules: Rules, events: Sequence[ScaleEvent], *, current: int, now: f
     return min(limits, default=MOST) if rules.select == "Min" else max(limits, default=current)
 
 
-def down_limit(rules: Rules, events: Sequence[ScaleEvent], *, current: int, now: float) -> int:
-    """The fewest replicas that the policies let it have now."""
+def down_limit(rules: ScalingRules, events: Sequence[ScaleEvent], *, current: int, now: float) -> int:
+    """Return the minimum replicas by policies. Source: calculateScaleDownLimitWithBehaviors."""
     if rules.select == "Disabled":
         return current
     limits = []
@@ -185,14 +186,14 @@ def down_limit(rules: Rules, events: Sequence[ScaleEvent], *, current: int, now:
 
 
 def replicas_before(events: Iterable[ScaleEvent], period: float, *, current: int, now: float) -> int:
-    """How many there were when the period began, by what we changed since."""
+    """Return the number of replicas at the start of the period, computed from our own changes since."""
     return current - sum(event.change for event in events if event.at > now - period)
 
 
 def remembered(
     behavior: Behavior | None, events: Iterable[ScaleEvent], change: int, *, now: float
 ) -> tuple[ScaleEvent, ...]:
-    """The events, and the one that was now. Without behavior nobody asks for them."""
+    """Return the events to keep, with a new one. Without behavior events are not used, and none is kept."""
     if behavior is None:
         return ()
     longest = max(behavior.up.longest_period, behavior.down.longest_period)

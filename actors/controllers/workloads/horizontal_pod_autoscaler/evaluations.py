@@ -1,4 +1,4 @@
-"""One look at an autoscaler, as far as it has come, and what is remembered from one to the next.
+"""State of one evaluation of an autoscaler, and what is kept in memory between two evaluations.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (reconcileAutoscaler).
 """
@@ -6,12 +6,12 @@ Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (reconcileAu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Bounds, Recommendation, ScaleEvent
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Action, Fault
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import Draft
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Recommendation, ScaleEvent
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import AutoscalerSpec
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import FaultOrigin, ScaleAction
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import StatusDraft
 from kcm.actors.reconciliation import record
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.events import Record
@@ -20,70 +20,62 @@ from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS
 from kcm.protocols.selectors import LabelSelector
 
 
-class Settings(NamedTuple):
-    """period, window: seconds; window: of downscale stabilization. scales_to_zero, tolerates: feature gates."""
+class AutoscalerSettings(NamedTuple):
+    """Flags and feature gates of the autoscaler."""
 
-    period: float
-    window: float
+    period: float  # seconds between two evaluations
+    window: float  # seconds of downscale stabilization
     tolerance: float
-    scales_to_zero: bool
-    tolerates: bool
+    scales_to_zero: bool  # feature gate HPAScaleToZero
+    configurable_tolerance: bool  # feature gate HPAConfigurableTolerance
 
 
 class AutoscalingError(Exception):
-    """One look ended without all that was to be done; the next one is a period later."""
+    """An evaluation failed. The next one follows after the period, without backoff."""
 
     def __init__(self, text: str, *, spec: bool = False) -> None:
         super().__init__(text)
-        self.fault = Fault.SPEC if spec else Fault.INTERNAL
+        self.origin = FaultOrigin.SPEC if spec else FaultOrigin.INTERNAL
 
 
-class Lost(NamedTuple):
-    """An update of the scale that had no response. version: that it was made from."""
+class UnknownUpdate(NamedTuple):
+    """An update of the scale with unknown outcome."""
 
-    version: str
+    version: str  # resourceVersion that the update was made from
     replicas: int
     change: int
 
 
 @dataclass(slots=True, kw_only=True)
-class Memory:
-    """Of one autoscaler. selector: of its target's pods; None before it is known."""
+class AutoscalerMemory:
+    """Memory of one autoscaler."""
 
     uid: str
-    selector: LabelSelector | None = None
+    selector: LabelSelector | None = None  # of the target's pods; None until the scale was read
     recommendations: tuple[Recommendation, ...] = ()
     events: tuple[ScaleEvent, ...] = ()
-    lost: Lost | None = None
+    unknown_update: UnknownUpdate | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class Look:
-    """One look at an autoscaler, as far as it has come."""
+class Evaluation:
+    """One evaluation of an autoscaler, filled in step by step."""
 
     key: Key
     autoscaler: Mapping[str, Any]
-    draft: Draft
-    memory: Memory
-    action: Action = Action.NONE
+    spec: AutoscalerSpec
+    draft: StatusDraft
+    memory: AutoscalerMemory
+    action: ScaleAction = ScaleAction.NONE
     metrics: Sequence[Object] | None = None
     failed: AutoscalingError | None = None
     reason: str = ""
-    spec: Mapping[str, Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.spec = self.autoscaler.get("spec") or {}
-
-    @property
-    def bounds(self) -> Bounds:
-        least = self.spec.get("minReplicas")
-        return Bounds(1 if least is None else least, self.spec.get("maxReplicas") or 0)
 
     @property
     def reference(self) -> str:
-        target = self.spec.get("scaleTargetRef") or {}
-        return f"{target.get('kind') or ''}/{namespace_of(self.autoscaler)}/{target.get('name') or ''}"
+        """Return the target for messages."""
+        return f"{self.spec.target.kind}/{namespace_of(self.autoscaler)}/{self.spec.target.name}"
 
 
-def event(look: Look, type_: Literal["Normal", "Warning"], reason: str, message: str) -> Record:
-    return record(HORIZONTAL_POD_AUTOSCALERS, look.autoscaler, type_, reason, message)
+def event(evaluation: Evaluation, type_: Literal["Normal", "Warning"], reason: str, message: str) -> Record:
+    return record(HORIZONTAL_POD_AUTOSCALERS, evaluation.autoscaler, type_, reason, message)

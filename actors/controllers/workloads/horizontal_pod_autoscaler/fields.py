@@ -1,4 +1,4 @@
-"""Which types the fields are of that an autoscaler reads: its own, those of a scale, and of pods.
+"""Spec of a HorizontalPodAutoscaler, parsed and validated; validation of scales and pods.
 
 Source: kubernetes v1.36 staging/src/k8s.io/api/autoscaling/v2/types.go.
 """
@@ -6,9 +6,12 @@ Source: kubernetes v1.36 staging/src/k8s.io/api/autoscaling/v2/types.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Behavior, ReplicaBounds, behavior_of
+from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, key_of
+from kcm.protocols.quantities import parse_quantity
 from kcm.protocols.shapes import COUNT, MAP, NUMBER, QUANTITY, TEXT, TIME, check
 
 _REFERENCE = {"apiVersion": TEXT, "kind": TEXT, "name": TEXT}
@@ -55,17 +58,121 @@ _POD = {
 }
 
 
-def check_autoscaler(autoscaler: Mapping[str, Any]) -> None:
-    """As all here: raises ValueError that names the field that is of the wrong type."""
+METRIC_FIELDS = {  # by the type of the metric
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+    "Pods": "pods",
+    "Object": "object",
+    "External": "external",
+}
+
+
+class TargetReference(NamedTuple):
+    """Reference to the target (spec.scaleTargetRef)."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+class MetricTarget(NamedTuple):
+    """Target of a metric, with None for unset fields."""
+
+    type: str | None
+    value: str | None
+    average_value: str | None
+    average_utilization: int | None  # percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSpec:
+    """An entry of spec.metrics."""
+
+    type: str
+    is_set: bool  # the field that belongs to the type is present
+    name: str | None  # of the resource or metric
+    container: str | None
+    # Not parsed here: an invalid selector makes this metric invalid, and not the whole autoscaler.
+    selector: Mapping[str, Any] | None
+    described_object: Mapping[str, Any]
+    target: MetricTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalerSpec:
+    """The spec of an autoscaler, as all decisions read it."""
+
+    target: TargetReference
+    bounds: ReplicaBounds
+    behavior: Behavior | None
+    tolerance_down: float | None  # of behavior.scaleDown; None if it is not set
+    tolerance_up: float | None
+    metrics: tuple[MetricSpec, ...]
+
+    @property
+    def scales_from_zero(self) -> bool:
+        """Report whether a metric has a value even if there are no pods."""
+        return any(metric.type in ("Object", "External") for metric in self.metrics)
+
+
+def autoscaler_spec(autoscaler: Mapping[str, Any], *, window: float) -> AutoscalerSpec:
+    """Raises ValueError with the name of a field that has the wrong type.
+
+    window: default stabilization window for scaling down, in seconds.
+    """
     check(autoscaler, _AUTOSCALER)
+    spec = autoscaler.get("spec") or {}
+    reference, minimum = spec.get("scaleTargetRef") or {}, spec.get("minReplicas")
+    return AutoscalerSpec(
+        target=TargetReference(
+            reference.get("apiVersion") or "", reference.get("kind") or "", reference.get("name") or ""
+        ),
+        bounds=ReplicaBounds(1 if minimum is None else minimum, spec.get("maxReplicas") or 0),
+        behavior=behavior_of(spec, window=window),
+        tolerance_down=_tolerance(spec, "scaleDown"),
+        tolerance_up=_tolerance(spec, "scaleUp"),
+        metrics=tuple(map(metric_spec, spec.get("metrics") or ())),
+    )
+
+
+def _tolerance(spec: Mapping[str, Any], direction: str) -> float | None:
+    tolerance = ((spec.get("behavior") or {}).get(direction) or {}).get("tolerance")
+    return None if tolerance is None else float(parse_quantity(tolerance))
+
+
+def metric_spec(metric: Mapping[str, Any]) -> MetricSpec:
+    """Parse an entry of spec.metrics whose types are valid."""
+    type_ = metric.get("type") or ""
+    field = METRIC_FIELDS.get(type_)
+    given = None if field is None else metric.get(field)
+    source = given or {}
+    identifier = source if type_ in ("Resource", "ContainerResource") else source.get("metric") or {}
+    target = source.get("target") or {}
+    return MetricSpec(
+        type=type_,
+        is_set=given is not None,
+        name=identifier.get("name"),
+        container=source.get("container"),
+        selector=identifier.get("selector"),
+        described_object=source.get("describedObject") or {},
+        target=MetricTarget(
+            target.get("type"), target.get("value"), target.get("averageValue"), target.get("averageUtilization")
+        ),
+    )
+
+
+def reported_replicas(autoscaler: Mapping[str, Any]) -> int:
+    """Return status.currentReplicas of an autoscaler whose types are valid."""
+    return (autoscaler.get("status") or {}).get("currentReplicas") or 0
 
 
 def check_scale(scale: Object) -> None:
+    """Raises ValueError with the name of a field that has the wrong type."""
     check(scale, _SCALE)
 
 
 def check_pod(pod: Object) -> None:
-    """And the pod."""
+    """Raises ValueError with the pod and the name of a field that has the wrong type."""
     try:
         check(pod, _POD)
     except ValueError as err:

@@ -1,7 +1,7 @@
-"""What the horizontal pod autoscaler counts.
+"""Metrics of the horizontal pod autoscaler.
 
-Source: kubernetes v1.36 pkg/controller/podautoscaler/monitor. An autoscaler that is gone takes its series along, there
-it stays.
+Source: kubernetes v1.36 pkg/controller/podautoscaler/monitor. Difference: the series of a
+deleted autoscaler is removed; upstream keeps it.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ DESIRED_REPLICAS = Family(
 )
 
 
-class Action(StrEnum):
+class ScaleAction(StrEnum):
     UP = "scale_up"
     DOWN = "scale_down"
     NONE = "none"
 
 
-class Fault(StrEnum):
-    """Whose fault it was that something could not be done. SPEC: the autoscaler's own."""
+class FaultOrigin(StrEnum):
+    """Cause of a failure, as the label `error`."""
 
-    SPEC = "spec"
+    SPEC = "spec"  # the autoscaler's spec is invalid
     INTERNAL = "internal"
     NONE = "none"
 
 
-def action_of(change: int) -> Action:
-    return Action.UP if change > 0 else Action.DOWN if change < 0 else Action.NONE
+def action_of(change: int) -> ScaleAction:
+    return ScaleAction.UP if change > 0 else ScaleAction.DOWN if change < 0 else ScaleAction.NONE
 
 
 class Monitor:
@@ -83,20 +83,19 @@ class Monitor:
         self._metrics = metrics
         self._autoscalers = metrics.gauge(AUTOSCALERS)
 
-    def reconciled(self, action: Action, fault: Fault, seconds: float) -> None:
+    def reconciled(self, action: ScaleAction, fault: FaultOrigin, seconds: float) -> None:
         self._metrics.counter(RECONCILIATIONS, action, fault).inc()
         self._metrics.histogram(RECONCILIATION_SECONDS, action, fault).observe(seconds)
 
-    def computed(self, action: Action, fault: Fault, seconds: float, type_: str) -> None:
+    def computed(self, action: ScaleAction, fault: FaultOrigin, seconds: float, type_: str) -> None:
         self._metrics.counter(COMPUTATIONS, action, fault, type_).inc()
         self._metrics.histogram(COMPUTATION_SECONDS, action, fault, type_).observe(seconds)
 
-    def wants(self, key: Key, replicas: int) -> None:
+    def set_desired(self, key: Key, replicas: int) -> None:
         self._metrics.gauge(DESIRED_REPLICAS, *split_key(key)).set(replicas)
 
     def forget(self, key: Key) -> None:
         self._metrics.remove(DESIRED_REPLICAS, *split_key(key))
 
-    def are(self, autoscalers: int) -> None:
-        """So many there are."""
+    def set_count(self, autoscalers: int) -> None:
         self._autoscalers.set(autoscalers)

@@ -1,4 +1,4 @@
-"""The three APIs of metrics: of resources, custom and external ones. None is part of Kubernetes; each may be served.
+"""Clients of the resource, custom and external metrics APIs. They are optional: add-ons serve them by aggregation.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/metrics/client.go; k8s.io/metrics pkg/client.
 """
@@ -14,7 +14,7 @@ from kcm.actors.controllers.shared.served_kinds import ServedKinds
 from kcm.actors.controllers.shared.server_texts import said_by_client_go
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
-    Sample,
+    MetricSample,
     items_of,
     pod_samples,
     resource_samples,
@@ -27,22 +27,25 @@ from kcm.protocols.selectors import LabelSelector
 from kcm.runtime.scheduling.clock import Clock
 
 RESOURCES, CUSTOM, EXTERNAL = "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"
-CUSTOM_VERSIONS = ("v1beta2", "v1beta1")  # that can be read
+CUSTOM_VERSIONS = ("v1beta2", "v1beta1")  # supported versions
 ALL_OBJECTS = "*"
 
 
 class MetricsApis:
-    """Raises CannotComputeError in upstream's words where an API has nothing to say, or says what cannot be read."""
+    """Reads metrics. Raises CannotComputeError, with upstream's text, if an API returns no or malformed metrics."""
 
     def __init__(self, *, served: ServedKinds, clock: Clock, period: float) -> None:
-        """period: seconds for which the version of the custom metrics API is taken to stay what it is."""
+        """Take the kinds that are served.
+
+        period: seconds after which the preferred version of the custom metrics API is discovered again.
+        """
         self._served, self._clock, self._period = served, clock, period
         self._version = ""
         self._asked_at = float("-inf")
 
     def of_resource(
         self, namespace: str, selector: LabelSelector, resource: str, container: str
-    ) -> Step[dict[str, Sample]]:
+    ) -> Step[dict[str, MetricSample]]:
         path = f"/apis/{RESOURCES}/v1beta1/namespaces/{namespace}/pods"
         try:
             document = yield from _get(path, {"labelSelector": str(selector)}, f"get pods.{RESOURCES}")
@@ -56,7 +59,7 @@ class MetricsApis:
 
     def of_pods(
         self, namespace: str, selector: LabelSelector, metric: str, metric_selector: LabelSelector
-    ) -> Step[dict[str, Sample]]:
+    ) -> Step[dict[str, MetricSample]]:
         query = {"labelSelector": str(selector), "metricLabelSelector": str(metric_selector)}
         try:
             items = yield from self._custom(namespace, "pods", ALL_OBJECTS, metric, query)
@@ -96,7 +99,7 @@ class MetricsApis:
     ) -> Step[Sequence[Mapping[str, Any]]]:
         group, kind = _group_of(reference.get("apiVersion") or ""), reference.get("kind") or ""
         query = {"metricLabelSelector": selector}
-        if not group and kind == "Namespace":  # the one that the autoscaler is in: it sees no other
+        if not group and kind == "Namespace":  # always the autoscaler's own namespace: the API offers no other
             return (yield from self._custom(namespace, "metrics", metric, "", query))
         yield from self._known_version()
         served = self._served.of_group(group, kind)
@@ -115,7 +118,7 @@ class MetricsApis:
         return items_of(document, "MetricValueList")
 
     def _known_version(self) -> Step[str]:
-        """The one that the server prefers, of those that can be read. Raises ValueError."""
+        """Return the supported version that the server prefers. Raises ValueError."""
         now = self._clock.monotonic()
         if not self._version or now - self._asked_at >= self._period:
             self._version = ""
@@ -128,7 +131,7 @@ class MetricsApis:
 
 
 def no_match(group: str, kind: str) -> str:
-    """What a RESTMapper says of a kind that is not served."""
+    """Return the error text of upstream's RESTMapper for a kind that is not served."""
     return f'no matches for kind "{kind}" in group "{group}"'
 
 
@@ -136,9 +139,9 @@ def _preferred(group: Any) -> str:
     if not isinstance(group, dict):
         raise ValueError(f"not an APIGroup: {group!r:.80}")
     offered = [group.get("preferredVersion"), *(group.get("versions") or ())]
-    for one in offered:
-        if isinstance(one, dict) and one.get("version") in CUSTOM_VERSIONS:
-            return str(one["version"])
+    for version in offered:
+        if isinstance(version, dict) and version.get("version") in CUSTOM_VERSIONS:
+            return str(version["version"])
     raise ValueError("no known available metric versions found")
 
 
@@ -153,7 +156,7 @@ def _get(path: str, query: Mapping[str, str], about: str) -> Step[Any]:
 
 
 def _fetched(path: str, query: Mapping[str, str]) -> Step[Outcome]:
-    """Raises CommandError for what was never sent."""
+    """Raises CommandError if the request was refused before it was sent."""
     fetch = Fetch(path, query=tuple((name, value) for name, value in query.items() if value))
     outcome = yield from perform(fetch)
     if isinstance(outcome, Refused):
@@ -162,7 +165,7 @@ def _fetched(path: str, query: Mapping[str, str]) -> Step[Outcome]:
 
 
 def _read(outcome: Outcome, about: str) -> Any:
-    """The document. Raises ValueError."""
+    """Decode the response. Raises ValueError."""
     if not isinstance(outcome, Done):
         raise ValueError(said_by_client_go(outcome, about))
     return orjson.loads(outcome.body)

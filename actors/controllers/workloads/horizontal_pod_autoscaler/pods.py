@@ -1,4 +1,4 @@
-"""What of a pod decides whether its sample counts, and what it asks for.
+"""Groups of pods by whether their metric samples count, and the resource requests of pods.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator.go (groupPods, calculateRequests).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Samples
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import MetricSamples
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.objects import Object, is_deleting, name_of
 from kcm.protocols.pod_resources import is_of_pods, pod_requests
@@ -20,34 +20,34 @@ LONG_AGO = 0.0
 
 
 class CannotComputeError(Exception):
-    """Why there is no number of replicas, in upstream's words."""
+    """The number of replicas could not be computed. The text is upstream's."""
 
 
 class PodState(NamedTuple):
-    """ready: the status of its condition Ready, "" without one; changed: since when. started: None before it did."""
+    """The fields of a pod that decide whether its sample counts. Times are Unix seconds."""
 
     name: str
     phase: str
     deleting: bool
-    ready: str = ""
-    changed: float = LONG_AGO
-    started: float | None = None
+    ready: str = ""  # status of the condition Ready; "" without it
+    changed: float = LONG_AGO  # lastTransitionTime of the condition Ready
+    started: float | None = None  # status.startTime
 
 
-class Groups(NamedTuple):
-    """Names of pods. ready: how many have a sample that counts."""
+class PodGroups(NamedTuple):
+    """Names of pods by group. Source: groupPods."""
 
-    ready: int
+    ready: int  # number of pods with a sample that counts
     unready: frozenset[str]
     missing: frozenset[str]
     ignored: frozenset[str]
 
 
-class Youth(NamedTuple):
-    """For how many seconds the CPU of a pod says nothing: while it starts, and until it may be ready at all."""
+class CpuInitialization(NamedTuple):
+    """Periods after the start of a pod during which its CPU samples may be ignored, in seconds."""
 
-    initialization: float
-    readiness_delay: float
+    initialization: float  # --horizontal-pod-autoscaler-cpu-initialization-period
+    readiness_delay: float  # --horizontal-pod-autoscaler-initial-readiness-delay
 
 
 def pod_state(pod: Object) -> PodState:
@@ -64,8 +64,18 @@ def pod_state(pod: Object) -> PodState:
     )
 
 
-def group_pods(pods: Iterable[PodState], samples: Samples, resource: str, youth: Youth, *, now: float) -> Groups:
-    """resource: "" for what is no resource. now: Unix seconds. Only CPU is higher while a pod starts."""
+def group_pods(
+    pods: Iterable[PodState],
+    samples: MetricSamples,
+    resource: str,
+    cpu_initialization: CpuInitialization,
+    *,
+    now: float,
+) -> PodGroups:
+    """Group pods by whether their samples count. Only for CPU are pods that start excluded.
+
+    resource: "" for a metric that is not a resource. now: Unix seconds.
+    """
     ready = 0
     unready, missing, ignored = set(), set(), set()
     for pod in pods:
@@ -75,57 +85,60 @@ def group_pods(pods: Iterable[PodState], samples: Samples, resource: str, youth:
             unready.add(pod.name)
         elif pod.name not in samples:
             missing.add(pod.name)
-        elif resource == CPU and _is_starting(pod, samples, youth, now):
+        elif resource == CPU and _is_starting(pod, samples, cpu_initialization, now):
             unready.add(pod.name)
         else:
             ready += 1
-    return Groups(ready, frozenset(unready), frozenset(missing), frozenset(ignored))
+    return PodGroups(ready, frozenset(unready), frozenset(missing), frozenset(ignored))
 
 
-def _is_starting(pod: PodState, samples: Samples, youth: Youth, now: float) -> bool:
+def _is_starting(pod: PodState, samples: MetricSamples, cpu_initialization: CpuInitialization, now: float) -> bool:
     if not pod.ready or pod.started is None:
         return True
     unready = pod.ready == "False"
-    if pod.started + youth.initialization > now:
+    if pod.started + cpu_initialization.initialization > now:
         sample = samples[pod.name]
-        return unready or sample.at < pod.changed + sample.window  # or taken in part before it was as it is now
-    return unready and pod.started + youth.readiness_delay > pod.changed  # it never was ready
+        return unready or sample.at < pod.changed + sample.window  # or the sample began before the last change of Ready
+    return unready and pod.started + cpu_initialization.readiness_delay > pod.changed  # the pod has never been ready
 
 
 def requests_of(
     pods: Iterable[Object], resource: str, container: str = "", *, of_whole_pods: bool = True
 ) -> dict[str, int]:
-    """By the pod's name, in thousandths. container: "" for all of them, those too that run beside from the start.
+    """Return the requests by pod name, in thousandths. Source: calculateRequests.
 
-    of_whole_pods: what a pod asks for as a whole counts, where it does. Raises CannotComputeError for a pod that does
-    not ask for this.
+    container: "" for the sum of all containers and sidecars.
+    of_whole_pods: pod-level requests have precedence (PodLevelResources).
+    Raises CannotComputeError if a pod has no request for the resource.
     """
     found = {}
     for pod in pods:
-        whole = of_whole_pods and not container and _asks_as_a_whole(pod)
-        found[name_of(pod)] = _of_whole(pod, resource) if whole else _of_containers(pod, resource, container)
+        whole = of_whole_pods and not container and _has_pod_level_requests(pod)
+        found[name_of(pod)] = (
+            _pod_level_request(pod, resource) if whole else _container_requests(pod, resource, container)
+        )
     return found
 
 
-def _asks_as_a_whole(pod: Object) -> bool:
+def _has_pod_level_requests(pod: Object) -> bool:
     requests = ((pod.get("spec") or {}).get("resources") or {}).get("requests") or {}
     return any(is_of_pods(name) for name in requests)
 
 
-def _of_whole(pod: Object, resource: str) -> int:
+def _pod_level_request(pod: Object, resource: str) -> int:
     requests = pod_requests(pod, use_status=False)
     if resource not in requests:
         raise CannotComputeError(f"missing pod-level request for {resource} in Pod {name_of(pod)}")
     return milli_value(requests[resource].value)
 
 
-def _of_containers(pod: Object, resource: str, container: str) -> int:
+def _container_requests(pod: Object, resource: str, container: str) -> int:
     total = 0
-    for one in _containers(pod):
-        name = one.get("name") or ""
+    for each in _containers(pod):
+        name = each.get("name") or ""
         if container and name != container:
             continue
-        requests = (one.get("resources") or {}).get("requests") or {}
+        requests = (each.get("resources") or {}).get("requests") or {}
         if resource not in requests:
             raise CannotComputeError(f"missing request for {resource} in container {name} of Pod {name_of(pod)}")
         try:
@@ -143,6 +156,6 @@ def _of_containers(pod: Object, resource: str, container: str) -> int:
 def _containers(pod: Object) -> Iterator[Object]:
     spec = pod.get("spec") or {}
     yield from spec.get("containers") or ()
-    for one in spec.get("initContainers") or ():
-        if one.get("restartPolicy") == "Always":
-            yield one
+    for init_container in spec.get("initContainers") or ():
+        if init_container.get("restartPolicy") == "Always":
+            yield init_container

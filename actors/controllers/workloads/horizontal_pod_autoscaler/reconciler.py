@@ -1,28 +1,27 @@
-"""What the horizontal pod autoscaler does.
+"""Reconciler of HorizontalPodAutoscalers.
 
-In: HorizontalPodAutoscalers; pods, scales, metrics. Out: the scale of targets, the status of autoscalers, events. Key:
-"namespace/name" of an autoscaler.
+Input: HorizontalPodAutoscalers, pods, scales, metrics. Output: the scale of targets, the status of autoscalers, events.
+Key: "namespace/name" of an autoscaler.
 
-Each autoscaler is looked at once a period, whatever happens, and for the first time one period after it was seen. What
-it recommended and how it scaled is remembered here alone: a new incarnation begins with what the target has.
+An autoscaler is evaluated once per period, for the first time one period after it was seen; other changes do not
+enqueue it. Recommendations and scale events are kept in memory only: a new incarnation begins with the replicas of the
+target.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go. Differences:
-- What is remembered is of one autoscaler: another one under its name begins anew.
-- An update of a scale whose response was lost is found out about later, and then counts for the policies.
-- A status that could not be written, as the autoscaler is gone, is no event.
+- The memory belongs to one autoscaler: a new autoscaler of the same name starts without it.
+- A scale update with unknown outcome is checked in a later evaluation, and then counts for the policies.
+- If the status cannot be written because the autoscaler was deleted, no event is recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
-    Behavior,
     Recommendation,
     ScaleEvent,
-    behavior_of,
     limited,
     limited_by,
     remembered,
@@ -30,24 +29,29 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import 
     stabilized_by,
 )
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import (
+    AutoscalerMemory,
+    AutoscalerSettings,
     AutoscalingError,
-    Look,
-    Lost,
-    Memory,
-    Settings,
+    Evaluation,
+    UnknownUpdate,
     event,
 )
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_autoscaler
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.findings import Findings
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Fault, Monitor, action_of
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import Finding, Sources
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import autoscaler_spec
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import FaultOrigin, Monitor, action_of
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_evaluator import MetricsEvaluator
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.scales import (
+    ScaleClient,
+    ScaleError,
+    TargetScale,
+    UnknownOutcomeError,
+)
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import MetricResult, MetricSources
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import (
     ABLE_TO_SCALE,
     SCALED_TO_ZERO,
     SCALING_ACTIVE,
     SCALING_LIMITED,
-    Draft,
+    StatusDraft,
 )
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, perform, update
 from kcm.protocols.messages.outcomes import CommandError, Done, NotFound, Refused
@@ -64,7 +68,7 @@ ABOVE_MAX = "Current number of replicas above Spec.MaxReplicas"
 BELOW_MIN = "Current number of replicas below Spec.MinReplicas"
 
 
-class HorizontalPodAutoscaling:
+class AutoscalerReconciler:
     def __init__(
         self,
         *,
@@ -72,16 +76,19 @@ class HorizontalPodAutoscaling:
         clock: Clock,
         log: FilteringBoundLogger,
         monitor: Monitor,
-        settings: Settings,
+        settings: AutoscalerSettings,
         served: ServedKinds,
-        sources: Sources,
+        sources: MetricSources,
     ) -> None:
-        """served: is kept up to date here."""
+        """Take the tables and the clients.
+
+        served: updated here when discovery reports changes.
+        """
         self._autoscalers = tables[HORIZONTAL_POD_AUTOSCALERS]
         self._clock, self._log, self._monitor, self._settings = clock, log, monitor, settings
-        self._served, self._scales = served, Scales(served=served)
-        self._memories: dict[Key, Memory] = {}
-        self._findings = Findings(
+        self._served, self._scales = served, ScaleClient(served=served)
+        self._memories: dict[Key, AutoscalerMemory] = {}
+        self._evaluator = MetricsEvaluator(
             pods=tables[PODS],
             sources=sources,
             clock=clock,
@@ -91,11 +98,10 @@ class HorizontalPodAutoscaling:
         )
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
-        """What is served has changed."""
         return self._served.hear(message)
 
-    def note(self, key: Key) -> Reconciliation:
-        """An autoscaler came, changed or went: it is looked at a period later, if it is not before that."""
+    def schedule(self, key: Key) -> Reconciliation:
+        """Enqueue a new or changed autoscaler after one period, unless it is already enqueued earlier."""
         autoscaler = self._autoscalers.entry(key)
         if autoscaler is None:
             self._forget(key)
@@ -110,192 +116,189 @@ class HorizontalPodAutoscaling:
         if autoscaler is None:
             self._forget(key)
             return None
-        check_autoscaler(autoscaler)
+        spec = autoscaler_spec(autoscaler, window=self._settings.window)
         began = self._clock.monotonic()
-        look = Look(
+        evaluation = Evaluation(
             key=key,
             autoscaler=autoscaler,
-            draft=Draft(autoscaler, now=self._clock.now()),
+            spec=spec,
+            draft=StatusDraft(autoscaler, now=self._clock.now()),
             memory=self._memory_of(key, uid_of(autoscaler)),
         )
-        fault = Fault.NONE
+        origin = FaultOrigin.NONE
         try:
-            yield from self._autoscale(look)
+            yield from self._autoscale(evaluation)
         except AutoscalingError as err:
-            fault = err.fault
+            origin = err.origin
             self._log.warning("autoscaling failed", key=key, error=str(err))
-        self._monitor.reconciled(look.action, fault, self._clock.monotonic() - began)
+        self._monitor.reconciled(evaluation.action, origin, self._clock.monotonic() - began)
         return RequeueAfter(max(0.0, self._settings.period))
 
-    def _memory_of(self, key: Key, uid: str) -> Memory:
+    def _memory_of(self, key: Key, uid: str) -> AutoscalerMemory:
         memory = self._memories.get(key)
         if memory is None or memory.uid != uid:
-            memory = self._memories[key] = Memory(uid=uid)
-            self._monitor.are(len(self._memories))
+            memory = self._memories[key] = AutoscalerMemory(uid=uid)
+            self._monitor.set_count(len(self._memories))
         return memory
 
     def _forget(self, key: Key) -> None:
         if self._memories.pop(key, None) is not None:
-            self._monitor.are(len(self._memories))
+            self._monitor.set_count(len(self._memories))
             self._monitor.forget(key)
 
-    # One look.
-
-    def _autoscale(self, look: Look) -> Step[None]:
+    def _autoscale(self, evaluation: Evaluation) -> Step[None]:
         """Raises AutoscalingError."""
-        scale = yield from self._scale_of(look)
-        self._settle_lost(look.memory, scale)
-        if not look.memory.recommendations:
-            # So that nothing is scaled down for a while after a start.
-            look.memory.recommendations = (Recommendation(scale.wanted, self._clock.monotonic()),)
-        desired = yield from self._desired(look, scale)
+        scale = yield from self._scale_of(evaluation)
+        self._settle_unknown_update(evaluation.memory, scale)
+        if not evaluation.memory.recommendations:
+            # The target is not scaled down during the window after a start.
+            evaluation.memory.recommendations = (Recommendation(scale.wanted, self._clock.monotonic()),)
+        desired = yield from self._desired(evaluation, scale)
         rescale = desired is not None and desired != scale.wanted
         if desired is not None and rescale:
-            yield from self._rescale(look, scale, desired)
+            yield from self._rescale(evaluation, scale, desired)
         wanted = desired if desired is not None and rescale else scale.wanted
-        look.draft.count(current=scale.wanted, desired=wanted, metrics=look.metrics)
+        evaluation.draft.set_counts(current=scale.wanted, desired=wanted, metrics=evaluation.metrics)
         if rescale:
-            look.draft.scaled()
-        self._monitor.wants(look.key, wanted)
-        problem = yield from self._write(look)
+            evaluation.draft.set_scale_time()
+        self._monitor.set_desired(evaluation.key, wanted)
+        problem = yield from self._write(evaluation)
         if problem is not None:
             raise problem
-        if look.failed is not None:
-            raise look.failed
+        if evaluation.failed is not None:
+            raise evaluation.failed
 
-    def _scale_of(self, look: Look) -> Step[Scale]:
+    def _scale_of(self, evaluation: Evaluation) -> Step[TargetScale]:
         try:
-            reference = look.spec.get("scaleTargetRef") or {}
-            scale = yield from self._scales.read(namespace_of(look.autoscaler), reference)
+            scale = yield from self._scales.read(namespace_of(evaluation.autoscaler), evaluation.spec.target)
         except ScaleError as err:
-            yield event(look, "Warning", "FailedGetScale", str(err))
+            yield event(evaluation, "Warning", "FailedGetScale", str(err))
             text = f"the HPA controller was unable to get the target's current scale: {err}"
-            look.draft.say(ABLE_TO_SCALE, "False", "FailedGetScale", text)
-            yield from self._write(look)
-            raise AutoscalingError(f"{err.why}: {err}", spec=err.spec) from err
+            evaluation.draft.set_condition(ABLE_TO_SCALE, "False", "FailedGetScale", text)
+            yield from self._write(evaluation)
+            raise AutoscalingError(f"{err.prefix}: {err}", spec=err.spec) from err
         text = "the HPA controller was able to get the target's current scale"
-        look.draft.say(ABLE_TO_SCALE, "True", "SucceededGetScale", text)
+        evaluation.draft.set_condition(ABLE_TO_SCALE, "True", "SucceededGetScale", text)
         return scale
 
-    def _settle_lost(self, memory: Memory, scale: Scale) -> None:
-        """While the target is at the version that an update was made from, that may still be carried out."""
-        lost = memory.lost
-        if lost is not None and lost.version != scale.version:
-            memory.lost = None
-            if lost.replicas == scale.wanted:
-                memory.events = (*memory.events, ScaleEvent(lost.change, self._clock.monotonic()))
+    def _settle_unknown_update(self, memory: AutoscalerMemory, scale: TargetScale) -> None:
+        """Record a scale event if an update with unknown outcome was carried out.
 
-    def _desired(self, look: Look, scale: Scale) -> Step[int | None]:
-        """None if nothing is to be done about the target."""
-        lowest, highest = look.bounds
+        As long as the scale has the version that the update was made from, the update may still be carried out.
+        """
+        pending = memory.unknown_update
+        if pending is not None and pending.version != scale.version:
+            memory.unknown_update = None
+            if pending.replicas == scale.wanted:
+                memory.events = (*memory.events, ScaleEvent(pending.change, self._clock.monotonic()))
+
+    def _desired(self, evaluation: Evaluation, scale: TargetScale) -> Step[int | None]:
+        """Return None if scaling is disabled for the target."""
+        lowest, highest = evaluation.spec.bounds
         current = scale.wanted
-        left_at_zero = self._settings.scales_to_zero and look.draft.is_true(SCALED_TO_ZERO)
+        left_at_zero = self._settings.scales_to_zero and evaluation.draft.is_true(SCALED_TO_ZERO)
         if current == 0:
-            if not (left_at_zero and (lowest != 0 or _scales_from_zero(look.spec))):
+            if not (left_at_zero and (lowest != 0 or evaluation.spec.scales_from_zero)):
                 text = "scaling is disabled since the replica count of the target is zero"
-                look.draft.say(SCALING_ACTIVE, "False", "ScalingDisabled", text)
+                evaluation.draft.set_condition(SCALING_ACTIVE, "False", "ScalingDisabled", text)
                 if not self._settings.scales_to_zero:
-                    look.draft.say_nothing_of(SCALED_TO_ZERO)
+                    evaluation.draft.remove_condition(SCALED_TO_ZERO)
                 return None
         elif current > highest:
-            look.reason = ABOVE_MAX
+            evaluation.reason = ABOVE_MAX
             return highest
         elif current < lowest:
-            look.reason = BELOW_MIN
+            evaluation.reason = BELOW_MIN
             return lowest
-        finding = yield from self._by_metrics(look, scale)
-        proposal = max(finding.replicas, 0)
+        result = yield from self._by_metrics(evaluation, scale)
+        proposal = max(result.replicas, 0)
         if proposal > current:
-            look.reason = f"{finding.name} above target"
+            evaluation.reason = f"{result.name} above target"
         elif proposal < current:
-            look.reason = "All metrics below target"
-        desired = self._normalized(look, current, proposal)
+            evaluation.reason = "All metrics below target"
+        desired = self._normalized(evaluation, current, proposal)
         if current == 0 and left_at_zero and desired < lowest:
-            look.reason = look.reason or BELOW_MIN
+            evaluation.reason = evaluation.reason or BELOW_MIN
             return lowest
         return desired
 
-    def _by_metrics(self, look: Look, scale: Scale) -> Step[Finding]:
+    def _by_metrics(self, evaluation: Evaluation, scale: TargetScale) -> Step[MetricResult]:
         try:
-            return (yield from self._findings.of(look, scale))
+            return (yield from self._evaluator.evaluate(evaluation, scale))
         except AutoscalingError as err:
-            look.draft.count(current=scale.wanted, metrics=look.metrics)
-            yield from self._write(look)
-            yield event(look, "Warning", "FailedComputeMetricsReplicas", str(err))
-            text = f"failed to compute desired number of replicas based on listed metrics for {look.reference}: {err}"
-            raise AutoscalingError(text) from err
+            evaluation.draft.set_counts(current=scale.wanted, metrics=evaluation.metrics)
+            yield from self._write(evaluation)
+            yield event(evaluation, "Warning", "FailedComputeMetricsReplicas", str(err))
+            text = "failed to compute desired number of replicas based on listed metrics"
+            raise AutoscalingError(f"{text} for {evaluation.reference}: {err}") from err
 
-    def _normalized(self, look: Look, current: int, proposal: int) -> int:
-        """Not sooner, not faster and not further than it is allowed."""
-        memory, now, window = look.memory, self._clock.monotonic(), self._settings.window
-        behavior = self._behavior(look)
+    def _normalized(self, evaluation: Evaluation, current: int, proposal: int) -> int:
+        """Apply stabilization, policies and bounds. Source: normalizeDesiredReplicas."""
+        memory, now, window = evaluation.memory, self._clock.monotonic(), self._settings.window
+        behavior = evaluation.spec.behavior
         if behavior is None:
             stable, memory.recommendations = stabilized(proposal, memory.recommendations, window=window, now=now)
-            end = limited(stable.replicas, current=current, bounds=look.bounds)
+            end = limited(stable.replicas, current=current, bounds=evaluation.spec.bounds)
         else:
             stable, memory.recommendations = stabilized_by(
                 behavior, proposal, memory.recommendations, current=current, now=now
             )
-            end = limited_by(behavior, stable.replicas, memory.events, current=current, bounds=look.bounds, now=now)
-        look.draft.say(ABLE_TO_SCALE, "True", stable.reason, stable.message)
+            end = limited_by(
+                behavior, stable.replicas, memory.events, current=current, bounds=evaluation.spec.bounds, now=now
+            )
+        evaluation.draft.set_condition(ABLE_TO_SCALE, "True", stable.reason, stable.message)
         is_limited = end.replicas != stable.replicas
-        look.draft.say(SCALING_LIMITED, "True" if is_limited else "False", end.reason, end.message)
+        evaluation.draft.set_condition(SCALING_LIMITED, "True" if is_limited else "False", end.reason, end.message)
         return end.replicas
 
-    def _behavior(self, look: Look) -> Behavior | None:
-        return behavior_of(look.spec, window=self._settings.window)
-
-    # Writing.
-
-    def _rescale(self, look: Look, scale: Scale, desired: int) -> Step[None]:
-        memory, change = look.memory, desired - scale.wanted
+    def _rescale(self, evaluation: Evaluation, scale: TargetScale, desired: int) -> Step[None]:
+        memory, change = evaluation.memory, desired - scale.wanted
         try:
             yield from self._scales.write(scale, desired)
         except ScaleError as err:
-            if isinstance(err, LostError):
-                memory.lost = Lost(scale.version, desired, change)
-            text = f"New size: {desired}; reason: {look.reason}; error: {err}"
-            yield event(look, "Warning", "FailedRescale", text)
+            if isinstance(err, UnknownOutcomeError):
+                memory.unknown_update = UnknownUpdate(scale.version, desired, change)
+            text = f"New size: {desired}; reason: {evaluation.reason}; error: {err}"
+            yield event(evaluation, "Warning", "FailedRescale", text)
             text = f"the HPA controller was unable to update the target scale: {err}"
-            look.draft.say(ABLE_TO_SCALE, "False", "FailedUpdateScale", text)
-            look.draft.count(current=scale.wanted, metrics=look.metrics)
-            yield from self._write(look)
-            raise AutoscalingError(f"failed to rescale {look.reference}: {err}") from err
+            evaluation.draft.set_condition(ABLE_TO_SCALE, "False", "FailedUpdateScale", text)
+            evaluation.draft.set_counts(current=scale.wanted, metrics=evaluation.metrics)
+            yield from self._write(evaluation)
+            raise AutoscalingError(f"failed to rescale {evaluation.reference}: {err}") from err
         text = f"the HPA controller was able to update the target scale to {desired}"
-        look.draft.say(ABLE_TO_SCALE, "True", "SucceededRescale", text)
-        yield event(look, "Normal", "SuccessfulRescale", f"New size: {desired}; reason: {look.reason}")
-        memory.lost = None
-        memory.events = remembered(self._behavior(look), memory.events, change, now=self._clock.monotonic())
+        evaluation.draft.set_condition(ABLE_TO_SCALE, "True", "SucceededRescale", text)
+        yield event(evaluation, "Normal", "SuccessfulRescale", f"New size: {desired}; reason: {evaluation.reason}")
+        memory.unknown_update = None
+        memory.events = remembered(evaluation.spec.behavior, memory.events, change, now=self._clock.monotonic())
         counts = {"current": scale.wanted, "desired": desired}
-        self._log.info("rescaled", key=look.key, target=look.reference, reason=look.reason, **counts)
-        self._say_of_zero(look, scale.wanted, desired)
-        look.action = action_of(change)
+        self._log.info("rescaled", key=evaluation.key, target=evaluation.reference, reason=evaluation.reason, **counts)
+        self._set_scaled_to_zero(evaluation, scale.wanted, desired)
+        evaluation.action = action_of(change)
 
-    def _say_of_zero(self, look: Look, current: int, desired: int) -> None:
-        """Whether it was us who scaled to zero: only then is it for us to scale up again."""
+    def _set_scaled_to_zero(self, evaluation: Evaluation, current: int, desired: int) -> None:
+        """Set the condition ScaledToZero: only a target that we scaled to zero is scaled up again from zero."""
         if not self._settings.scales_to_zero:
-            look.draft.say_nothing_of(SCALED_TO_ZERO)
-        elif current > 0 and desired == 0 == look.bounds.lowest and _scales_from_zero(look.spec):
+            evaluation.draft.remove_condition(SCALED_TO_ZERO)
+        elif current > 0 and desired == 0 == evaluation.spec.bounds.lowest and evaluation.spec.scales_from_zero:
             text = "the HPA controller scaled the workload to zero"
-            look.draft.say(SCALED_TO_ZERO, "True", "ScaledToZero", text)
+            evaluation.draft.set_condition(SCALED_TO_ZERO, "True", "ScaledToZero", text)
         else:
             text = "the HPA controller did not scale the workload to zero"
-            look.draft.say(SCALED_TO_ZERO, "False", "NotScaledToZero", text)
+            evaluation.draft.set_condition(SCALED_TO_ZERO, "False", "NotScaledToZero", text)
 
-    def _write(self, look: Look) -> Step[AutoscalingError | None]:
-        """Where there is something new. Returns what went wrong."""
-        if not look.draft.has_news:
+    def _write(self, evaluation: Evaluation) -> Step[AutoscalingError | None]:
+        """Write the status if it has changed. Returns the error."""
+        if not evaluation.draft.has_changed:
             return None
-        put = update(HORIZONTAL_POD_AUTOSCALERS, {**look.autoscaler, "status": look.draft.status}, subresource="status")
+        put = update(
+            HORIZONTAL_POD_AUTOSCALERS,
+            {**evaluation.autoscaler, "status": evaluation.draft.status},
+            subresource="status",
+        )
         outcome = yield from perform(put)
         if isinstance(outcome, Done | NotFound):
             return None
         if isinstance(outcome, Refused):
             raise CommandError(put, outcome)
-        yield event(look, "Warning", "FailedUpdateStatus", outcome.message)
-        return AutoscalingError(f"failed to update status for {name_of(look.autoscaler)}: {outcome.message}")
-
-
-def _scales_from_zero(spec: Mapping[str, Any]) -> bool:
-    """Whether it has a metric that says something where no pods are."""
-    return any(metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or ())
+        yield event(evaluation, "Warning", "FailedUpdateStatus", outcome.message)
+        return AutoscalingError(f"failed to update status for {name_of(evaluation.autoscaler)}: {outcome.message}")

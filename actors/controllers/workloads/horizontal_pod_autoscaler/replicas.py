@@ -1,10 +1,10 @@
-"""How many replicas one metric asks for.
+"""Number of replicas computed from one metric.
 
-All values are thousandths. A ratio is what there is by what there should be: above 1 there are too few replicas.
+All values are thousandths. A ratio is usage / target: above 1 there are too few replicas.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator.go and metrics/utilization.go. Differences: a
-number of replicas that int32 does not hold is the largest that it holds, there for some metrics a negative one; where
-no replicas are reported an average over them is the whole value, there a number without meaning.
+number of replicas that exceeds int32 becomes the maximum of int32, where upstream's overflows for some metrics; if no
+replicas are reported, the average per replica is the total, where upstream's value is meaningless.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError, Groups
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Samples
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError, PodGroups
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import MetricSamples
 from kcm.protocols.integers import INT32, INT64
 
 MOST_REPLICAS = INT32.stop - 1
@@ -25,21 +25,21 @@ Values = Mapping[str, int]  # by the pod's name
 
 
 class Tolerances(NamedTuple):
-    """By how much a ratio may be off, down and up, before anything is done about it."""
+    """Deviations of the ratio from 1, down and up, that do not lead to scaling."""
 
     down: float
     up: float
 
-    def hold(self, ratio: float) -> bool:
+    def contain(self, ratio: float) -> bool:
         return 1.0 - self.down <= ratio <= 1.0 + self.up
 
 
 class Proposal(NamedTuple):
-    """usage: what the status reports: of each replica on average, or altogether. utilization: in percent."""
+    """Result of one computation."""
 
     replicas: int
-    usage: int
-    utilization: int | None = None
+    usage: int  # for the status: the average per replica, or the total
+    utilization: int | None = None  # percent
 
 
 class Utilization(NamedTuple):
@@ -49,7 +49,7 @@ class Utilization(NamedTuple):
 
 
 def utilization(values: Values, requests: Values, target: int) -> Utilization:
-    """Of the pods that are in both. target: in percent. Raises CannotComputeError."""
+    """Compute the utilization of the pods that are in both maps. target: percent. Raises CannotComputeError."""
     known = [name for name in values if name in requests]
     asked = sum(requests[name] for name in known)
     if asked == 0:
@@ -60,9 +60,9 @@ def utilization(values: Values, requests: Values, target: int) -> Utilization:
 
 
 def utilization_replicas(
-    samples: Samples, groups: Groups, requests: Values, *, target: int, current: int, tolerances: Tolerances
+    samples: MetricSamples, groups: PodGroups, requests: Values, *, target: int, current: int, tolerances: Tolerances
 ) -> Proposal:
-    """For an average utilization of what the pods ask for. Raises CannotComputeError."""
+    """Compute replicas for a target utilization of the requests. Raises CannotComputeError."""
     values = counted(samples, groups)
     seen = utilization(values, requests, target)
     fallback = max(ALL, target)
@@ -78,9 +78,9 @@ def utilization_replicas(
 
 
 def average_replicas(
-    samples: Samples, groups: Groups, *, target: int, current: int, tolerances: Tolerances
+    samples: MetricSamples, groups: PodGroups, *, target: int, current: int, tolerances: Tolerances
 ) -> Proposal:
-    """For an average value of each pod. Raises CannotComputeError."""
+    """Compute replicas for a target average per pod. Raises CannotComputeError."""
     values = counted(samples, groups)
     replicas = _replicas(
         values,
@@ -93,8 +93,8 @@ def average_replicas(
     return Proposal(replicas, _average(values))
 
 
-def counted(samples: Samples, groups: Groups) -> dict[str, int]:
-    """The values that count. Raises CannotComputeError if none does."""
+def counted(samples: MetricSamples, groups: PodGroups) -> dict[str, int]:
+    """Return the values that count. Raises CannotComputeError without any."""
     out = groups.ignored | groups.unready
     values = {name: sample.value for name, sample in samples.items() if name not in out}
     if not values:
@@ -104,18 +104,21 @@ def counted(samples: Samples, groups: Groups) -> dict[str, int]:
 
 def _replicas(
     values: Values,
-    groups: Groups,
+    groups: PodGroups,
     *,
     current: int,
     tolerances: Tolerances,
     ratio_of: Callable[[Values], float],
     of_missing: Callable[[str], int],
 ) -> int:
-    """What is not known is assumed such that less is done: of pods that have no sample, or are not ready yet."""
+    """Compute replicas from the values, with conservative assumptions for pods without a sample or not ready.
+
+    When scaling down, pods without a sample are assumed to use all of their target; when scaling up, nothing.
+    """
     ratio = ratio_of(values)
     unready = groups.unready if ratio > 1.0 else frozenset[str]()
     if not unready and not groups.missing:
-        return current if tolerances.hold(ratio) else _whole(ratio * groups.ready)
+        return current if tolerances.contain(ratio) else _whole(ratio * groups.ready)
     assumed = dict(values)
     if ratio < 1.0:
         assumed.update({name: of_missing(name) for name in groups.missing})
@@ -123,7 +126,7 @@ def _replicas(
         assumed.update(dict.fromkeys(groups.missing, 0))
     assumed.update(dict.fromkeys(unready, 0))
     new = ratio_of(assumed)
-    if tolerances.hold(new) or (ratio < 1.0 < new) or (new < 1.0 < ratio):
+    if tolerances.contain(new) or (ratio < 1.0 < new) or (new < 1.0 < ratio):
         return current
     replicas = _whole(new * len(assumed))
     other_way = replicas > current if new < 1.0 else replicas < current
@@ -131,23 +134,23 @@ def _replicas(
 
 
 def total(values: Iterable[int]) -> int:
-    """Of an external metric's series."""
+    """Return the sum over the series of an external metric."""
     return min(sum(values), MOST_USAGE)
 
 
 def value_replicas(
     usage: int, *, target: int, current: int, ready: Callable[[], int], tolerances: Tolerances
 ) -> Proposal:
-    """For a value that is about all replicas together. ready: counts the pods that run and are ready; it may raise."""
+    """Compute replicas for a target of the total value. ready: count the Running and ready pods; may raise."""
     ratio = usage / target
     if current == 0:
         return Proposal(_whole(ratio), usage)
-    return Proposal(current if tolerances.hold(ratio) else _whole(ratio * ready()), usage)
+    return Proposal(current if tolerances.contain(ratio) else _whole(ratio * ready()), usage)
 
 
 def per_replica_replicas(usage: int, *, target: int, reported: int, tolerances: Tolerances) -> Proposal:
-    """For a value that is to be shared by the replicas. reported: how many there are, by the scale's status."""
-    if reported and tolerances.hold(usage / (target * reported)):
+    """Compute replicas for a target average of a total value. reported: replicas in the scale's status."""
+    if reported and tolerances.contain(usage / (target * reported)):
         replicas = reported
     else:
         replicas = _whole(usage / target)
@@ -165,5 +168,5 @@ def _whole(replicas: float) -> int:
 
 
 def _quotient(a: int, b: int) -> int:
-    """As Go divides: towards zero. b > 0."""
+    """Divide with truncation towards zero, as Go does. b > 0."""
     return a // b if a >= 0 else -(-a // b)

@@ -1,7 +1,7 @@
-"""What the metrics APIs say, read: one number for each pod, or for each series.
+"""Parsing of responses of the metrics APIs: one value per pod, or per series.
 
-All values are thousandths, whole numbers of 64 bits. Whoever serves these APIs is no part of Kubernetes, so nothing is
-taken for granted: each function raises ValueError on a document that is not what it has to be.
+All values are thousandths, as 64-bit integers. Add-ons serve these APIs, so their responses are validated: each
+function raises ValueError if a document is malformed.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/metrics/client.go (getContainerMetrics, getPodMetrics,
 GetRawMetric, GetObjectMetric, GetExternalMetric).
@@ -17,22 +17,22 @@ from kcm.protocols.quantities import milli_value
 from kcm.protocols.times import parse_time
 from kcm.runtime.flags.values import parse_duration
 
-DEFAULT_WINDOW = 60.0  # seconds, of a custom metric that does not say its own
+DEFAULT_WINDOW = 60.0  # seconds; of a custom metric without a window
 
 
-class Sample(NamedTuple):
-    """Of one pod. at: Unix seconds. window: seconds before that over which it was taken."""
+class MetricSample(NamedTuple):
+    """Metric value of one pod."""
 
-    value: int
-    at: float
-    window: float
+    value: int  # thousandths
+    at: float  # Unix seconds
+    window: float  # seconds before `at` over which the value was measured
 
 
-Samples = Mapping[str, Sample]  # by the pod's name
+MetricSamples = Mapping[str, MetricSample]  # by the pod's name
 
 
 def items_of(document: Any, what: str) -> Sequence[Mapping[str, Any]]:
-    """Of a list. what: its kind, for the error."""
+    """Return the items of a list. what: its kind, for the error."""
     items = document.get("items") if isinstance(document, dict) else None
     if items is None:
         return ()
@@ -41,10 +41,10 @@ def items_of(document: Any, what: str) -> Sequence[Mapping[str, Any]]:
     return items
 
 
-def resource_samples(items: Sequence[Mapping[str, Any]], resource: str, container: str = "") -> dict[str, Sample]:
-    """Of a PodMetricsList: what the containers of each pod use together, or the one of this name.
+def resource_samples(items: Sequence[Mapping[str, Any]], resource: str, container: str = "") -> dict[str, MetricSample]:
+    """Return the usage of each pod in a PodMetricsList: the sum of its containers, or of the named container.
 
-    A pod is left out if it has no containers, or one of those asked for does not say what it uses of this.
+    Pods are omitted that have no containers, or a container without usage of this resource.
     """
     found = {}
     for item in items:
@@ -52,21 +52,21 @@ def resource_samples(items: Sequence[Mapping[str, Any]], resource: str, containe
         known = [each for each in usage if each is not None]
         if usage and len(known) == len(usage):
             window = parse_duration(_text(item.get("window") or "0s", "window"))
-            found[_name(item.get("metadata"))] = Sample(_capped(sum(known)), _time(item), window)
+            found[_name(item.get("metadata"))] = MetricSample(_capped(sum(known)), _time(item), window)
     return found
 
 
-def pod_samples(items: Sequence[Mapping[str, Any]]) -> dict[str, Sample]:
-    """Of a MetricValueList that is about pods."""
+def pod_samples(items: Sequence[Mapping[str, Any]]) -> dict[str, MetricSample]:
+    """Return the values of a MetricValueList of pods."""
     found = {}
     for item in items:
         window = _window(item)
-        found[_name(item.get("describedObject"))] = Sample(value_of(item), _time(item), window)
+        found[_name(item.get("describedObject"))] = MetricSample(value_of(item), _time(item), window)
     return found
 
 
 def value_of(item: Mapping[str, Any]) -> int:
-    """Of one item of a MetricValueList or ExternalMetricValueList."""
+    """Return the value of an item of a MetricValueList or ExternalMetricValueList."""
     return _quantity(item.get("value", 0))
 
 
@@ -93,7 +93,7 @@ def _capped(number: int) -> int:
 
 
 def _window(item: Mapping[str, Any]) -> float:
-    """v1beta2 has windowSeconds, v1beta1 has window: seconds too."""
+    """Return the window in seconds: windowSeconds in v1beta2, window in v1beta1."""
     seconds = item.get("windowSeconds", item.get("window"))
     if seconds is None:
         return DEFAULT_WINDOW

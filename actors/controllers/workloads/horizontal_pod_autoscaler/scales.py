@@ -1,19 +1,18 @@
-"""The subresource `scale` of whatever an autoscaler scales: a built-in workload, or any custom resource that has one.
+"""Client of the subresource `scale` of a target: a built-in workload, or a custom resource with this subresource.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (scaleForResourceMappings, and the update in
-reconcileAutoscaler); client-go scale/client.go. Differences: a size that somebody else set since it was read is not
-written over, there it is, as the update of a newer version; an update whose response was lost counts if the scale then
-says what was asked for.
+reconcileAutoscaler); client-go scale/client.go. Differences: if another client changed the replicas since they
+were read, they are not overwritten; upstream overwrites them. An update with unknown outcome counts as successful if
+the scale then has the requested replicas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
 from kcm.actors.controllers.shared.server_texts import said_by_client_go
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_scale
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import TargetReference, check_scale
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import no_match
 from kcm.actors.reconciliation import Step, perform
 from kcm.protocols.messages.commands import Get, Update
@@ -21,64 +20,68 @@ from kcm.protocols.messages.outcomes import CommandError, Conflict, Done, Failur
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, make_key, resource_version_of
 from kcm.protocols.resources import Resource
 
-TRIES = 5  # of an update that meets a newer version
+TRIES = 5  # of an update, after conflicts
 
 
 class ScaleError(Exception):
-    """why: what the error of the reconciliation says first. spec: the autoscaler itself is wrong."""
+    """The scale could not be read or updated."""
 
-    def __init__(self, text: str, *, why: str = "", spec: bool = False) -> None:
+    def __init__(self, text: str, *, prefix: str = "", spec: bool = False) -> None:
+        """Keep what the evaluation reports.
+
+        prefix: of the error of the evaluation. spec: the autoscaler's spec is invalid.
+        """
         super().__init__(text)
-        self.why, self.spec = why, spec
+        self.prefix, self.spec = prefix, spec
 
 
-class LostError(ScaleError):
-    """There was no response: it may have been written, and it may be yet."""
+class UnknownOutcomeError(ScaleError):
+    """The update has an unknown outcome: it was carried out, may still be carried out, or is lost."""
 
 
-class Scale(NamedTuple):
-    """resource, key: of what is scaled. body: as it was read. wanted, reported: replicas, of its spec and status.
+class TargetScale(NamedTuple):
+    """Subresource `scale` as it was read."""
 
-    selector: of its pods, in the form of a query; "" if it says none.
-    """
-
-    resource: Resource
+    resource: Resource  # of the target
     key: Key
     body: Object
-    wanted: int
-    reported: int
-    selector: str
+    wanted: int  # spec.replicas
+    reported: int  # status.replicas
+    selector: str  # of its pods, in query form; "" if it is missing
 
     @property
     def version(self) -> str:
         return resource_version_of(self.body)
 
 
-class Scales:
+class ScaleClient:
     def __init__(self, *, served: ServedKinds) -> None:
         self._served = served
 
-    def read(self, namespace: str, reference: Mapping[str, Any]) -> Step[Scale]:
-        """reference: spec.scaleTargetRef. Raises ScaleError; Retry before it is known what is served."""
-        kind, name = reference.get("kind") or "", reference.get("name") or ""
+    def read(self, namespace: str, reference: TargetReference) -> Step[TargetScale]:
+        """Read the scale. Raises ScaleError; Retry before discovery is complete."""
+        kind, name = reference.kind, reference.name
         try:
-            group = _group_of(reference.get("apiVersion") or "")
+            group = _group_of(reference.api_version)
         except ValueError as err:
-            raise ScaleError(str(err), why="invalid API version in scale target reference", spec=True) from err
+            raise ScaleError(str(err), prefix="invalid API version in scale target reference", spec=True) from err
         served = self._served.of_group(group, kind)
         if not served:
-            why = "unable to determine resource for scale target reference"
-            raise ScaleError(no_match(group, kind), why=why)
+            prefix = "unable to determine resource for scale target reference"
+            raise ScaleError(no_match(group, kind), prefix=prefix)
         first = ""
-        for one in served:
+        for candidate in served:
             try:
-                return (yield from _read(one.resource, make_key(namespace, name)))
+                return (yield from _read(candidate.resource, make_key(namespace, name)))
             except ScaleError as err:
                 first = first or str(err)
-        raise ScaleError(first, why=f"failed to query scale subresource for {kind}/{namespace}/{name}")
+        raise ScaleError(first, prefix=f"failed to query scale subresource for {kind}/{namespace}/{name}")
 
-    def write(self, scale: Scale, replicas: int) -> Step[None]:
-        """Raises ScaleError; LostError if the response was lost, and the target is still as it was."""
+    def write(self, scale: TargetScale, replicas: int) -> Step[None]:
+        """Update the replicas.
+
+        Raises ScaleError; UnknownOutcomeError if the outcome is unknown and the scale is unchanged.
+        """
         for _ in range(TRIES):
             body = {**scale.body, "spec": {**(scale.body.get("spec") or {}), "replicas": replicas}}
             put = Update(scale.resource.id, scale.key, encode_object(body), "scale")
@@ -91,18 +94,18 @@ class Scales:
             try:
                 latest = yield from _read(scale.resource, scale.key)
             except ScaleError as err:
-                raise (LostError if isinstance(outcome, Unknown) else ScaleError)(text) from err
+                raise (UnknownOutcomeError if isinstance(outcome, Unknown) else ScaleError)(text) from err
             if isinstance(outcome, Unknown):
                 if latest.wanted == replicas:
                     return
-                raise LostError(text)
+                raise UnknownOutcomeError(text)
             if not isinstance(outcome, Conflict) or latest.wanted != scale.wanted:
                 raise ScaleError(text)
             scale = latest
         raise ScaleError(text)
 
 
-def _read(resource: Resource, key: Key) -> Step[Scale]:
+def _read(resource: Resource, key: Key) -> Step[TargetScale]:
     get = Get(resource.id, key, "scale")
     outcome = yield from perform(get)
     if isinstance(outcome, Refused):
@@ -115,7 +118,7 @@ def _read(resource: Resource, key: Key) -> Step[Scale]:
     except ValueError as err:
         raise ScaleError(f"the scale of {resource.plural} {key}: {err}") from err
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    return Scale(
+    return TargetScale(
         resource, key, body, spec.get("replicas") or 0, status.get("replicas") or 0, status.get("selector") or ""
     )
 
@@ -125,7 +128,7 @@ def _text(failure: Failure, verb: str, resource: Resource, key: Key) -> str:
 
 
 def _group_of(api_version: str) -> str:
-    """Raises ValueError on what names no version of a group."""
+    """Raises ValueError if the version is malformed."""
     if api_version.count("/") > 1:
         raise ValueError(f"unexpected GroupVersion string: {api_version}")
     return api_version.rpartition("/")[0]

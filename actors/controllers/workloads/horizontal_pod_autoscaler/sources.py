@@ -1,7 +1,7 @@
-"""The five types of metrics: what each asks for, what its status reports, and what is said where it cannot be had.
+"""Evaluation of one metric of each of the five types: its replicas, status and error.
 
-Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (computeReplicasForMetric and what it calls). The
-texts are upstream's, also the one whose words are in the wrong order.
+Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (computeReplicasForMetric and the functions that it
+calls). The texts are upstream's, including the one with words in the wrong order ("<kind> on <namespace> <name>").
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from kcm.actors.controllers.shared.selected_pods import selected_pods
 from kcm.actors.controllers.shared.selector_texts import selector_in_go
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import check_pod
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import METRIC_FIELDS, MetricSpec, check_pod
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
     CannotComputeError,
-    Youth,
+    CpuInitialization,
     group_pods,
     pod_state,
     requests_of,
@@ -32,7 +32,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import 
     utilization_replicas,
     value_replicas,
 )
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Samples
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import MetricSamples
 from kcm.actors.reconciliation import Step
 from kcm.protocols.objects import Object
 from kcm.protocols.quantities import QuantityFormat, format_quantity, milli_value
@@ -41,13 +41,6 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
-FIELDS = {  # of a metric, by its type
-    "Resource": "resource",
-    "ContainerResource": "containerResource",
-    "Pods": "pods",
-    "Object": "object",
-    "External": "external",
-}
 NO_PODS = "no pods returned by selector while calculating replica count"
 NO_RESOURCE_TARGET = (
     "invalid resource metric source: neither an average utilization target nor an average value (usage) target was set"
@@ -58,66 +51,77 @@ NO_EXTERNAL_TARGET = "invalid external metric source: neither a value target nor
 
 
 class MetricError(Exception):
-    """One metric cannot be had. Its text: as the sum of all failures has it.
-
-    reason, message: of the event, and of the condition. spec: the autoscaler itself is wrong.
-    """
+    """One metric could not be evaluated. Its text is used in the error of the evaluation."""
 
     def __init__(self, text: str, *, reason: str, message: str, spec: bool = False) -> None:
+        """Keep what is reported.
+
+        reason, message: of the event and the condition. spec: the autoscaler's spec is invalid.
+        """
         super().__init__(text)
         self.reason, self.message, self.spec = reason, message, spec
 
 
-class Target(NamedTuple):
-    """What is scaled. current: its spec.replicas; reported: those of its status."""
+class ScaledTarget(NamedTuple):
+    """The workload that is scaled."""
 
     namespace: str
     selector: LabelSelector
-    current: int
-    reported: int
+    current: int  # spec.replicas of its scale
+    reported: int  # status.replicas of its scale
     tolerances: Tolerances
 
 
-class Finding(NamedTuple):
-    """replicas: what one metric asks for. name: of it, in messages. status: in status.currentMetrics."""
+class MetricResult(NamedTuple):
+    """Result of one metric."""
 
     replicas: int
-    name: str
-    status: Object
+    name: str  # of the metric, for messages
+    status: Object  # entry of status.currentMetrics
 
 
-class Sources:
+class MetricSources:
     """Evaluates one entry of spec.metrics."""
 
-    def __init__(self, *, pods: Lister, apis: MetricsApis, clock: Clock, youth: Youth, of_whole_pods: bool) -> None:
-        """of_whole_pods: see requests_of."""
-        self._pods, self._apis, self._clock = pods, apis, clock
-        self._youth, self._of_whole_pods = youth, of_whole_pods
+    def __init__(
+        self,
+        *,
+        pods: Lister,
+        apis: MetricsApis,
+        clock: Clock,
+        cpu_initialization: CpuInitialization,
+        of_whole_pods: bool,
+    ) -> None:
+        """Take the table of pods and the clients.
 
-    def evaluate(self, metric: Mapping[str, Any], target: Target) -> Step[Finding]:
-        """Raises MetricError."""
-        type_ = metric.get("type") or ""
-        if type_ not in FIELDS:
-            text = f'unknown metric source type "{type_}"'
+        of_whole_pods: see requests_of.
+        """
+        self._pods, self._apis, self._clock = pods, apis, clock
+        self._cpu_initialization, self._of_whole_pods = cpu_initialization, of_whole_pods
+
+    def evaluate(self, metric: MetricSpec, target: ScaledTarget) -> Step[MetricResult]:
+        """Compute the replicas for one metric. Raises MetricError."""
+        if metric.type not in METRIC_FIELDS:
+            text = f'unknown metric source type "{metric.type}"'
             raise MetricError(text, reason="InvalidMetricSourceType", message=text, spec=True)
-        reason, given = f"FailedGet{type_}Metric", metric.get(FIELDS[type_])
-        if given is None:
-            text = f"invalid metric source: {FIELDS[type_]} is missing"
+        reason = f"FailedGet{metric.type}Metric"
+        if not metric.is_set:
+            text = f"invalid metric source: {METRIC_FIELDS[metric.type]} is missing"
             raise MetricError(text, reason=reason, message=text, spec=True)
-        match type_:
+        match metric.type:
             case "Resource":
-                about, work = f"{given.get('name')} resource", self._resource(metric, given, target)
+                about, work = f"{metric.name} resource", self._resource(metric, target)
             case "ContainerResource":
-                about, work = f"{given.get('container')} container", self._resource(metric, given, target)
+                about, work = f"{metric.container} container", self._resource(metric, target)
             case "Pods":
-                about, work = "pods", self._of_pods(given, target)
+                about, work = "pods", self._of_pods(metric, target)
             case "Object":
-                about, work = "object", self._of_object(given, target)
+                about, work = "object", self._of_object(metric, target)
             case _:
-                about, work = f"{_metric(given).get('name')} external", self._external(given, target)
+                about, work = f"{metric.name} external", self._external(metric, target)
         try:
             return (yield from work)
-        except _Wrapped as err:
+        except _PrefixedError as err:
             text = f"failed to get {about} metric value: {err.prefix}: {err}"
             raise MetricError(text, reason=reason, message=str(err)) from err
         except (CannotComputeError, ValueError) as err:
@@ -126,86 +130,87 @@ class Sources:
 
     # Resource, ContainerResource.
 
-    def _resource(self, metric: Mapping[str, Any], given: Mapping[str, Any], target: Target) -> Step[Finding]:
-        type_, wanted = metric["type"], given.get("target") or {}
-        resource, container = given.get("name") or "", given.get("container") or ""
-        if wanted.get("averageValue") is not None:
+    def _resource(self, metric: MetricSpec, target: ScaledTarget) -> Step[MetricResult]:
+        wanted, of_container = metric.target, metric.type == "ContainerResource"
+        resource, container = metric.name or "", metric.container or ""
+        if wanted.average_value is not None:
             name = f"{resource} resource"
             with _prefixed(f"failed to get {resource} usage"):
-                proposal = yield from self._average_of_resource(resource, container, wanted["averageValue"], target)
-        elif wanted.get("averageUtilization") is not None:
-            of = "container resource" if type_ == "ContainerResource" else "resource"
+                proposal = yield from self._average_of_resource(resource, container, wanted.average_value, target)
+        elif wanted.average_utilization is not None:
+            of = "container resource" if of_container else "resource"
             name = f"{resource} {of} utilization (percentage of request)"
             with _prefixed(f"failed to get {resource} utilization"):
-                proposal = yield from self._utilization(resource, container, wanted["averageUtilization"], target)
+                proposal = yield from self._utilization(resource, container, wanted.average_utilization, target)
         else:
             raise CannotComputeError(NO_RESOURCE_TARGET)
         current: Object = {"averageValue": _quantity(proposal.usage, binary=resource == "memory")}
         if proposal.utilization is not None:
             current["averageUtilization"] = proposal.utilization
-        source: Object = {"name": resource, "current": current}
-        if type_ == "ContainerResource":
-            source["container"] = container
-        field = "containerResource" if type_ == "ContainerResource" else "resource"
-        return Finding(proposal.replicas, name, {"type": type_, field: source})
+        status: Object = {"name": resource, "current": current}
+        if of_container:
+            status["container"] = container
+        return MetricResult(proposal.replicas, name, {"type": metric.type, METRIC_FIELDS[metric.type]: status})
 
-    def _samples(self, resource: str, container: str, target: Target) -> Step[Samples]:
+    def _samples(self, resource: str, container: str, target: ScaledTarget) -> Step[MetricSamples]:
         with _prefixed(f"unable to get metrics for resource {resource}"):
             return (yield from self._apis.of_resource(target.namespace, target.selector, resource, container))
 
-    def _utilization(self, resource: str, container: str, percent: int, target: Target) -> Step[Proposal]:
+    def _utilization(self, resource: str, container: str, percent: int, target: ScaledTarget) -> Step[Proposal]:
         samples = yield from self._samples(resource, container, target)
         pods = self._read(target)
-        groups = group_pods(map(pod_state, pods), samples, resource, self._youth, now=self._clock.now())
-        counted(samples, groups)  # what is wrong with the samples is said before what is wrong with the requests
+        groups = group_pods(map(pod_state, pods), samples, resource, self._cpu_initialization, now=self._clock.now())
+        counted(samples, groups)  # as upstream, errors of the samples are reported before errors of the requests
         requests = requests_of(pods, resource, container, of_whole_pods=self._of_whole_pods)
         return utilization_replicas(
             samples, groups, requests, target=_positive(percent), current=target.current, tolerances=target.tolerances
         )
 
-    def _average_of_resource(self, resource: str, container: str, value: str, target: Target) -> Step[Proposal]:
+    def _average_of_resource(self, resource: str, container: str, value: str, target: ScaledTarget) -> Step[Proposal]:
         samples = yield from self._samples(resource, container, target)
         return self._average(samples, resource, value, target)
 
-    def _average(self, samples: Samples, resource: str, value: str, target: Target) -> Proposal:
-        groups = group_pods(map(pod_state, self._read(target)), samples, resource, self._youth, now=self._clock.now())
+    def _average(self, samples: MetricSamples, resource: str, value: str, target: ScaledTarget) -> Proposal:
+        groups = group_pods(
+            map(pod_state, self._read(target)), samples, resource, self._cpu_initialization, now=self._clock.now()
+        )
         return average_replicas(
             samples, groups, target=_positive(milli_value(value)), current=target.current, tolerances=target.tolerances
         )
 
     # Pods, Object.
 
-    def _of_pods(self, given: Mapping[str, Any], target: Target) -> Step[Finding]:
-        metric = _metric(given)
-        value = (given.get("target") or {}).get("averageValue")
+    def _of_pods(self, metric: MetricSpec, target: ScaledTarget) -> Step[MetricResult]:
+        value = metric.target.average_value
         if value is None:
             raise CannotComputeError(NO_PODS_TARGET)
-        name = metric.get("name") or ""
+        name = metric.name or ""
         with _prefixed(f"unable to get metric {name}"):
             samples = yield from self._apis.of_pods(target.namespace, target.selector, name, _selector(metric))
         proposal = self._average(samples, "", value, target)
-        status = {"metric": _identified(metric), "current": {"averageValue": _quantity(proposal.usage)}}
-        return Finding(proposal.replicas, f"pods metric {name}", {"type": "Pods", "pods": status})
+        status = {"metric": _identifier(metric), "current": {"averageValue": _quantity(proposal.usage)}}
+        return MetricResult(proposal.replicas, f"pods metric {name}", {"type": "Pods", "pods": status})
 
-    def _of_object(self, given: Mapping[str, Any], target: Target) -> Step[Finding]:
-        metric, wanted, described = _metric(given), given.get("target") or {}, given.get("describedObject") or {}
-        name = metric.get("name") or ""
+    def _of_object(self, metric: MetricSpec, target: ScaledTarget) -> Step[MetricResult]:
+        wanted, described, name = metric.target, metric.described_object, metric.name or ""
         selector = _selector(metric)
-        if wanted.get("type") == "Value" and wanted.get("value") is not None:
+        if wanted.type == "Value" and wanted.value is not None:
             usage = yield from self._usage_of(described, name, selector, target)
-            proposal = self._by_value(usage, wanted["value"], target)
+            proposal = self._by_value(usage, wanted.value, target)
             text, current = f"{described.get('kind')} metric {name}", {"value": _quantity(proposal.usage)}
-        elif wanted.get("type") == "AverageValue" and wanted.get("averageValue") is not None:
-            with _wrapped(f"failed to get {name} object metric"):
+        elif wanted.type == "AverageValue" and wanted.average_value is not None:
+            with _error_prefixed(f"failed to get {name} object metric"):
                 usage = yield from self._usage_of(described, name, selector, target)
-            proposal = _per_replica(usage, wanted["averageValue"], target)
+            proposal = _per_replica(usage, wanted.average_value, target)
             text, current = _with_selector(name, metric), {"averageValue": _quantity(proposal.usage)}
         else:
             raise CannotComputeError(NO_OBJECT_TARGET)
-        status = {"describedObject": dict(described), "metric": _identified(metric), "current": current}
-        return Finding(proposal.replicas, text, {"type": "Object", "object": status})
+        status = {"describedObject": dict(described), "metric": _identifier(metric), "current": current}
+        return MetricResult(proposal.replicas, text, {"type": "Object", "object": status})
 
-    def _usage_of(self, described: Mapping[str, Any], name: str, selector: LabelSelector, target: Target) -> Step[int]:
+    def _usage_of(
+        self, described: Mapping[str, Any], name: str, selector: LabelSelector, target: ScaledTarget
+    ) -> Step[int]:
         try:
             return (yield from self._apis.of_object(target.namespace, described, name, selector))
         except CannotComputeError as err:
@@ -214,33 +219,32 @@ class Sources:
 
     # External.
 
-    def _external(self, given: Mapping[str, Any], target: Target) -> Step[Finding]:
-        metric, wanted = _metric(given), given.get("target") or {}
-        name = metric.get("name") or ""
-        if wanted.get("averageValue") is not None:
-            with _wrapped(f"failed to get {name} external metric"):
-                usage = yield from self._usage_outside(name, metric, target)
-            proposal = _per_replica(usage, wanted["averageValue"], target)
+    def _external(self, metric: MetricSpec, target: ScaledTarget) -> Step[MetricResult]:
+        wanted, name = metric.target, metric.name or ""
+        if wanted.average_value is not None:
+            with _error_prefixed(f"failed to get {name} external metric"):
+                usage = yield from self._external_usage(name, metric, target)
+            proposal = _per_replica(usage, wanted.average_value, target)
             current = {"averageValue": _quantity(proposal.usage)}
-        elif wanted.get("value") is not None:
-            with _wrapped(f"failed to get external metric {name}"):
-                usage = yield from self._usage_outside(name, metric, target)
-                proposal = self._by_value(usage, wanted["value"], target)
+        elif wanted.value is not None:
+            with _error_prefixed(f"failed to get external metric {name}"):
+                usage = yield from self._external_usage(name, metric, target)
+                proposal = self._by_value(usage, wanted.value, target)
             current = {"value": _quantity(proposal.usage)}
         else:
             raise CannotComputeError(NO_EXTERNAL_TARGET)
-        status = {"metric": _identified(metric), "current": current}
-        return Finding(proposal.replicas, _with_selector(name, metric), {"type": "External", "external": status})
+        status = {"metric": _identifier(metric), "current": current}
+        return MetricResult(proposal.replicas, _with_selector(name, metric), {"type": "External", "external": status})
 
-    def _usage_outside(self, name: str, metric: Mapping[str, Any], target: Target) -> Step[int]:
+    def _external_usage(self, name: str, metric: MetricSpec, target: ScaledTarget) -> Step[int]:
         selector = _selector(metric)
-        with _prefixed(f"unable to get external metric {target.namespace}/{name}/{_in_go(metric)}"):
+        with _prefixed(f"unable to get external metric {target.namespace}/{name}/{selector_in_go(metric.selector)}"):
             values = yield from self._apis.of_outside(target.namespace, name, selector)
         return total(values)
 
-    # What they have in common.
+    # Shared by several types.
 
-    def _by_value(self, usage: int, value: str, target: Target) -> Proposal:
+    def _by_value(self, usage: int, value: str, target: ScaledTarget) -> Proposal:
         return value_replicas(
             usage,
             target=_positive(milli_value(value)),
@@ -249,35 +253,35 @@ class Sources:
             tolerances=target.tolerances,
         )
 
-    def _ready(self, target: Target) -> int:
+    def _ready(self, target: ScaledTarget) -> int:
         with _prefixed("unable to calculate ready pods"):
             pods = [entry.facts for entry in self._selected(target)]
         return sum(pod.phase == "Running" and pod.ready for pod in pods)
 
-    def _read(self, target: Target) -> list[Object]:
-        """Raises ValueError on a malformed pod, CannotComputeError if there are none."""
+    def _read(self, target: ScaledTarget) -> list[Object]:
+        """Raises ValueError on a malformed pod, CannotComputeError without any."""
         pods = [self._pods.object_of(entry) for entry in self._selected(target)]
         for pod in pods:
             check_pod(pod)
         return pods
 
-    def _selected(self, target: Target) -> list[Entry]:
-        """Raises CannotComputeError if there are none."""
+    def _selected(self, target: ScaledTarget) -> list[Entry]:
+        """Raises CannotComputeError without any."""
         pods = selected_pods(self._pods, target.namespace, target.selector)
         if not pods:
             raise CannotComputeError(NO_PODS)
         return pods
 
 
-class _Wrapped(CannotComputeError):
-    """prefix: words that the sum of all failures has, and neither the event nor the condition."""
+class _PrefixedError(CannotComputeError):
+    """An error with a prefix that is only used in the error of the evaluation."""
 
     prefix = ""
 
 
 @contextmanager
 def _prefixed(words: str) -> Iterator[None]:
-    """Whatever cannot be computed in here says these words first."""
+    """Prefix CannotComputeError with these words."""
     try:
         yield
     except CannotComputeError as err:
@@ -285,17 +289,17 @@ def _prefixed(words: str) -> Iterator[None]:
 
 
 @contextmanager
-def _wrapped(words: str) -> Iterator[None]:
-    """As _prefixed, for the prefix of a _Wrapped."""
+def _error_prefixed(words: str) -> Iterator[None]:
+    """Turn errors into _PrefixedError: event and condition contain no prefix."""
     try:
         yield
     except (CannotComputeError, ValueError) as err:
-        wrapped = _Wrapped(str(err))
-        wrapped.prefix = words
-        raise wrapped from err
+        prefixed = _PrefixedError(str(err))
+        prefixed.prefix = words
+        raise prefixed from err
 
 
-def _per_replica(usage: int, value: str, target: Target) -> Proposal:
+def _per_replica(usage: int, value: str, target: ScaledTarget) -> Proposal:
     return per_replica_replicas(
         usage, target=_positive(milli_value(value)), reported=target.reported, tolerances=target.tolerances
     )
@@ -308,27 +312,20 @@ def _positive(target: int) -> int:
     return target
 
 
-def _metric(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    metric: Mapping[str, Any] = given.get("metric") or {}
-    return metric
+def _identifier(metric: MetricSpec) -> Object:
+    return {name: value for name, value in (("name", metric.name), ("selector", metric.selector)) if value is not None}
 
 
-def _identified(metric: Mapping[str, Any]) -> Object:
-    return {name: metric[name] for name in ("name", "selector") if metric.get(name) is not None}
+def _selector(metric: MetricSpec) -> LabelSelector:
+    """Raises ValueError if the selector is invalid.
+
+    A missing selector selects nothing upstream, but its query form is the one of everything.
+    """
+    return EVERYTHING if metric.selector is None else label_selector_of(metric.selector)
 
 
-def _selector(metric: Mapping[str, Any]) -> LabelSelector:
-    """None selects nothing, and its query form is that of everything. Raises ValueError."""
-    selector = metric.get("selector")
-    return EVERYTHING if selector is None else label_selector_of(selector)
-
-
-def _in_go(metric: Mapping[str, Any]) -> str:
-    return selector_in_go(metric.get("selector"))
-
-
-def _with_selector(name: str, metric: Mapping[str, Any]) -> str:
-    return f"external metric {name}({_in_go(metric)})"
+def _with_selector(name: str, metric: MetricSpec) -> str:
+    return f"external metric {name}({selector_in_go(metric.selector)})"
 
 
 def _quantity(thousandths: int, *, binary: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""The status of a HorizontalPodAutoscaler, as one look at it fills it in.
+"""Status of a HorizontalPodAutoscaler, filled in during an evaluation.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go (setStatus, setConditionInList,
 updateStatusIfNeeded).
@@ -17,26 +17,26 @@ ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED = "AbleToScale", "ScalingActive",
 SCALED_TO_ZERO = "ScaledToZero"
 
 
-class Draft:
-    """now: Unix seconds."""
+class StatusDraft:
+    """The status to write. now: Unix seconds."""
 
     def __init__(self, autoscaler: Mapping[str, Any], *, now: float) -> None:
         self._before: Mapping[str, Any] = autoscaler.get("status") or {}
-        self._conditions = [dict(one) for one in self._before.get("conditions") or ()]
+        self._conditions = [dict(condition) for condition in self._before.get("conditions") or ()]
         self._counts: Object | None = None
         self._now = now
 
-    def say(self, type_: str, status: ConditionStatus, reason: str, message: str) -> None:
+    def set_condition(self, type_: str, status: ConditionStatus, reason: str, message: str) -> None:
         self._conditions = set_condition(self._conditions, type_, status, reason, message, now=self._now)
 
-    def say_nothing_of(self, type_: str) -> None:
+    def remove_condition(self, type_: str) -> None:
         self._conditions = without_condition(self._conditions, type_)
 
     def is_true(self, type_: str) -> bool:
         return is_true(self._conditions, type_)
 
-    def count(self, *, current: int, metrics: Sequence[Object] | None, desired: int | None = None) -> None:
-        """desired: None leaves it as it is."""
+    def set_counts(self, *, current: int, metrics: Sequence[Object] | None, desired: int | None = None) -> None:
+        """Set the counts. desired: None keeps desiredReplicas."""
         self._counts = {
             "currentReplicas": current,
             "desiredReplicas": self._before.get("desiredReplicas") or 0 if desired is None else desired,
@@ -44,8 +44,8 @@ class Draft:
             "lastScaleTime": self._before.get("lastScaleTime"),
         }
 
-    def scaled(self) -> None:
-        """After `count`: it was scaled just now."""
+    def set_scale_time(self) -> None:
+        """Set lastScaleTime to now. Call after set_counts."""
         assert self._counts is not None
         self._counts["lastScaleTime"] = format_time(self._now)
 
@@ -56,7 +56,7 @@ class Draft:
         return {name: value for name, value in whole.items() if value is not None or name == "currentMetrics"}
 
     @property
-    def has_news(self) -> bool:
+    def has_changed(self) -> bool:
         return _without_zeros(self.status) != _without_zeros(self._before)
 
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import metric_spec
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import Target
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import ScaledTarget
 from kcm.actors.simulation.driver import NOW, drive_steps
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Fetch, Update
@@ -247,8 +248,8 @@ def proposed(case: Case, tolerances: Tolerances) -> tuple[int, Object]:
     """What its first metric asks for alone, and what the status shows of it. Raises MetricError."""
     scene = scene_of(case)
     reported = case.size if case.reported is None else case.reported
-    target = Target("default", parse_label_selector("app=web"), case.size, reported, tolerances)
-    running: Any = scene.sources.evaluate(case.listed[0].spec, target)
+    target = ScaledTarget("default", parse_label_selector("app=web"), case.size, reported, tolerances)
+    running: Any = scene.sources.evaluate(metric_spec(case.listed[0].spec), target)
     found: Any = drive_steps(running, scene.answer, tables=scene.bench.tables).result
     return found.replicas, next(each["current"] for each in found.status.values() if isinstance(each, dict))
 

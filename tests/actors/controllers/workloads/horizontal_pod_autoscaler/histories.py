@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Policy, Recommendation, ScaleEvent
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
+    Recommendation,
+    ScaleEvent,
+    ScalingPolicy,
+)
 
 NOW = 10_000.0
 
 
-def pods(value: int, period: float = 60) -> Policy:
-    return Policy(False, value, period)
+def pods(value: int, period: float = 60) -> ScalingPolicy:
+    return ScalingPolicy(False, value, period)
 
 
-def percent(value: int, period: float = 60) -> Policy:
-    return Policy(True, value, period)
+def percent(value: int, period: float = 60) -> ScalingPolicy:
+    return ScalingPolicy(True, value, period)
 
 
 def ago(*changes: tuple[int, float]) -> tuple[ScaleEvent, ...]:

@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import Settings
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import AutoscalerSettings
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import Youth
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import HorizontalPodAutoscaling
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import Sources
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CpuInitialization
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import AutoscalerReconciler
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import MetricSources
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.messages.commands import Command, Fetch, Get, Update
@@ -81,19 +81,21 @@ class Scene:
         self.scale, self.measured = scale, measured
         served, clock = ServedKinds(), self.bench.clock
         served.follow([_served(*target) for target in TARGETS])
-        self.sources = Sources(
+        self.sources = MetricSources(
             pods=self.bench.tables[PODS],
             apis=MetricsApis(served=served, clock=clock, period=PERIOD),
             clock=clock,
-            youth=Youth(300.0, 30.0),
+            cpu_initialization=CpuInitialization(300.0, 30.0),
             of_whole_pods=True,
         )
-        self.autoscaling = HorizontalPodAutoscaling(
+        self.autoscaling = AutoscalerReconciler(
             tables=self.bench.tables,
             clock=clock,
             log=quiet_log(),
             monitor=Monitor(self.registry),
-            settings=Settings(PERIOD, 300.0, 0.1, scales_to_zero=scales_to_zero, tolerates=tolerates),
+            settings=AutoscalerSettings(
+                PERIOD, 300.0, 0.1, scales_to_zero=scales_to_zero, configurable_tolerance=tolerates
+            ),
             served=served,
             sources=self.sources,
         )

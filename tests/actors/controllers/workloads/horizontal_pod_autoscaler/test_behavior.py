@@ -11,10 +11,10 @@ import pytest
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     Behavior,
-    Bounds,
-    Policy,
-    Rules,
+    ReplicaBounds,
     ScaleEvent,
+    ScalingPolicy,
+    ScalingRules,
     behavior_of,
     down_limit,
     limited,
@@ -27,7 +27,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import 
 )
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.histories import NOW, ago, percent, pods, said
 
-ALL_AT_ONCE = Rules(0, "Max", (Policy(True, 100, 15),))
+ALL_AT_ONCE = ScalingRules(0, "Max", (ScalingPolicy(True, 100, 15),))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ ALL_AT_ONCE = Rules(0, "Max", (Policy(True, 100, 15),))
 def test_without_behavior_it_at_most_doubles(
     current: int, desired: int, bounds: tuple[int, int], end: int, reason: str
 ) -> None:
-    found = limited(desired, current=current, bounds=Bounds(*bounds))
+    found = limited(desired, current=current, bounds=ReplicaBounds(*bounds))
     assert (found.replicas, found.reason) == (end, reason)
 
 
@@ -134,10 +134,10 @@ MIXED = ago((1, 10), (5, 25), (9, 35))
     ],
 )
 def test_up(
-    select: str, policies: tuple[Policy, ...], events: tuple[ScaleEvent, ...], current: int, limit: int
+    select: str, policies: tuple[ScalingPolicy, ...], events: tuple[ScaleEvent, ...], current: int, limit: int
 ) -> None:
     """What was added within a policy's period is taken off what it allows, and what was removed put on it."""
-    assert up_limit(Rules(0, select, policies), events, current=current, now=NOW) == limit
+    assert up_limit(ScalingRules(0, select, policies), events, current=current, now=NOW) == limit
 
 
 REMOVED = ago((-2, 10), (-4, 25), (-6, 35))
@@ -156,9 +156,9 @@ REMOVED = ago((-2, 10), (-4, 25), (-6, 35))
     ],
 )
 def test_down(
-    select: str, policies: tuple[Policy, ...], events: tuple[ScaleEvent, ...], current: int, limit: int
+    select: str, policies: tuple[ScalingPolicy, ...], events: tuple[ScaleEvent, ...], current: int, limit: int
 ) -> None:
-    assert down_limit(Rules(0, select, policies), events, current=current, now=NOW) == limit
+    assert down_limit(ScalingRules(0, select, policies), events, current=current, now=NOW) == limit
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_down(
     ],
 )
 def test_no_limit_turns_it_round(
-    rules: tuple[Policy, ...],
+    rules: tuple[ScalingPolicy, ...],
     current: int,
     desired: int,
     events: tuple[tuple[int, float], ...],
@@ -183,8 +183,8 @@ def test_no_limit_turns_it_round(
     end: int,
     reason: str,
 ) -> None:
-    behavior = Behavior(Rules(0, "Max", rules), Rules(0, "Max", rules))
-    found = limited_by(behavior, desired, ago(*events), current=current, bounds=Bounds(*bounds), now=NOW)
+    behavior = Behavior(ScalingRules(0, "Max", rules), ScalingRules(0, "Max", rules))
+    found = limited_by(behavior, desired, ago(*events), current=current, bounds=ReplicaBounds(*bounds), now=NOW)
     assert (found.replicas, found.reason) == (end, reason)
 
 
@@ -193,7 +193,7 @@ def test_only_events_within_the_period_count() -> None:
 
 
 def test_events_are_remembered_for_the_longest_period_and_only_with_behavior() -> None:
-    behavior = Behavior(Rules(0, "Max", (pods(1, 30), pods(1, 60))), Rules(0, "Max", (pods(1, 20),)))
+    behavior = Behavior(ScalingRules(0, "Max", (pods(1, 30), pods(1, 60))), ScalingRules(0, "Max", (pods(1, 20),)))
     kept = remembered(behavior, ago((1, 61), (2, 60), (-3, 10)), 4, now=NOW)
     assert [event.change for event in kept] == [2, -3, 4]
     assert remembered(None, ago((1, 10)), 4, now=NOW) == ()
@@ -203,4 +203,4 @@ def test_what_the_server_leaves_out_of_a_behavior_has_upstreams_meaning() -> Non
     assert behavior_of({}, window=300) is None
     policies = [{"type": "Percent", "value": 50, "periodSeconds": 15}]
     found = behavior_of({"behavior": {"scaleDown": {"policies": policies}}}, window=300)
-    assert found == Behavior(Rules(0, "Max", ()), Rules(300, "Max", (percent(50, 15),)))
+    assert found == Behavior(ScalingRules(0, "Max", ()), ScalingRules(300, "Max", (percent(50, 15),)))

@@ -14,7 +14,7 @@ import pytest
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Sample
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import MetricSample
 from kcm.actors.reconciliation import Step
 from kcm.actors.simulation.driver import Bench, drive_steps
 from kcm.protocols.messages.commands import Command, Fetch
@@ -71,8 +71,8 @@ def measured(*values: int) -> list[Object]:
     ]
 
 
-def samples(*values: int | None, window: float) -> dict[str, Sample]:
-    return {f"p{number}": Sample(value, AT, window) for number, value in enumerate(values) if value is not None}
+def samples(*values: int | None, window: float) -> dict[str, MetricSample]:
+    return {f"p{number}": MetricSample(value, AT, window) for number, value in enumerate(values) if value is not None}
 
 
 def cpu(container: str = "") -> Ask:

@@ -68,10 +68,10 @@ def test_autoscalers_are_counted_from_when_they_are_seen_until_they_go() -> None
         name = key.removeprefix("default/")
         meta = {"name": name, "namespace": "default", "uid": name}
         scene.bench.show(HORIZONTAL_POD_AUTOSCALERS, {**shown, "metadata": meta})
-        drive_steps(scene.autoscaling.note(key), scene.bench.accept, tables=scene.bench.tables)
+        drive_steps(scene.autoscaling.schedule(key), scene.bench.accept, tables=scene.bench.tables)
     assert scene.shown(of.AUTOSCALERS) == {(): 10}
     scene.bench.hide(HORIZONTAL_POD_AUTOSCALERS, keys[3])
-    drive_steps(scene.autoscaling.note(keys[3]), scene.bench.accept, tables=scene.bench.tables)
+    drive_steps(scene.autoscaling.schedule(keys[3]), scene.bench.accept, tables=scene.bench.tables)
     assert scene.shown(of.AUTOSCALERS) == {(): 9}
 
 

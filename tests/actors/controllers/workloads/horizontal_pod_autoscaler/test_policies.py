@@ -12,9 +12,9 @@ import pytest
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     Behavior,
-    Bounds,
-    Policy,
-    Rules,
+    ReplicaBounds,
+    ScalingPolicy,
+    ScalingRules,
     limited_by,
     remembered,
     replicas_before,
@@ -33,7 +33,7 @@ class Way(NamedTuple):
     desired: int
     end: int
     reason: str
-    policies: tuple[Policy, ...] | None = None
+    policies: tuple[ScalingPolicy, ...] | None = None
     lowest: int = 1
     highest: int = 1000
     added: tuple[int, ...] = ()
@@ -98,9 +98,9 @@ def test_how_far_it_goes(way: Way) -> None:
     up, down = DEFAULT_UP, DEFAULT_DOWN
     if way.policies is not None:
         up, down = (way.policies, down) if way.desired > way.current else (up, way.policies)
-    behavior = Behavior(Rules(0, "Max", up), Rules(300, "Max", down))
+    behavior = Behavior(ScalingRules(0, "Max", up), ScalingRules(300, "Max", down))
     events = spread(*way.added) + spread(*(-change for change in way.removed))
-    bounds = Bounds(way.lowest, way.highest)
+    bounds = ReplicaBounds(way.lowest, way.highest)
     found = limited_by(behavior, way.desired, events, current=way.current, bounds=bounds, now=NOW)
     assert (found.replicas, found.reason) == (way.end, way.reason)
 
@@ -120,7 +120,7 @@ def test_how_far_it_goes(way: Way) -> None:
     ],
 )
 def test_what_it_remembers(
-    policies: tuple[Policy, ...] | None,
+    policies: tuple[ScalingPolicy, ...] | None,
     before: tuple[tuple[int, float], ...],
     in_a_minute: int,
     kept: tuple[int, ...],
@@ -129,7 +129,7 @@ def test_what_it_remembers(
     """sign: of all changes, up and down."""
     events = ago(*((sign * change, seconds) for change, seconds in before))
     assert replicas_before(events, 60, current=100, now=NOW) == 100 - sign * in_a_minute
-    rules, none = Rules(0, "Max", policies or ()), Rules(0, "Max", ())
+    rules, none = ScalingRules(0, "Max", policies or ()), ScalingRules(0, "Max", ())
     behavior = None if policies is None else Behavior(rules, none) if sign > 0 else Behavior(none, rules)
     found = remembered(behavior, events, sign * 5, now=NOW)
     assert [sign * event.change for event in found] == list(kept)
@@ -137,7 +137,7 @@ def test_what_it_remembers(
 
 def test_what_was_added_counts_on_the_way_down_for_as_long_as_that_looks_back() -> None:
     """Four pods five minutes ago, so two may stay; upstream has forgotten three that were added, and keeps five."""
-    behavior = Behavior(Rules(0, "Max", (pods(10),)), Rules(0, "Max", (pods(2, 300),)))
+    behavior = Behavior(ScalingRules(0, "Max", (pods(10),)), ScalingRules(0, "Max", (pods(2, 300),)))
     events = remembered(behavior, ago((3, 90)), 3, now=NOW)
-    found = limited_by(behavior, 1, events, current=10, bounds=Bounds(1, 10), now=NOW)
+    found = limited_by(behavior, 1, events, current=10, bounds=ReplicaBounds(1, 10), now=NOW)
     assert (found.replicas, found.reason) == (2, DOWN)

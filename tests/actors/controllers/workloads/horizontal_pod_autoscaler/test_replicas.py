@@ -13,9 +13,9 @@ import pytest
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
     CannotComputeError,
-    Groups,
+    CpuInitialization,
+    PodGroups,
     PodState,
-    Youth,
     group_pods,
     requests_of,
 )
@@ -31,23 +31,23 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import 
     utilization_replicas,
     value_replicas,
 )
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import Sample
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import MetricSample
 from kcm.protocols.objects import Object
 
 NOW = 1_800_000_000.0
-YOUTH = Youth(initialization=120.0, readiness_delay=10.0)
+CPU_INITIALIZATION = CpuInitialization(initialization=120.0, readiness_delay=10.0)
 TENTH = Tolerances(0.1, 0.1)
 OTHERS = ("unready", "missing", "ignored")
 
 
-def samples(*values: int | None) -> dict[str, Sample]:
-    return {f"p{i}": Sample(value, NOW, 60.0) for i, value in enumerate(values) if value is not None}
+def samples(*values: int | None) -> dict[str, MetricSample]:
+    return {f"p{i}": MetricSample(value, NOW, 60.0) for i, value in enumerate(values) if value is not None}
 
 
-def groups(pods: int, *, unready: str = "", missing: str = "", ignored: str = "") -> Groups:
+def groups(pods: int, *, unready: str = "", missing: str = "", ignored: str = "") -> PodGroups:
     """Pods by their numbers."""
     named = [frozenset(f"p{number}" for number in text) for text in (unready, missing, ignored)]
-    return Groups(pods - sum(map(len, named)), *named)
+    return PodGroups(pods - sum(map(len, named)), *named)
 
 
 @pytest.mark.parametrize(
@@ -193,48 +193,78 @@ def test_a_sum_ends_at_what_64_bits_hold() -> None:
 @pytest.mark.parametrize(
     ("pod", "resource", "sample", "group"),
     [
-        ({"phase": "Succeeded"}, "memory", Sample(1, NOW, 60), "ready"),
-        ({"phase": "Running"}, "cpu", Sample(1, NOW, 60), "unready"),
-        ({"phase": "Running", "ready": "True"}, "cpu", Sample(1, NOW, 60), "unready"),
-        ({"phase": "Running", "ready": "True", "started": 60, "changed": 30}, "cpu", Sample(1, NOW, 30), "ready"),
-        ({"phase": "Running", "ready": "True", "started": 60, "changed": 30}, "cpu", Sample(1, NOW, 60), "unready"),
-        ({"phase": "Running", "ready": "False", "started": 60, "changed": 30}, "cpu", Sample(1, NOW, 1), "unready"),
-        ({"phase": "Running", "ready": "False", "started": 600, "changed": 594}, "cpu", Sample(1, NOW, 1), "unready"),
-        ({"phase": "Running", "ready": "False", "started": 600, "changed": 540}, "cpu", Sample(1, NOW, 1), "ready"),
-        ({"phase": "Running", "ready": "False", "started": 600, "changed": 590}, "cpu", Sample(1, NOW, 1), "ready"),
-        ({"phase": "Running", "ready": "False", "started": 600, "changed": 594}, "memory", Sample(1, NOW, 1), "ready"),
+        ({"phase": "Succeeded"}, "memory", MetricSample(1, NOW, 60), "ready"),
+        ({"phase": "Running"}, "cpu", MetricSample(1, NOW, 60), "unready"),
+        ({"phase": "Running", "ready": "True"}, "cpu", MetricSample(1, NOW, 60), "unready"),
+        ({"phase": "Running", "ready": "True", "started": 60, "changed": 30}, "cpu", MetricSample(1, NOW, 30), "ready"),
+        (
+            {"phase": "Running", "ready": "True", "started": 60, "changed": 30},
+            "cpu",
+            MetricSample(1, NOW, 60),
+            "unready",
+        ),
+        (
+            {"phase": "Running", "ready": "False", "started": 60, "changed": 30},
+            "cpu",
+            MetricSample(1, NOW, 1),
+            "unready",
+        ),
+        (
+            {"phase": "Running", "ready": "False", "started": 600, "changed": 594},
+            "cpu",
+            MetricSample(1, NOW, 1),
+            "unready",
+        ),
+        (
+            {"phase": "Running", "ready": "False", "started": 600, "changed": 540},
+            "cpu",
+            MetricSample(1, NOW, 1),
+            "ready",
+        ),
+        (
+            {"phase": "Running", "ready": "False", "started": 600, "changed": 590},
+            "cpu",
+            MetricSample(1, NOW, 1),
+            "ready",
+        ),
+        (
+            {"phase": "Running", "ready": "False", "started": 600, "changed": 594},
+            "memory",
+            MetricSample(1, NOW, 1),
+            "ready",
+        ),
         (
             {"phase": "Running", "ready": "True", "started": 180, "changed": 180},
             "cpu",
-            Sample(1, NOW - 120, 60),
+            MetricSample(1, NOW - 120, 60),
             "ready",
         ),
-        ({"phase": "Succeeded", "started": 0}, "cpu", Sample(1, NOW, 60), "unready"),
+        ({"phase": "Succeeded", "started": 0}, "cpu", MetricSample(1, NOW, 60), "unready"),
         ({"phase": "Running", "ready": "True"}, "cpu", None, "missing"),
-        ({"phase": "Pending"}, "cpu", Sample(1, NOW, 1), "unready"),
-        ({"phase": "Pending"}, "", Sample(1, NOW, 1), "unready"),
+        ({"phase": "Pending"}, "cpu", MetricSample(1, NOW, 1), "unready"),
+        ({"phase": "Pending"}, "", MetricSample(1, NOW, 1), "unready"),
         ({"phase": "Pending"}, "cpu", None, "unready"),
-        ({"phase": "Pending", "deleting": True}, "cpu", Sample(1, NOW, 1), "ignored"),
-        ({"phase": "Failed"}, "cpu", Sample(1, NOW, 1), "ignored"),
-        ({"phase": "Running", "deleting": True}, "cpu", Sample(1, NOW, 1), "ignored"),
+        ({"phase": "Pending", "deleting": True}, "cpu", MetricSample(1, NOW, 1), "ignored"),
+        ({"phase": "Failed"}, "cpu", MetricSample(1, NOW, 1), "ignored"),
+        ({"phase": "Running", "deleting": True}, "cpu", MetricSample(1, NOW, 1), "ignored"),
     ],
 )
-def test_which_pods_count(pod: dict[str, Any], resource: str, sample: Sample | None, group: str) -> None:
+def test_which_pods_count(pod: dict[str, Any], resource: str, sample: MetricSample | None, group: str) -> None:
     """started, changed: so many seconds ago."""
     times = {name: NOW - pod[name] for name in ("started", "changed") if name in pod}
     state = PodState(**{"name": "p", "deleting": False, **pod, **times})
-    found = group_pods([state], {} if sample is None else {"p": sample}, resource, YOUTH, now=NOW)
-    assert found == Groups(int(group == "ready"), *(frozenset({"p"} if group == one else ()) for one in OTHERS))
+    found = group_pods([state], {} if sample is None else {"p": sample}, resource, CPU_INITIALIZATION, now=NOW)
+    assert found == PodGroups(int(group == "ready"), *(frozenset({"p"} if group == one else ()) for one in OTHERS))
 
 
 def test_several_pods() -> None:
     young = PodState("young", "Running", deleting=False, started=NOW)
     ready = PodState("ready", "Running", deleting=False, ready="True", started=NOW - 180, changed=NOW - 180)
     silent = PodState("silent", "Running", deleting=False, started=NOW - 180)
-    values = {"young": Sample(1, 0.0, 0.0), "ready": Sample(1, 0.0, 0.0)}
-    found = group_pods([young, ready, silent], values, "cpu", YOUTH, now=NOW)
-    assert found == Groups(1, frozenset({"young"}), frozenset({"silent"}), frozenset())
-    assert group_pods([], {}, "cpu", YOUTH, now=NOW) == Groups(0, frozenset(), frozenset(), frozenset())
+    values = {"young": MetricSample(1, 0.0, 0.0), "ready": MetricSample(1, 0.0, 0.0)}
+    found = group_pods([young, ready, silent], values, "cpu", CPU_INITIALIZATION, now=NOW)
+    assert found == PodGroups(1, frozenset({"young"}), frozenset({"silent"}), frozenset())
+    assert group_pods([], {}, "cpu", CPU_INITIALIZATION, now=NOW) == PodGroups(0, frozenset(), frozenset(), frozenset())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
-    Sample,
+    MetricSample,
     items_of,
     pod_samples,
     resource_samples,
@@ -46,19 +46,19 @@ def test_the_containers_of_a_pod_count_together_or_one_of_them(
     containers: list[tuple[str, Object]], resource: str, container: str, value: int | None
 ) -> None:
     found = resource_samples([measured(*containers)], resource, container)
-    assert found == ({} if value is None else {"p": Sample(value, SECONDS, 30.0)})
+    assert found == ({} if value is None else {"p": MetricSample(value, SECONDS, 30.0)})
 
 
 @pytest.mark.parametrize(
     ("item", "sample"),
     [
-        ({"value": "20", "timestamp": AT}, Sample(20_000, SECONDS, 60.0)),
-        ({"value": "20500m", "windowSeconds": 5}, Sample(20_500, 0.0, 5.0)),
-        ({"value": 1, "window": 0}, Sample(1000, 0.0, 0.0)),
-        ({}, Sample(0, 0.0, 60.0)),
+        ({"value": "20", "timestamp": AT}, MetricSample(20_000, SECONDS, 60.0)),
+        ({"value": "20500m", "windowSeconds": 5}, MetricSample(20_500, 0.0, 5.0)),
+        ({"value": 1, "window": 0}, MetricSample(1000, 0.0, 0.0)),
+        ({}, MetricSample(0, 0.0, 60.0)),
     ],
 )
-def test_a_custom_metric_of_a_pod(item: Object, sample: Sample) -> None:
+def test_a_custom_metric_of_a_pod(item: Object, sample: MetricSample) -> None:
     assert pod_samples([{"describedObject": {"name": "p"}, **item}]) == {"p": sample}
 
 

@@ -11,7 +11,12 @@ import orjson
 import pytest
 
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.scales import LostError, Scale, ScaleError, Scales
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.scales import (
+    ScaleClient,
+    ScaleError,
+    TargetScale,
+    UnknownOutcomeError,
+)
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.spec import SPEC
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.messages.commands import Get, Update
@@ -33,8 +38,8 @@ def is_at(replicas: int, version: str = "2") -> Done:
 
 def written(outcomes: Sequence[Outcome]) -> list[tuple[str, int]]:
     """The versions and sizes that were written until it ended, from 3 to 5."""
-    scale = Scale(DEPLOYMENTS, "default/web", body(3), wanted=3, reported=3, selector="app=web")
-    writing = Scales(served=ServedKinds()).write(scale, 5)
+    scale = TargetScale(DEPLOYMENTS, "default/web", body(3), wanted=3, reported=3, selector="app=web")
+    writing = ScaleClient(served=ServedKinds()).write(scale, 5)
     command, found = next(writing), []
     for outcome in outcomes:
         assert isinstance(command, Get | Update)
@@ -66,8 +71,8 @@ def test_a_size_is_written_once(outcomes: list[Outcome], sent: list[tuple[str, i
     [
         ([NEWER, is_at(0)], ScaleError, "newer"),  # somebody set it meanwhile
         ([NEWER, is_at(3)] * 5, ScaleError, "newer"),
-        ([Unknown("timed out"), is_at(3)], LostError, "timed out"),
-        ([Unknown("timed out"), Unknown("again")], LostError, "timed out"),
+        ([Unknown("timed out"), is_at(3)], UnknownOutcomeError, "timed out"),
+        ([Unknown("timed out"), Unknown("again")], UnknownOutcomeError, "timed out"),
         ([Forbidden("no", STATUS), is_at(3)], ScaleError, "no"),
         (
             [NotFound("HTTP 404", b"404 page not found"), NotFound()],
