@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.unbuilt import UNBUILT
-from kcm.actors.options.controller_options import KnownController, flags_of_controllers
+from kcm.actors.options.known_controllers import KnownController, flags_of_controllers
 from kcm.actors.options.table import all_flags
 from kcm.actors.reconciliation.derived import indexes_of
 from kcm.actors.reconciliation.specs import ControllerSpec

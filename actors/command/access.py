@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcm.actors.options.general import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServer
 from kcm.runtime.apiserver.process.access_settings import AccessSettings
 
 

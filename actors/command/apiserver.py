@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kcm.actors.options.general import EmbeddedServer, Logging, Process
+from kcm.actors.options.embedded import EmbeddedServer
+from kcm.actors.options.general import Logging, Process
 from kcm.actors.options.validation import embedded_server_faults, logging_faults
 from kcm.protocols.admission_plugins import without_controllers
 from kcm.protocols.late_methods import dataclass

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 
-from kcm.actors.options.general import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServer
 
 
 def directory_of(embedded: EmbeddedServer, *, given: Collection[str], closing: ExitStack) -> Path:

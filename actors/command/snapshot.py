@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from kcm.actors.app.connection import connect
-from kcm.actors.options.general import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServer
 from kcm.runtime.apiserver.process.launch import CONTEXT
 from kcm.runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
 from kcm.runtime.client.config import ConfigError

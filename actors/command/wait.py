@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kcm.actors.options.general import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServer
 from kcm.runtime.flags.values import parse_duration
 from kcm.runtime.process.start_state import ObservedStart, last_record, observe
 from kcm.runtime.process.termination import Ending

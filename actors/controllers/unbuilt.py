@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from kcm.actors.controllers.shared.option_checks import at_least_one
 from kcm.actors.options import Check, ControllerOptions, Options
-from kcm.actors.options.controller_names import is_enabled
+from kcm.actors.options.known_controllers import is_enabled
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION

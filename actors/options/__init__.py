@@ -1,6 +1,7 @@
 """The command line of kcm: parse_options(argv, ...) -> Options."""
 
-from kcm.actors.options.controller_options import Check, ControllerOptions
+from kcm.actors.options.controller_options import ControllerOptions
+from kcm.actors.options.known_controllers import Check
 from kcm.actors.options.parsing import InvalidOptionsError, help_text, parse_options
 from kcm.actors.options.table import Options
 

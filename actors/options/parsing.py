@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kcm.actors.options.controller_names import aliases_of
-from kcm.actors.options.controller_options import KnownController, flags_of_controllers, in_order
 from kcm.actors.options.feature_gates import GATES, resolve, without_effect
+from kcm.actors.options.known_controllers import KnownController, aliases_of, flags_of_controllers, in_order
 from kcm.actors.options.known_gates import DEPRECATED, GA
 from kcm.actors.options.table import CORE_GROUPS, Options, all_flags
-from kcm.actors.options.validation import faults, unknown_controllers
-from kcm.actors.options.versions import version_faults
+from kcm.actors.options.validation import faults, unknown_controllers, version_faults
 from kcm.protocols.errors import aggregate
 from kcm.runtime.flags import declaration
 from kcm.runtime.flags.declaration import Flag, FlagError, Parsed

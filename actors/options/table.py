@@ -8,9 +8,9 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Self, TypeVar, cast
 
-from kcm.actors.options import general
+from kcm.actors.options import general, serving
 from kcm.actors.options.controller_options import ControllerOptions
-from kcm.actors.options.diagnosis import Diagnosis
+from kcm.actors.options.embedded import Diagnosis, Embedded
 from kcm.actors.options.feature_gates import DEFAULTS
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import Flag, flags_of, group, spellings
@@ -34,15 +34,15 @@ class Options:
     client_limits: general.ClientLimits = group(general.ClientLimits, "generic", config="Generic.ClientConnection")
     leader_election: general.LeaderElection = group(general.LeaderElection, "generic", config="Generic.LeaderElection")
     cloud: general.Cloud = group(general.Cloud, "generic", config="KubeCloudShared")
-    secure_serving: general.SecureServing = group(general.SecureServing, "secure serving")
-    plain_serving: general.PlainServing = group(general.PlainServing, "insecure serving")
-    authentication: general.Authentication = group(general.Authentication, "authentication")
-    authorization: general.Authorization = group(general.Authorization, "authorization")
+    secure_serving: serving.SecureServing = group(serving.SecureServing, "secure serving")
+    plain_serving: serving.PlainServing = group(serving.PlainServing, "insecure serving")
+    authentication: serving.Authentication = group(serving.Authentication, "authentication")
+    authorization: serving.Authorization = group(serving.Authorization, "authorization")
 
     metrics: general.MetricsOptions = group(general.MetricsOptions, "metrics", pending=True)
     logging: general.Logging = group(general.Logging, "logs")
     client: general.Client = group(general.Client, "misc", config="Generic.ClientConnection")
-    embedded: general.Embedded = group(general.Embedded, "embedded cluster")
+    embedded: Embedded = group(Embedded, "embedded cluster")
     diagnosis: Diagnosis = group(Diagnosis, "diagnosis")
     retired: general.Retired = group(general.Retired, "retired")
     process: general.Process = group(general.Process, "global")

@@ -6,10 +6,14 @@ spec (ControllerSpec.checks).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
-from kcm.actors.options.controller_options import Check
-from kcm.actors.options.general import EmbeddedServer, Logging
+from kcm.actors.options.embedded import EmbeddedServer
+from kcm.actors.options.feature_gates import COMPONENT
+from kcm.actors.options.general import Logging
+from kcm.actors.options.known_controllers import Check
 from kcm.actors.options.table import Options
 from kcm.protocols.addresses import is_address
 from kcm.protocols.admission_plugins import enabled_plugins
@@ -134,3 +138,84 @@ def _own(options: Options) -> Iterator[str]:
         yield "--actor-hang-timeout must not be less than 1s"
     if options.generic.watch_silence_limit <= 0:
         yield "--watch-silence-limit must be greater than zero"
+
+
+# --emulated-version and --min-compatibility-version.
+# Source: kubernetes v1.36 component-base/compatibility/{registry,version}.go; apimachinery pkg/util/version/version.go.
+
+
+class MinorVersion(NamedTuple):
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+BINARY = MinorVersion(1, 36)
+FLOOR = MinorVersion(1, 33)  # of both flags: three minor versions before the binary's
+
+_VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*).*", re.ASCII)
+_LARGEST = 2**64 - 1
+
+
+def version_faults(emulated: Iterable[str], min_compatible: Iterable[str]) -> list[str]:
+    """Return what is wrong with the values of the two flags: one error that is in their form, or all in their range.
+
+    emulated, min_compatible: values as the flags have them, `1.35` or `kube=1.35`.
+    """
+    emulation, compatibility = BINARY, MinorVersion(BINARY.major, BINARY.minor - 1)
+    try:
+        chosen = _of_kube(emulated)
+        if chosen is not None:
+            emulation, compatibility = chosen, max(MinorVersion(chosen.major, max(0, chosen.minor - 1)), FLOOR)
+        compatibility = _of_kube(min_compatible) or compatibility
+    except ValueError as err:
+        return [str(err)]
+    faults = []
+    if not FLOOR <= emulation <= BINARY:
+        faults.append(f"emulation version {emulation} is not between [{FLOOR}, {BINARY}.0]")
+    if not FLOOR <= compatibility <= emulation:
+        faults.append(f"minCompatibilityVersion version {compatibility} is not between [{FLOOR}, {emulation}]")
+    return faults
+
+
+def _of_kube(values: Iterable[str]) -> MinorVersion | None:
+    """Return the version of the component kube; None if none is named. Raises ValueError."""
+    found: dict[str, tuple[MinorVersion, str]] = {}
+    for value in values:
+        component, equals, text = value.partition("=")
+        if not equals:
+            component, text = COMPONENT, value
+        component, text = component.strip(), text.strip() if equals else text
+        version, patch, whole = _parsed(text)
+        if patch:
+            raise ValueError(f"patch version not allowed, got: {component}={whole}")
+        if component in found:
+            raise ValueError(f"duplicate version flag, {component}={found[component][1]} and {component}={whole}")
+        found[component] = version, whole
+    for component in found:
+        if component != COMPONENT:
+            raise ValueError(f"component not registered: {component}")
+    return found[COMPONENT][0] if found else None
+
+
+def _parsed(text: str) -> tuple[MinorVersion, int, str]:
+    """Return the minor version, the patch version, and the numbers as a text. Raises ValueError."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"could not parse {quote(text)} as version")
+    components = match[1].split(".")
+    if len(components) < 2:
+        raise ValueError(f"illegal version string {quote(text)}")
+    if components[0].startswith("0") and components[0] != "0":
+        raise ValueError(f"illegal zero-prefixed version component {quote(components[0])} in {quote(text)}")
+    for component in components:
+        if int(component[:20]) > _LARGEST or len(component.lstrip("0")) > 20:
+            raise ValueError(
+                f"illegal non-numeric version component {quote(component)} in {quote(text)}: "
+                f"strconv.ParseUint: parsing {quote(component)}: value out of range"
+            )
+    numbers = [int(component) for component in components]
+    patch = numbers[2] if len(numbers) > 2 else 0
+    return MinorVersion(numbers[0], numbers[1]), patch, ".".join(map(str, numbers))

@@ -32,9 +32,8 @@ from kcm.actors.reconciliation.commands import (
     update,
 )
 from kcm.actors.reconciliation.discovered import Discovered
-from kcm.actors.reconciliation.ensured_objects import ensure
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
-from kcm.actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
+from kcm.actors.reconciliation.object_steps import ensure, ensure_finalizer, patch_status, remove_finalizer
 from kcm.actors.reconciliation.outside import answer_of, call, outside
 from kcm.actors.reconciliation.owners import controlled_by, own, owned
 from kcm.actors.reconciliation.reconciler import (
@@ -53,7 +52,6 @@ from kcm.actors.reconciliation.reconciler import (
     step,
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Index, Pass, Queue, Source
-from kcm.actors.reconciliation.statuses import patch_status
 from kcm.actors.reconciliation.steps import (
     batches,
     in_batches,

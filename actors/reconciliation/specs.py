@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
 
 from kcm.actors.options import Check, ControllerOptions, Options
-from kcm.actors.options.controller_names import is_enabled
+from kcm.actors.options.known_controllers import is_enabled
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.reconciler import Running
 from kcm.actors.reconciliation.watches import Read, Selecting, Watch

@@ -84,7 +84,7 @@ def test_watches_that_a_balancer_cuts_when_idle_are_no_failures(server: Path, tm
         until_rolled_out(met.kubectl, "web", REPLICAS, "web:1")
         said = met.manager.program.text()
     assert "watch broke, opening it again" in said
-    assert "watch failed, trying again" not in said
+    assert "watch failed, retrying" not in said
     assert "API server does not respond" not in said
 
 

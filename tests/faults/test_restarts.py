@@ -145,7 +145,7 @@ def test_a_reconciler_that_raises_on_one_object_serves_the_others_and_retries_th
     assert gaps == sorted(gaps)
     assert gaps[0] == pytest.approx(0.005, abs=0.002)
     assert picky.actors.incarnation("controller:picky-controller") == 1
-    warnings = [entry for entry in logs.entries if entry["event"] == "reconcile failed, trying again"]
+    warnings = [entry for entry in logs.entries if entry["event"] == "reconcile failed, retrying"]
     assert warnings[0]["key"] == "default/bad"
     assert warnings[0]["attempt"] == 1
 

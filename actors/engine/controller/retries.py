@@ -1,12 +1,15 @@
-"""What becomes of a key or a pass that failed: when it is tried again, and what is logged."""
+"""Retries of failed keys and passes: delays and log lines, by error."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.engine.controller.readiness import StaleTableError
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
+from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Delete, Patch, Update
 from kcm.protocols.messages.outcomes import CommandError, Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
 from kcm.runtime.scheduling.backoff import Backoff
@@ -18,24 +21,22 @@ from kcm.runtime.tables.typed import ModelError
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-STALE_RETRY = 10.0  # seconds until a deletion that a stale table held back is looked at again
-AWAY = (Refused, Unknown)  # they say nothing about the object: a key is not given up for them, nor waits for minutes
-ON_AN_OBJECT = (Update, Patch, Delete)  # that was there by its table: a 404 says that somebody deleted it meanwhile
-SAID = (Retry, RetryQuietly, TerminalError)  # the reconciler's own word, and no bug
-MOST_TRACES = 100  # errors that are remembered
+STALE_RETRY = 10.0  # seconds until the retry of a key that waits for a table
+AWAY_RETRY = 30.0  # maximum backoff in seconds while the server does not respond
+SOONEST = 0.001  # minimum delay in seconds: `due - now` may be less than a requested delay by a rounding error
 PER_PASS = Backoff(first=10.0, factor=2.0, most=3600.0)
-SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
-AWAY_RETRY = 30.0  # seconds at most between two tries while the server does not answer
+MOST_TRACES = 100  # errors remembered by Traces
+REQUESTED = (Retry, RetryQuietly, TerminalError)  # raised by a reconciler on purpose
 
 
 class Traces:
-    """Which errors were logged with their traceback: once is enough while a key is retried."""
+    """Errors that were logged with their traceback. While a key is retried, its traceback is logged once."""
 
     def __init__(self) -> None:
         self._shown: set[str] = set()
 
     def first_of(self, err: Exception) -> Exception | None:
-        """The error if its traceback is to be shown, else None."""
+        """Return the error if its traceback was not logged yet, else None."""
         line = one_line(err)
         if line in self._shown:
             return None
@@ -45,78 +46,123 @@ class Traces:
         return err
 
 
-def retry(
-    queue: WorkQueue[Any],
-    key: Hashable,
-    err: Exception,
-    *,
-    now: float,
-    max_retries: int | None,
-    terminal: tuple[type[Outcome], ...],
-    traces: Traces,
-    log: FilteringBoundLogger,
-) -> None:
-    """Enqueue the key, which is not in work any more, for its next try, if it has one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaction:
+    """Delay and log line that follow from an error of a reconciliation."""
 
-    max_retries, terminal: see QueueSettings. now: monotonic seconds. log: bound to controller and queue.
-    """
-    attempt = queue.failures(key) + 1
-    log = log.bind(key=str(key), attempt=attempt, error=one_line(err))
-    if isinstance(err, CommandError) and isinstance(err.failure, AWAY):
-        delay = min(queue.add_rate_limited(key, now), AWAY_RETRY)
-        queue.add_after(key, AWAY_RETRY, now)  # the earlier of the two counts
-        log.warning("the server did not answer, trying again", seconds=round(delay, 3))
-        return
-    if isinstance(err, Retry):
-        queue.add_after(key, max(err.after, SOONEST), now)
-        log.info("reconcile asked to be tried again", v=2, seconds=round(err.after, 3))
-        return
-    if isinstance(err, TerminalError) or (isinstance(err, CommandError) and isinstance(err.failure, terminal)):
-        queue.give_up(key)
-        log.error("reconcile failed for good, dropped until the next event")
-        return
-    if max_retries is not None and attempt > max_retries:
-        queue.give_up(key)
-        log.error("reconcile failed too often, dropped until the next event")
-        return
-    if isinstance(err, StaleTableError):  # no fault of the key's: it is to go on soon after the table does
-        queue.add_after(key, STALE_RETRY, now)
-        log.warning("deletion postponed: informer cache is stale", seconds=STALE_RETRY)
-        return
-    if isinstance(err, UnreadableError):
-        queue.add_after(key, STALE_RETRY, now)
-        first = isinstance(err, ModelError) and traces.first_of(err)  # of others the informer has said it once, aloud
-        if first:
-            log.warning("reconcile held back", seconds=STALE_RETRY)
+    text: str
+    level: str  # of the log line: a method of the logger
+    v: int | None = None  # klog verbosity, for info lines
+    delay: float | None = None  # seconds until the retry; None: the backoff of the queue, which counts a failure
+    longest: float = math.inf  # maximum of the backoff in seconds
+    drops: bool = False  # do not retry before the next event
+    is_bug: bool = False  # log the traceback, once
+
+
+# These errors do not depend on the object: they are not counted towards max_retries.
+NO_RESPONSE = Reaction(text="API server did not respond, retrying", level="warning", longest=AWAY_RETRY)
+RETRY = Reaction(text="reconcile requested a retry", level="info", v=2)
+PERMANENT = Reaction(text="reconcile failed permanently, waiting for the next event", level="error", drops=True)
+TOO_OFTEN = Reaction(text="reconcile failed too often, waiting for the next event", level="error", drops=True)
+# The key waits for a table. No backoff, so that it is reconciled soon after the table is available.
+STALE = Reaction(text="deletion postponed: informer cache is stale", level="warning", delay=STALE_RETRY)
+UNREADABLE = Reaction(text="reconcile held back", level="info", v=2, delay=STALE_RETRY)
+UNREADABLE_BY_MODEL = replace(UNREADABLE, level="warning", v=None)
+NO_TABLE = Reaction(text="reconcile postponed: a table is missing", level="warning", delay=STALE_RETRY)
+# Expected in normal operation: the next event or the backoff resolves them.
+QUIET = Reaction(text="reconcile waits for another write, retrying", level="debug")
+CONFLICT = Reaction(text="reconcile met a newer object, retrying", level="info", v=2)
+DELETED = Reaction(text="reconcile met a deleted object, retrying", level="info", v=2)
+TERMINATING = Reaction(text="reconcile met a namespace that is being deleted, retrying", level="info", v=2)
+
+FAILED = Reaction(text="reconcile failed, retrying", level="warning")
+BUG = replace(FAILED, is_bug=True)
+
+
+class Retries:
+    """Retries of the keys of one work queue."""
+
+    def __init__(
+        self,
+        queue: WorkQueue[Any],
+        *,
+        max_retries: int | None,
+        terminal: tuple[type[Outcome], ...],
+        traces: Traces,
+        log: FilteringBoundLogger,
+    ) -> None:
+        """Set the policy of the queue.
+
+        max_retries, terminal: see QueueSettings.
+        traces: shared by all queues of the controller.
+        log: bound to controller and queue.
+        """
+        self._queue, self._max_retries, self._terminal = queue, max_retries, terminal
+        self._traces, self._log = traces, log
+
+    def failed(self, key: Hashable, err: Exception, now: float) -> None:
+        """Enqueue the key, whose reconciliation has failed, for its retry, or drop it. now: monotonic seconds."""
+        queue = self._queue
+        attempt = queue.failures(key) + 1
+        reaction = self._reaction(err, attempt)
+        log = self._log.bind(key=str(key), attempt=attempt, error=one_line(err))
+        facts: dict[str, Any] = {} if reaction.v is None else {"v": reaction.v}
+        if reaction.drops:
+            queue.give_up(key)
+        elif reaction.delay is not None:
+            queue.add_after(key, max(reaction.delay, SOONEST), now)
+            facts["seconds"] = round(reaction.delay, 3)
         else:
-            log.info("reconcile held back", v=2, seconds=STALE_RETRY)
-        return
-    if isinstance(err, TableMissingError):
-        queue.add_after(key, STALE_RETRY, now)
-        log.warning("reconcile postponed: a table is missing", seconds=STALE_RETRY)
-        return
-    delay = queue.add_rate_limited(key, now)
-    if isinstance(err, RetryQuietly):
-        log.debug("reconcile waits for others, trying again", seconds=round(delay, 3))
-    elif isinstance(err, CommandError) and isinstance(err.failure, Conflict):
-        log.info("reconcile met a newer object, trying again", v=2, seconds=round(delay, 3))
-    elif isinstance(err, CommandError) and isinstance(err.failure, NotFound) and isinstance(err.command, ON_AN_OBJECT):
-        log.info("reconcile met an object that is gone, trying again", v=2, seconds=round(delay, 3))
-    elif isinstance(err, CommandError) and _in_an_ending_namespace(err.failure):
-        log.info("reconcile met a namespace that is being deleted, trying again", v=2, seconds=round(delay, 3))
-    elif isinstance(err, (CommandError, ValueError)):
-        log.warning("reconcile failed, trying again", seconds=round(delay, 3))
-    else:
-        log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=traces.first_of(err))
+            delay = queue.add_rate_limited(key, now)
+            if delay > reaction.longest:
+                delay = reaction.longest
+                queue.add_after(key, delay, now)  # of two delays the queue keeps the shorter one
+            facts["seconds"] = round(delay, 3)
+        if reaction.is_bug:
+            facts["exc_info"] = self._traces.first_of(err)
+        getattr(log, reaction.level)(reaction.text, **facts)
 
-
-def _in_an_ending_namespace(failure: Outcome) -> bool:
-    """The server creates nothing there any more; what is there goes, and its keys with it."""
-    return isinstance(failure, Forbidden) and b"NamespaceTerminating" in failure.status
+    def _reaction(self, err: Exception, attempt: int) -> Reaction:
+        match err:
+            case CommandError(failure=Refused() | Unknown()):
+                return NO_RESPONSE
+            case Retry(after=seconds):
+                return replace(RETRY, delay=seconds)
+            case TerminalError():
+                return PERMANENT
+            case CommandError(failure=failure) if isinstance(failure, self._terminal):
+                return PERMANENT
+        if self._max_retries is not None and attempt > self._max_retries:
+            return TOO_OFTEN
+        match err:
+            case StaleTableError():
+                return STALE
+            case ModelError() if self._traces.first_of(err):  # the informer logs all other unreadable objects
+                return UNREADABLE_BY_MODEL
+            case UnreadableError():
+                return UNREADABLE
+            case TableMissingError():
+                return NO_TABLE
+            case RetryQuietly():
+                return QUIET
+            case CommandError(failure=Conflict()):
+                return CONFLICT
+            case CommandError(command=Update() | Patch() | Delete(), failure=NotFound()):
+                return DELETED
+            # The server creates nothing in such a namespace, and deletes its contents.
+            case CommandError(failure=Forbidden(status=status)) if b"NamespaceTerminating" in status:
+                return TERMINATING
+            case CommandError() | ValueError():
+                return FAILED
+        return BUG
 
 
 def pass_delay(err: Exception, failures: int, *, every: float) -> float:
-    """Seconds until a failed pass begins again. failures: those in a row before this one. every: its period."""
+    """Return the seconds until a failed pass is repeated.
+
+    failures: successive failures before this one.
+    every: period of the pass in seconds.
+    """
     if isinstance(err, Retry):
         return err.after
     if isinstance(err, TerminalError):
@@ -125,10 +171,12 @@ def pass_delay(err: Exception, failures: int, *, every: float) -> float:
 
 
 def report_pass(err: Exception, *, delay: float, attempt: int, traces: Traces, log: FilteringBoundLogger) -> None:
-    """log: bound to controller and pass."""
-    expected = isinstance(err, (*SAID, CommandError, StaleTableError, TableMissingError, UnreadableError, ValueError))
+    """Log the failure of a pass. log: bound to controller and pass."""
+    expected = isinstance(
+        err, (*REQUESTED, CommandError, StaleTableError, TableMissingError, UnreadableError, ValueError)
+    )
     log.warning(
-        "pass failed, trying again",
+        "pass failed, retrying",
         attempt=attempt,
         error=one_line(err),
         seconds=round(delay, 3),
@@ -137,6 +185,6 @@ def report_pass(err: Exception, *, delay: float, attempt: int, traces: Traces, l
 
 
 def one_line(err: Exception) -> str:
-    """With its notes, which tell authors what to do."""
+    """Return class, text and notes of an exception. Notes contain hints for the author of a controller."""
     notes = "".join(f"; {note}" for note in getattr(err, "__notes__", ()))
     return f"{type(err).__name__}: {err}{notes}".replace("\n", " ")

@@ -9,7 +9,7 @@ from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kcm.actors.engine.controller.held_back import HeldBack
-from kcm.actors.engine.controller.retries import SOONEST, Traces, pass_delay, report_pass, retry
+from kcm.actors.engine.controller.retries import SOONEST, Retries, Traces, pass_delay, report_pass
 from kcm.actors.engine.controller.settings import PassSettings, QueueSettings
 from kcm.actors.engine.vitals import InWork, PassDescription, QueueDescription
 from kcm.actors.reconciliation import RequeueAfter, Running
@@ -67,7 +67,13 @@ class KeyQueue:
     ) -> None:
         """traces, held_back: one for all sources of a controller. log: bound to the controller."""
         self.settings, self.reconciler, self.queue, self.held_back = settings, reconciler, queue, held_back
-        self.traces, self.log = traces, log.bind(queue=settings.name)
+        self.retries = Retries(
+            queue,
+            max_retries=settings.max_retries,
+            terminal=settings.terminal,
+            traces=traces,
+            log=log.bind(queue=settings.name),
+        )
         self._concurrency = settings.concurrency
 
     def take(self, now: float) -> Task | None:
@@ -139,9 +145,7 @@ class _KeyTask:
 
     def fail(self, err: Exception, now: float) -> None:
         source, key = self._source, self._key
-        settings, traces, log = source.settings, source.traces, source.log
-        most, terminal = settings.max_retries, settings.terminal
-        retry(source.queue, key, err, now=now, max_retries=most, terminal=terminal, traces=traces, log=log)
+        source.retries.failed(key, err, now)
         source.queue.done(key, now)
 
 

@@ -139,21 +139,13 @@ class Work:
                     self.settle(Settled(ticket, index, Refused("the dispatcher was restarted")))
 
     def _advance(self, attempt: _Attempt, answer: Any) -> None:
-        """Run the generator up to its next wait, or its end. What is wrong with it is this key's failure alone."""
+        """Run the reconciliation until it waits for outcomes or ends. An exception fails this key only."""
         in_hand = self._in_hand
         in_hand.task = attempt.task
         try:
             while True:
                 try:
-                    if attempt.generator is None:
-                        self._require_its_own(attempt.task)
-                        for beginning in self._context.system.beginnings:
-                            beginning(self._context.name, attempt.task.queue, attempt.task.key)
-                        attempt.generator = attempt.task.begin()
-                    yielded = attempt.generator.send(answer)
-                    if (wrong := nonsense(yielded, attempt.generator)) is not None:
-                        attempt.generator.throw(wrong)  # there its author sees which yield it is
-                        raise wrong
+                    yielded = self._resume(attempt, answer)
                     addressed = self._addressed(attempt, yielded)
                 except StopIteration as stop:
                     self._finish(attempt, stop.value)
@@ -170,6 +162,19 @@ class Work:
             if self._context.fenced and (at_work := self.at_work) is not None:
                 self._held_back.came_back(at_work, self._clock.monotonic())
             in_hand.task = None
+
+    def _resume(self, attempt: _Attempt, answer: Any) -> Any:
+        """Run the reconciliation to its next yield, and return what it yields. Raises StopIteration at its end."""
+        if attempt.generator is None:
+            self._require_its_own(attempt.task)
+            for beginning in self._context.system.beginnings:
+                beginning(self._context.name, attempt.task.queue, attempt.task.key)
+            attempt.generator = attempt.task.begin()
+        yielded = attempt.generator.send(answer)
+        if (wrong := nonsense(yielded, attempt.generator)) is not None:
+            attempt.generator.throw(wrong)  # raised at the yield, so that the traceback shows it to the author
+            raise wrong
+        return yielded
 
     def _require_its_own(self, task: Task) -> None:
         """A key is not reconciled while its own object is there and cannot be read. Raises UnreadableError."""

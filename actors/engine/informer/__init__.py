@@ -6,6 +6,6 @@ when it asks again after a failure. outage: what all informers share while the s
 
 from kcm.actors.engine.informer.actor import Informer
 from kcm.actors.engine.informer.list_watch import InformerLimits
-from kcm.actors.engine.informer.outage import Outage
+from kcm.actors.engine.informer.retries import Outage
 
 __all__ = ["Informer", "InformerLimits", "Outage"]

@@ -19,8 +19,7 @@ from typing import Any
 from kcm.actors.engine.informer.contents import Contents, Difference
 from kcm.actors.engine.informer.delivery import Delivery
 from kcm.actors.engine.informer.list_watch import InformerLimits, ListWatch
-from kcm.actors.engine.informer.outage import Outage
-from kcm.actors.engine.informer.retries import QUIET, Retries, Turn
+from kcm.actors.engine.informer.retries import QUIET, Outage, Retries, Turn
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.protocols.list_bodies import ListReader, is_list
 from kcm.protocols.messages.lifecycle import Wake
@@ -291,48 +290,50 @@ class Informer(Actor):
 
     def _take_end(self, end: StreamEnded) -> None:
         reader, self._list_reader = self._list_reader, None
-        if end.status == 410:
-            self._gone(end.error or "watch answered 410")
-        elif end.status == 200 and reader is not None and not end.error:
-            self._end_streamed_list(reader)
-        elif end.status == 200:
-            if not end.error:
-                self._writer.touch(self.clock.monotonic())  # it said goodbye
-            if self._state is State.STREAMING_LIST:
+        if end.status == 200 and not end.error and reader is None:
+            self._writer.touch(self.clock.monotonic())  # the server itself ended the stream
+        match end.status, self._state:
+            case 410, _:
+                self._gone(end.error or "watch answered 410")
+            case 200, _ if reader is not None and not end.error:
+                self._end_streamed_list(reader)
+            case 200, State.STREAMING_LIST:
                 self._count_incomplete()
                 self._back_off(end.error or "the streaming list ended before it was complete")
-            elif self._was_short():
+            case 200, _ if self._was_short():
                 self._back_off("very short watch: ended at once, without an event")
-            else:
+            case 200, _:
                 self._watch()
-        elif self._has_broken(end):
-            self.log.info("watch broke, opening it again", v=2, **self._about, error=end.error)
-            self._watch()
-        elif self._state is State.STREAMING_LIST and end.status in (400, 405, 422):
-            self.log.info("no streaming lists here, listing in pages", v=2, **self._about)
-            self._streaming_lists = False
-            self._list()
-        else:
-            if reader is not None:
-                self._count_incomplete()
-            if b"Too large resource version" in end.body:  # a server that was set back, or lags behind another
-                self._consistent = True
-            is_answered = bool(end.status) or end.begun or not self._server.silent
-            self._back_off(
-                _refusal("watch" if reader is None else "list", end), end.retry_after, is_answered=is_answered
-            )
+            case 0, State.WATCHING if self._was_cut(end):
+                self.log.info("watch broke, opening it again", v=2, **self._about, error=end.error)
+                self._watch()
+            case 400 | 405 | 422, State.STREAMING_LIST:
+                self.log.info("no streaming lists here, listing in pages", v=2, **self._about)
+                self._streaming_lists = False
+                self._list()
+            case _:
+                self._take_failed_end(end, is_list=reader is not None)
+
+    def _take_failed_end(self, end: StreamEnded, *, is_list: bool) -> None:
+        """Back off after an error. is_list: the stream was the JSON of a list, of which parts had arrived."""
+        if is_list:
+            self._count_incomplete()
+        if b"Too large resource version" in end.body:  # a server that was restored, or lags behind another
+            self._consistent = True
+        is_answered = bool(end.status) or end.begun or not self._server.silent
+        self._back_off(_refusal("list" if is_list else "watch", end), end.retry_after, is_answered=is_answered)
 
     def _was_short(self) -> bool:
         return self.clock.monotonic() - self._server.began < SHORT_WATCH and self._server.events == 0
 
-    def _has_broken(self, end: StreamEnded) -> bool:
-        """The connection of a watch that worked is gone: a proxy between us and the server cuts it, say.
+    def _was_cut(self, end: StreamEnded) -> bool:
+        """Report whether the connection of a working watch was cut, for example by a proxy.
 
-        It is not held against the server: else a connection that lasts for half a minute at a time would leave the
-        table behind for longer than that. Whether the server is still there the next watch shows. Source: client-go
-        v1.36 tools/cache/reflector.go (handleAnyWatch), rest of apimachinery's watch/streamwatcher.go.
+        Such a watch is opened again without backoff: where connections are cut every half minute, backoff would keep
+        the table stale for longer than that. If the server has failed, the next watch fails, and backs off. Source:
+        client-go v1.36 tools/cache/reflector.go (handleAnyWatch), apimachinery's watch/streamwatcher.go.
         """
-        was_open = self._state is State.WATCHING and not end.status and (end.begun or not self._server.silent)
+        was_open = end.begun or not self._server.silent
         return was_open and not self._was_short() and not self._retries.is_outage
 
     def _gone(self, why: str) -> None:
@@ -449,7 +450,7 @@ class Informer(Actor):
             self.log.warning("API server does not respond, informers wait for it", **self._about, error=why)
         # An outage is logged once for all informers: sixty warnings at a time would hide other failures.
         log = self.log.debug if self._retries.is_outage else self.log.warning
-        log("watch failed, trying again", **self._about, error=why, seconds=round(delay, 2))
+        log("watch failed, retrying", **self._about, error=why, seconds=round(delay, 2))
         self.wake_at(now + delay)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kcm.actors.command import wait
 from kcm.actors.command.embedded_directory import directory_of
-from kcm.actors.options.general import EmbeddedServer
+from kcm.actors.options.embedded import EmbeddedServer
 from kcm.runtime.process.start_state import StartState
 from kcm.runtime.simulation.clock import VirtualClock
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.options import InvalidOptionsError, parse_options
-from kcm.actors.options.versions import version_faults
+from kcm.actors.options.validation import version_faults
 
 BELOW = (
     "emulation version {0} is not between [1.33, 1.36.0]",

@@ -9,7 +9,7 @@ from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.nodes.node_ipam.ranges import node_ranges
 from kcm.actors.controllers.nodes.node_ipam.reconciler import NODE_QUEUE, NodeIpamReconciler
 from kcm.actors.options import Options
-from kcm.actors.options.controller_names import is_enabled
+from kcm.actors.options.known_controllers import is_enabled
 from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from kcm.protocols.resources import NODES

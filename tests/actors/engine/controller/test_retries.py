@@ -7,7 +7,7 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.controller.readiness import StaleTableError
-from kcm.actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces, pass_delay, retry
+from kcm.actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Retries, Traces, pass_delay
 from kcm.actors.reconciliation import Retry, TerminalError
 from kcm.protocols.messages.commands import Create, Delete, Get
 from kcm.protocols.messages.outcomes import (
@@ -46,7 +46,7 @@ def queue_after(
     queue.add(KEY, now)
     assert queue.take(now) == KEY
     queue.done(KEY, now)
-    retry(queue, KEY, err, now=now, max_retries=max_retries, terminal=terminal, traces=Traces(), log=log)
+    Retries(queue, max_retries=max_retries, terminal=terminal, traces=Traces(), log=log).failed(KEY, err, now)
     due = queue.next_due()
     return queue, None if due is None else due - now
 
@@ -106,7 +106,7 @@ def test_what_fails_for_good_waits_for_its_next_event(
     queue, wait = queue_after(2, err, log, max_retries=None, terminal=(Invalid,))
     assert (wait, queue.failures(KEY)) == (None, 0)
     (entry,) = logs.entries
-    assert (entry["log_level"], entry["event"]) == ("error", "reconcile failed for good, dropped until the next event")
+    assert (entry["log_level"], entry["event"]) == ("error", "reconcile failed permanently, waiting for the next event")
     assert "exc_info" not in entry
 
 

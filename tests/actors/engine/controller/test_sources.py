@@ -191,7 +191,7 @@ def test_a_queue_that_the_controller_does_not_have_is_the_keys_failure_alone(
     scene.begin(row("a"))
     assert scene.system.is_alive(ME)
     assert "a" in scene.sweeper.keys
-    (entry,) = [one for one in logs.entries if one["event"] == "pass failed, trying again"]
+    (entry,) = [one for one in logs.entries if one["event"] == "pass failed, retrying"]
     assert (entry["pass"], entry["error"]) == ("sweep", "KeyError: 'columns'")
 
 
@@ -272,7 +272,7 @@ def test_a_failed_command_fails_the_pass_as_it_does_a_key(log: FilteringBoundLog
     (submit,) = scene.submits
     scene.tell(Settled(submit.ticket, 0, Conflict("newer")))
     assert scene.describe()["passes"]["sweep"] == {"running_seconds": 0.0, "due_in_seconds": 10.0, "failures": 1}
-    assert [one["attempt"] for one in logs.entries if one["event"] == "pass failed, trying again"] == [1]
+    assert [one["attempt"] for one in logs.entries if one["event"] == "pass failed, retrying"] == [1]
 
 
 def test_a_paused_controller_begins_no_pass_and_a_draining_one_ends_those_in_work(log: FilteringBoundLogger) -> None:

@@ -78,5 +78,5 @@ def test_a_refusal_is_no_break(rig: InformerRig, logs: LogCapture) -> None:
     rig.transport.stream.say(bookmark(200))
     rig.transport.stream.end(500)
     rig.settle()
-    assert warnings(logs) == ["watch failed, trying again"]
+    assert warnings(logs) == ["watch failed, retrying"]
     assert len(rig.transport.streams) == 1

@@ -167,7 +167,7 @@ def test_a_list_that_is_none_is_asked_for_again(rig: InformerRig, logs: LogCaptu
     rig.transport.answer(body=body)
     rig.settle()
     assert not rig.table.synced
-    assert "watch failed, trying again" in warnings(logs)
+    assert "watch failed, retrying" in warnings(logs)
     rig.world.run_for(5.0)
     assert len(rig.transport.sent) == 1
 
@@ -186,7 +186,7 @@ def test_people_are_told_what_the_server_said(
 ) -> None:
     rig.transport.stream.end(status, body=body)
     rig.settle()
-    assert [e["error"] for e in logs.entries if e["event"] == "watch failed, trying again"] == [error]
+    assert [e["error"] for e in logs.entries if e["event"] == "watch failed, retrying"] == [error]
 
 
 def test_a_silent_watch_is_cut_and_renewed_from_the_last_version(rig: InformerRig, logs: LogCapture) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.unbuilt import UNBUILT, UnbuiltController
-from kcm.actors.options.controller_names import aliases_of, is_enabled
+from kcm.actors.options.known_controllers import aliases_of, is_enabled
 
 ALL = (*BUILT_IN, *UNBUILT)
 

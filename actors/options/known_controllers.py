@@ -1,0 +1,93 @@
+"""Controllers as the command line knows them: names, aliases, flags, and which of them --controllers enables.
+
+Built controllers are known by their specs, the others by kcm.actors.controllers.unbuilt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from kcm.actors.options.controller_options import ControllerOptions
+from kcm.actors.options.table import Options
+from kcm.runtime.flags.declaration import Flag, flags_in
+
+Check = Callable[[Options], Iterable[str]]  # what is wrong with the options, a line each, in upstream's words
+
+
+class Named(Protocol):
+    """name: canonical, as logs and health checks have it. aliases: what --controllers takes for it as well."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
+    @property
+    def on_by_default(self) -> bool: ...
+
+
+class KnownController(Named, Protocol):
+    """What the command line has to know of a controller, be it built or not: a ControllerSpec is one.
+
+    options: its flags, in a section under its name. checks: also run where the controller is switched off.
+    """
+
+    @property
+    def options(self) -> type[ControllerOptions] | None: ...
+    @property
+    def checks(self) -> tuple[Check, ...]: ...
+
+
+def in_order(controllers: Iterable[KnownController]) -> list[KnownController]:
+    """By their blocks in /configz; those that have none stand last, in the order given."""
+
+    def place(controller: KnownController) -> tuple[bool, str]:
+        block = controller.options.configz_block if controller.options is not None else ""
+        return not block, block
+
+    return sorted(controllers, key=place)
+
+
+def flags_of_controllers(built: Iterable[KnownController], unbuilt: Iterable[KnownController]) -> list[Flag]:
+    """Section by section. Flags of what is not built are accepted and do nothing yet."""
+    pending = tuple(unbuilt)
+    flags: dict[type, tuple[Flag, ...]] = {}
+    for controller in in_order((*built, *pending)):
+        group = controller.options
+        if group is not None and group not in flags:  # two specs may have the same options
+            flags[group] = flags_in(
+                group,
+                section=controller.name,
+                pending=any(controller is one for one in pending),
+                config=group.configz_block,
+            )
+    return [flag for section in flags.values() for flag in section]
+
+
+def aliases_of(controllers: Iterable[Named]) -> dict[str, str]:
+    """Alias → canonical name. Raises ValueError if two controllers claim one."""
+    controllers = tuple(controllers)
+    canonical = {controller.name for controller in controllers}
+    known: dict[str, str] = {}
+    for controller in controllers:
+        for alias in controller.aliases:
+            if alias in known or alias in canonical:
+                raise ValueError(f"the alias {alias!r} of {controller.name} is taken")
+            known[alias] = controller.name
+    return known
+
+
+def is_enabled(name: str, chosen: Sequence[str], *, on_by_default: bool) -> bool:
+    """Whether a controller runs, by the --controllers list with its aliases resolved: the first item that names it
+    decides, else "*".
+
+    Source: kubernetes v1.36 staging/src/k8s.io/controller-manager/app/helper.go, IsControllerEnabled.
+    """
+    star = False
+    for item in chosen:
+        if item == name:
+            return True
+        if item == f"-{name}":
+            return False
+        star = star or item == "*"
+    return star and on_by_default

@@ -1,0 +1,145 @@
+"""Flags of the pages that are served: addresses, TLS, authentication and authorization."""
+
+from __future__ import annotations
+
+from kcm.protocols.late_methods import dataclass
+from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.values import DURATION, INT, INTEGERS, NAMED_PAIRS
+
+NO_PATH_NEEDS_IT = "what is served depends on names and groups alone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecureServing:
+    bind_address: str = flag("0.0.0.0", "Address to serve HTTPS on. With an embedded cluster the default is 127.0.0.1.")
+    port: int = flag(
+        10257,
+        "Port to serve HTTPS on. 0 disables HTTPS. With an embedded cluster a free port is used if this one is "
+        "taken and the flag is not set.",
+        name="secure-port",
+        kind=INT,
+    )
+    cert_dir: str = flag(
+        "",
+        "Directory of kube-controller-manager.crt and kube-controller-manager.key. If empty, a self-signed "
+        "certificate is kept in memory.",
+    )
+    tls_cert_file: str = flag("", "Path to the server certificate, followed by its chain.")
+    tls_private_key_file: str = flag("", "Path to the private key of --tls-cert-file.")
+    tls_min_version: str = flag("", "Minimum TLS version: VersionTLS12 or VersionTLS13.")
+    tls_sni_cert_key: tuple[tuple[str, str, tuple[str, ...]], ...] = flag(
+        (),
+        "Certificate and key for clients that request one of these names ('*.' stands for one label), or one of "
+        "the certificate's own names. May be repeated.",
+        kind=NAMED_PAIRS,
+    )
+    tls_cipher_suites: tuple[str, ...] = flag(
+        (), "Comma-separated list of cipher suites to offer, by Go's names. Those of TLS 1.3 are always offered."
+    )
+    tls_curve_preferences: tuple[int, ...] = flag(
+        (), "Key exchange mechanisms to offer, by Go's numbers. Before Python 3.15 only one is possible.", kind=INTEGERS
+    )
+    disable_http2_serving: bool = flag(False, "Do not serve HTTP/2.", retired="kcm serves HTTP/1.1 only")
+    http2_max_streams_per_connection: int = flag(
+        0, "Maximum number of streams in one HTTP/2 connection.", kind=INT, retired="kcm serves HTTP/1.1 only"
+    )
+    permit_address_sharing: bool = flag(False, "Listen with SO_REUSEADDR.", retired="kcm always does")
+    permit_port_sharing: bool = flag(False, "Listen with SO_REUSEPORT, so that several processes can share the port.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainServing:
+    """HTTP without TLS, as the articles have it; on only when one of the two is given.
+
+    Old releases served everybody by default. What has no credentials is for this host, unless told otherwise.
+    """
+
+    address: str = flag(
+        "127.0.0.1",
+        "Address to serve plain HTTP on. HTTP is served if this flag or --port is set. 0.0.0.0 makes it "
+        "reachable from other machines.",
+    )
+    port: int = flag(10252, "Port to serve plain HTTP on. HTTP is served if this flag or --address is set.", kind=INT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authentication:
+    kubeconfig: str = flag(
+        "",
+        "Path to a kubeconfig file for the API server that reviews tokens.",
+        name="authentication-kubeconfig",
+        pending=True,
+    )
+    skip_lookup: bool = flag(
+        False,
+        "Do not look up missing authentication configuration in the cluster.",
+        name="authentication-skip-lookup",
+        pending=True,
+    )
+    tolerate_lookup_failure: bool = flag(
+        False,
+        "Continue if authentication configuration cannot be looked up in the cluster.",
+        name="authentication-tolerate-lookup-failure",
+        pending=True,
+    )
+    token_webhook_cache_ttl: float = flag(
+        10.0,
+        "Time for which reviews of tokens are cached.",
+        name="authentication-token-webhook-cache-ttl",
+        kind=DURATION,
+        pending=True,
+    )
+    client_ca_file: str = flag(
+        "",
+        "Path to certificate authorities for client certificates. The common name is the user; the group "
+        "system:masters may read all pages.",
+    )
+    requestheader_client_ca_file: str = flag(
+        "", "Path to certificate authorities of authenticating proxies, which name the user in headers."
+    )
+    requestheader_allowed_names: tuple[str, ...] = flag(
+        (), "Common names of client certificates that authenticating proxies may present. Empty allows any."
+    )
+    requestheader_username_headers: tuple[str, ...] = flag(
+        ("x-remote-user",), "Request headers that contain the name of the user."
+    )
+    requestheader_group_headers: tuple[str, ...] = flag(
+        ("x-remote-group",), "Request headers that contain the groups of the user."
+    )
+    requestheader_extra_headers_prefix: tuple[str, ...] = flag(
+        ("x-remote-extra-",),
+        "Prefixes of request headers that contain extra attributes of the user.",
+        retired=NO_PATH_NEEDS_IT,
+    )
+    requestheader_uid_headers: tuple[str, ...] = flag(
+        (), "Request headers that contain the UID of the user.", retired=NO_PATH_NEEDS_IT
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authorization:
+    always_allow_paths: tuple[str, ...] = flag(
+        ("/healthz", "/readyz", "/livez"),
+        "HTTPS paths that are served without authorization. A trailing '*' matches any suffix.",
+        name="authorization-always-allow-paths",
+    )
+    kubeconfig: str = flag(
+        "",
+        "Path to a kubeconfig file for the API server that reviews access.",
+        name="authorization-kubeconfig",
+        pending=True,
+    )
+    webhook_cache_authorized_ttl: float = flag(
+        10.0,
+        "Time for which allowed access reviews are cached.",
+        name="authorization-webhook-cache-authorized-ttl",
+        kind=DURATION,
+        pending=True,
+    )
+    webhook_cache_unauthorized_ttl: float = flag(
+        10.0,
+        "Time for which denied access reviews are cached.",
+        name="authorization-webhook-cache-unauthorized-ttl",
+        kind=DURATION,
+        pending=True,
+    )
