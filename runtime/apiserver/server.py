@@ -63,9 +63,9 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
 from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
-from kcm.runtime.apiserver.registry.attributes import Attributes
 from kcm.runtime.apiserver.registry.definitions import VERBS, Registry, ResourceDefinition
-from kcm.runtime.apiserver.registry.derived import COMPONENTS
+from kcm.runtime.apiserver.registry.derived import COMPONENTS, Derived
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.routing import Route, route
 from kcm.runtime.apiserver.registry.users import (
     ADMIN,
@@ -118,6 +118,28 @@ SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 def random_suffix() -> str:
     """Five characters that spell nothing rude, as upstream's names.SimpleNameGenerator draws them."""
     return "".join(random.choices(SUFFIX_CHARACTERS, k=5))
+
+
+Handler = Callable[[Cluster, Call], Response]
+# By verb and subresource.
+_HANDLERS: Mapping[tuple[str, str], Handler] = {
+    ("create", ""): create,
+    ("get", ""): get,
+    ("update", ""): update,
+    ("patch", ""): patch,
+    ("delete", ""): delete,
+    **{("get", subresource): get for subresource in ("status", "approval", "resize", "ephemeralcontainers")},
+    **{("update", subresource): update for subresource in ("status", "approval", "resize", "ephemeralcontainers")},
+    **{("patch", subresource): patch for subresource in ("status", "approval", "resize", "ephemeralcontainers")},
+    ("update", "finalize"): update,
+    ("get", "scale"): get_scale,
+    ("update", "scale"): update_scale,
+    ("patch", "scale"): patch_scale,
+    ("create", "binding"): bind,
+    ("create", "eviction"): evict,
+    ("create", "token"): create_token,
+}
+_VERBS_OF_COLLECTIONS = ("create", "list", "deletecollection")
 
 
 class ApiServer:
@@ -183,6 +205,11 @@ class ApiServer:
         self._asking = Asking()
         self._ask_later: AskLater = self._ask_all_at_once
         self._watches = 0
+        self._handlers: dict[tuple[str, str], Handler] = {
+            **_HANDLERS,
+            ("list", ""): lambda cluster, call: list_(cluster, self._cache, call),
+            ("deletecollection", ""): lambda cluster, call: delete_collection(cluster, self._cache, call),
+        }
         self.components: Components = no_components  # of which ComponentStatuses are made
         self._expiry = Expiry(self._cluster)
         self._reactions: list[Reaction] = [
@@ -309,9 +336,9 @@ class ApiServer:
         path = resource_path(SECRETS.id, namespace_of(use.secret), name_of(use.secret))
         self.handle(Request(method="PATCH", path=path, body=orjson.dumps(patch), content_type=str(PatchType.MERGE)))
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, info: RequestInfo) -> Decision:
         """Whether a user may make such a request; `handle` and `watch` do not ask."""
-        return ALLOWED if self._authorizer is None else self._authorizer.decide(user, asked)
+        return ALLOWED if self._authorizer is None else self._authorizer.decide(user, info)
 
     def handle(self, request: Request, *, user: User = ADMIN) -> Response:
         """Carry out any request except a watch. A refusal is a response too.
@@ -319,31 +346,30 @@ class ApiServer:
         Any other exception is raised, after everything that the request changed is undone. A collection whose
         deletion is refused in the middle stays half deleted, as upstream's.
         """
-        try:
-            return self._transact(partial(self._respond, self._cluster, request, user))
-        except TooLargeError as err:  # not caught where the request is carried out: what it staged is undone, too
-            return err.response()
-        except Unanswered:
-            outcome = self._suspended(request, user)
+        outcome = self.begin(request, user=user)
         while isinstance(outcome, Suspended):
             outcome = outcome.resume(map(self._ask_at_once, outcome.questions))
         return outcome
 
-    def begin(self, request: Request, *, user: User = ADMIN) -> Response | Suspended:
-        """As handle, for callers that have its questions answered in their own time."""
+    def begin(self, request: Request, *, user: User = ADMIN, info: RequestInfo | None = None) -> Response | Suspended:
+        """As handle, for callers that have its questions answered in their own time.
+
+        info: the value that the request was authorized by; None if it was not parsed yet.
+        """
+        info = info or RequestInfo.of(request.method, request.path, request.query)
         try:
-            return self._transact(partial(self._respond, self._cluster, request, user))
-        except TooLargeError as err:
+            return self._transact(partial(self._respond, self._cluster, request, info, user))
+        except TooLargeError as err:  # not caught where the request is carried out: what it staged is undone, too
             return err.response()
         except Unanswered:
-            return self._suspended(request, user)
+            return self._suspended(request, info, user)
 
-    def _suspended(self, request: Request, user: User) -> Response | Suspended:
+    def _suspended(self, request: Request, info: RequestInfo, user: User) -> Response | Suspended:
         """Begins again, and keeps from now on what is drawn."""
 
         def attempt(cluster: Cluster) -> Response:
             try:
-                return self._transact(partial(self._respond, cluster, request, user))
+                return self._transact(partial(self._respond, cluster, request, info, user))
             except TooLargeError as err:
                 return err.response()
 
@@ -353,6 +379,7 @@ class ApiServer:
         self,
         request: Request,
         *,
+        info: RequestInfo | None = None,
         deliver: Callable[[bytes], None],
         end: Callable[[Response], None],
         deliver_first: Callable[[Iterator[bytes]], None] | None = None,
@@ -364,7 +391,7 @@ class ApiServer:
         called once, when the server ends the watch. Bookmarks and time-outs come with calls of `tick`.
         """
         try:
-            found = route(self.registry, request.path)
+            found = route(self.registry, info or RequestInfo.of(request.method, request.path, request.query))
             if "watch" not in found.definition.verbs or found.name:
                 raise status_errors.method_not_allowed()
             call = Call(found, request, NOBODY)
@@ -448,10 +475,10 @@ class ApiServer:
         """Return why a Lease of kube-system is not held, "" if it is."""
         return lease_problem(self._cluster, name)
 
-    def route(self, path: str) -> Route | None:
-        """Returns None if nothing is served at the path."""
+    def route(self, info: RequestInfo) -> Route | None:
+        """Return where a request is served, None if nowhere."""
         try:
-            return route(self.registry, path)
+            return route(self.registry, info)
         except StatusError:
             return None
 
@@ -470,7 +497,7 @@ class ApiServer:
             self._state.commit()
         return result
 
-    def _respond(self, cluster: Cluster, request: Request, user: User) -> Response:
+    def _respond(self, cluster: Cluster, request: Request, info: RequestInfo, user: User) -> Response:
         self._asking.outside = cluster.outside
         deprecation, remarks = "", None
         if request.method != "GET":
@@ -478,11 +505,13 @@ class ApiServer:
             if cluster.patience is not None:
                 cluster.patience.left = AT_ONCE
         try:
-            call = Call(route(self.registry, request.path), request, user, remarks)
+            call = Call(route(self.registry, info), request, user, remarks)
+            if remarks is not None and request.method == "HEAD":  # authorized as a get, but not served
+                raise status_errors.method_not_allowed()
             if call.definition.deprecation:
                 call.warn(call.definition.deprecation)
                 deprecation = call.definition.deprecation
-            response = self._carry_out(cluster, call)
+            response = self._carry_out(cluster, info, call)
         except TooLargeError:
             raise
         except StatusError as err:
@@ -502,55 +531,25 @@ class ApiServer:
                 reaction.react(change)
             done += 1
 
-    def _carry_out(self, cluster: Cluster, call: Call) -> Response:
+    def _carry_out(self, cluster: Cluster, info: RequestInfo, call: Call) -> Response:
         found = call.route
-        if found.definition.namespaced and not found.namespace and call.request.method != "GET":
+        definition, subresource = found.definition, found.subresource
+        verb = "list" if info.verb == "watch" else info.verb
+        if definition.namespaced and not found.namespace and verb != "list":
             raise status_errors.method_not_allowed()  # over all namespaces there are only lists
-        match call.request.method, bool(found.name), found.subresource:
-            case method, _, "" if found.definition.verbs is not VERBS and not _is_verb(found, method):
-                pass  # what is only read, or only reviewed
-            case "GET", named, "" if found.definition.derived is not None:
-                if found.definition.derived is COMPONENTS:
-                    return read_component_statuses(call, self.components)
-                read = get_derived if named else list_derived
-                return read(cluster, call, found.definition.derived)
-            case "GET", True, "" | "status" | "approval" | "resize" | "ephemeralcontainers":
-                return get(cluster, call)
-            case "GET", False, "":
-                return list_(cluster, self._cache, call)
-            case "POST", False, "" if found.definition.name == "bindings":
+        handler = self._handlers.get((verb, subresource))
+        if handler is None or bool(found.name) == (not subresource and verb in _VERBS_OF_COLLECTIONS):
+            raise status_errors.method_not_allowed()
+        if not subresource:
+            if definition.verbs is not VERBS and verb not in definition.verbs:  # only read, or only reviewed
+                raise status_errors.method_not_allowed()
+            if definition.derived is not None and call.request.method == "GET":
+                return self._read_derived(cluster, call, definition.derived)
+            if definition.name == "bindings":
                 return bind(cluster, of_the_pod(cluster, call))
-            case "POST", False, "":
-                return create(cluster, call)
-            case "PUT", True, "" | "status" | "finalize" | "approval" | "resize" | "ephemeralcontainers":
-                return update(cluster, call)
-            case "PATCH", True, "" | "status" | "approval" | "resize" | "ephemeralcontainers":
-                return patch(cluster, call)
-            case "DELETE", True, "":
-                return delete(cluster, call)
-            case "DELETE", False, "" if "deletecollection" in found.definition.verbs:
-                return delete_collection(cluster, self._cache, call)
-            case "GET", True, "scale":
-                return get_scale(cluster, call)
-            case "PUT", True, "scale":
-                return update_scale(cluster, call)
-            case "PATCH", True, "scale":
-                return patch_scale(cluster, call)
-            case "POST", True, "binding":
-                return bind(cluster, call)
-            case "POST", True, "eviction":
-                return evict(cluster, call)
-            case "POST", True, "token":
-                return create_token(cluster, call)
-        raise status_errors.method_not_allowed()
+        return handler(cluster, call)
 
-
-def _is_verb(found: Route, method: str) -> bool:
-    """Whether a resource, or its collection, has the method."""
-    match method:
-        case "GET":
-            return ("get" if found.name else "list") in found.definition.verbs
-        case "DELETE":
-            return ("delete" if found.name else "deletecollection") in found.definition.verbs
-    verb = {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method)
-    return verb in found.definition.verbs
+    def _read_derived(self, cluster: Cluster, call: Call, derived: Derived) -> Response:
+        if derived is COMPONENTS:
+            return read_component_statuses(call, self.components)
+        return get_derived(cluster, call, derived) if call.route.name else list_derived(cluster, call, derived)

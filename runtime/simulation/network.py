@@ -20,6 +20,7 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from kcm.runtime.apiserver.http.stray_fields import StrayFields
 from kcm.runtime.apiserver.http.yaml_bodies import JsonBody
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ADMIN, NODES, User, known
 from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.storage.store import ADDED
@@ -152,7 +153,7 @@ class SimulatedNetwork:
     def scope(self, process: str, client: str, method: str, request: Request) -> Scope:
         if self.injector is None:
             return Scope(process)
-        found = self.server.route(request.path)
+        found = self.server.route(_info_of(request))
         if found is None:
             return Scope(process)
         name = found.name or _name_in(request) or request.only_name
@@ -176,13 +177,19 @@ class SimulatedNetwork:
         if request.method == "GET":
             return self.serve(request), ()
         try:
-            return self._stray_fields.watched(request, JsonBody(request.body), partial(self.serve, request))
+            return self._stray_fields.watched(
+                request, _info_of(request), JsonBody(request.body), partial(self.serve, request)
+            )
         except StatusError as err:
             return err.response(), ()
 
     def note(self, process: str, text: str) -> None:
         if self.trace is not None:
             self.trace.passed(self.clock.monotonic(), process, text)
+
+
+def _info_of(request: Request) -> RequestInfo:
+    return RequestInfo.of(request.method, request.path, request.query)
 
 
 def _user_of(request: Request) -> User:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import User
 
 NONE, METADATA, REQUEST, REQUEST_RESPONSE = LEVELS = ("None", "Metadata", "Request", "RequestResponse")
@@ -48,9 +48,9 @@ class AuditPolicy:
         self._rules = tuple(_rule(one, omitted, bare=bare) for one in policy["rules"])
         self._otherwise = Extent(NONE, omitted, bare)
 
-    def extent(self, user: User | None, asked: Attributes) -> Extent:
+    def extent(self, user: User | None, info: RequestInfo) -> Extent:
         """user: None for one who is not known."""
-        return next((rule.extent for rule in self._rules if _matches(rule, user, asked)), self._otherwise)
+        return next((rule.extent for rule in self._rules if _matches(rule, user, info)), self._otherwise)
 
 
 def _rule(said: Mapping[str, Any], omitted: frozenset[str], *, bare: bool) -> _Rule:
@@ -66,31 +66,31 @@ def _rule(said: Mapping[str, Any], omitted: frozenset[str], *, bare: bool) -> _R
     return _Rule(extent, users, groups, verbs, resources, namespaces, tuple(said.get("nonResourceURLs") or ()))
 
 
-def _matches(rule: _Rule, user: User | None, asked: Attributes) -> bool:
+def _matches(rule: _Rule, user: User | None, info: RequestInfo) -> bool:
     if rule.users and (user is None or user.name not in rule.users):
         return False
     if rule.groups and (user is None or rule.groups.isdisjoint(user.groups)):
         return False
-    if rule.verbs and asked.verb not in rule.verbs:
+    if rule.verbs and info.verb not in rule.verbs:
         return False
     if rule.namespaces or rule.resources:
-        return asked.is_resource and _matches_resource(rule, asked)
+        return info.is_resource_request and _matches_resource(rule, info)
     if rule.urls:
-        return not asked.is_resource and any(_matches_path(url, asked.path) for url in rule.urls)
+        return not info.is_resource_request and any(_matches_path(url, info.path) for url in rule.urls)
     return True
 
 
-def _matches_resource(rule: _Rule, asked: Attributes) -> bool:
-    if rule.namespaces and asked.namespace not in rule.namespaces:
+def _matches_resource(rule: _Rule, info: RequestInfo) -> bool:
+    if rule.namespaces and info.namespace not in rule.namespaces:
         return False
     if not rule.resources:
         return True
-    wanted = {"*", f"{asked.resource}/*", asked.resource}
-    if asked.subresource:
-        wanted = {"*", f"{asked.resource}/*", f"{asked.resource}/{asked.subresource}", f"*/{asked.subresource}"}
+    wanted = {"*", f"{info.resource}/*", info.resource}
+    if info.subresource:
+        wanted = {"*", f"{info.resource}/*", f"{info.resource}/{info.subresource}", f"*/{info.subresource}"}
     return any(
-        group in (asked.group, "*")
-        and (not resources or ((not names or asked.name in names) and not wanted.isdisjoint(resources)))
+        group in (info.group, "*")
+        and (not resources or ((not names or info.name in names) and not wanted.isdisjoint(resources)))
         for group, resources, names in rule.resources
     )
 

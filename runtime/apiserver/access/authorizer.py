@@ -12,8 +12,8 @@ from kcm.runtime.apiserver.access.node import NodeAuthorizer, node_of
 from kcm.runtime.apiserver.access.node_graph import FOLLOWED, NodeGraph
 from kcm.runtime.apiserver.access.rbac import Rbac
 from kcm.runtime.apiserver.access.role_index import WATCHED, RoleIndex
-from kcm.runtime.apiserver.registry.attributes import Attributes, attributes_in
 from kcm.runtime.apiserver.registry.policy_rules import Rule
+from kcm.runtime.apiserver.registry.request_info import RequestInfo, review_info
 from kcm.runtime.apiserver.registry.users import ALLOWED, MASTERS, NODE, Access, Decision, ResolvedRules, User
 from kcm.runtime.apiserver.storage.state import State
 from kcm.runtime.apiserver.storage.store import Change
@@ -27,19 +27,19 @@ class Authorizer:
         self._index, self._graph = RoleIndex(state), NodeGraph(state)
         self._rbac, self._nodes = Rbac(self._index), NodeAuthorizer(self._graph, node_rules)
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, info: RequestInfo) -> Decision:
         if MASTERS in user.groups:
             return ALLOWED
-        decision = self._rbac.authorize(user, asked)
+        decision = self._rbac.authorize(user, info)
         if decision.allowed or not user.name.startswith(NODE):
             return decision
-        of_node = self._nodes.authorize(user, asked)
+        of_node = self._nodes.authorize(user, info)
         reasons = [one for one in (of_node.reason, decision.reason) if one]
         return of_node if of_node.allowed else Decision(allowed=False, reason="\n".join(reasons))
 
     def authorize(self, access: Access) -> Decision:
         """See registry.users.Authorize."""
-        return self.decide(access.user, attributes_in(access.attributes))
+        return self.decide(access.user, review_info(access.attributes))
 
     def rules_for(self, user: User, namespace: str) -> ResolvedRules:
         rules, wrong = self._rbac.rules_for(user, namespace)

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from kcm.runtime.apiserver.access.refusals import not_authorized
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.registry.attributes import Attributes, forbidden
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import (
     ACCOUNTS,
     ANONYMOUS,
@@ -30,13 +31,13 @@ from kcm.runtime.apiserver.registry.users import (
 )
 from kcm.runtime.apiserver.rules.names import dns_subdomain
 
-Decide = Callable[[User, Attributes], Decision]
+Decide = Callable[[User, RequestInfo], Decision]
 
 PREFIX = b"impersonate-"
 _USER, _UID, _GROUP, _EXTRA = b"impersonate-user", b"impersonate-uid", b"impersonate-group", b"impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"
 _NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"
-MANY = 4  # groups or values that are first asked for together
+MANY = 4  # groups or values that are first checked together
 MOST_REMEMBERED = 1024  # users
 
 
@@ -59,14 +60,14 @@ class Impersonation:
         self._decide = decide
         self._last: dict[str, _Mode] = {}  # that worked, by the requester's name
 
-    def impersonate(self, requester: User, wanted: User, asked: Attributes) -> Impersonated:
+    def impersonate(self, requester: User, wanted: User, info: RequestInfo) -> Impersonated:
         """Raises StatusError (403), that of what was tried first."""
         last, refusal = self._last.get(requester.name), None
         for mode in _MODES if last is None else (last, *(one for one in _MODES if one is not last)):
             if not mode.applies(requester, wanted):
                 continue
             try:
-                found = self._try(mode, requester, wanted, asked)
+                found = self._try(mode, requester, wanted, info)
             except StatusError as err:
                 refusal = refusal or err
                 continue
@@ -78,14 +79,14 @@ class Impersonation:
         assert refusal is not None  # the last mode is for all
         raise refusal
 
-    def _try(self, mode: _Mode, requester: User, wanted: User, asked: Attributes) -> Impersonated:
+    def _try(self, mode: _Mode, requester: User, wanted: User, info: RequestInfo) -> Impersonated:
         verb, shown = "impersonate", requester
         if mode.name:
             verb = f"impersonate:{mode.name}"
             if mode.name == _ASSOCIATED:  # upstream lets its authorizers see no more of them
                 keys = tuple(sorted(requester.extra))
                 shown = requester._replace(extra={"authentication.kubernetes.io/associated-node-keys": keys})
-            self._ask(shown, asked._replace(verb=f"impersonate-on:{mode.name}:{asked.verb}"))
+            self._ask(shown, info._replace(verb=f"impersonate-on:{mode.name}:{info.verb}"))
         for part in _parts(mode, verb, wanted):
             self._check(shown, part)
         groups = wanted.groups
@@ -101,23 +102,23 @@ class Impersonation:
 
     def _check(self, requester: User, part: _Part) -> None:
         if part.never:
-            raise forbidden(requester.name, part.one_by_one[0], part.never)
+            raise not_authorized(requester.name, part.one_by_one[0], part.never)
         if part.together is not None and self._decide(requester, part.together).allowed:
             return
-        for asked in part.one_by_one:
-            self._ask(requester, asked)
+        for info in part.one_by_one:
+            self._ask(requester, info)
 
-    def _ask(self, requester: User, asked: Attributes) -> None:
-        decision = self._decide(requester, asked)
+    def _ask(self, requester: User, info: RequestInfo) -> None:
+        decision = self._decide(requester, info)
         if not decision.allowed:
-            raise forbidden(requester.name, asked, decision.reason)
+            raise not_authorized(requester.name, info, decision.reason)
 
 
 class _Part(NamedTuple):
     """What one field of the wanted user needs. together: allows all at once. never: why nobody may have it."""
 
-    one_by_one: list[Attributes]
-    together: Attributes | None = None
+    one_by_one: list[RequestInfo]
+    together: RequestInfo | None = None
     never: str = ""
 
 
@@ -146,7 +147,7 @@ def wanted_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
 
 def _parts(mode: _Mode, verb: str, wanted: User) -> Iterator[_Part]:
     """What the requester has to be allowed."""
-    core = Attributes(verb, "" if not mode.name else _AUTHENTICATION, "v1")
+    core = RequestInfo(verb, "" if not mode.name else _AUTHENTICATION, "v1")
     account, node = _account_of(wanted), _node_of(wanted)
     if account:
         yield _Part([core._replace(resource="serviceaccounts", namespace=account[0], name=account[1])])
@@ -170,7 +171,7 @@ def _parts(mode: _Mode, verb: str, wanted: User) -> Iterator[_Part]:
         yield _Part([extra] if why else each, together, why)
 
 
-def _never_groups(mode: _Mode, group: Attributes, wanted: User) -> _Part | None:
+def _never_groups(mode: _Mode, group: RequestInfo, wanted: User) -> _Part | None:
     if mode.name and "" in wanted.groups:
         return _Part([group], never="impersonating the empty string group is not allowed")
     if mode.name and MASTERS in wanted.groups:

@@ -21,8 +21,8 @@ from kcm.runtime.apiserver.access.node_graph import (
     VOLUMES,
     NodeGraph,
 )
-from kcm.runtime.apiserver.registry.attributes import Attributes, required_value
 from kcm.runtime.apiserver.registry.policy_rules import Rule, allows
+from kcm.runtime.apiserver.registry.request_info import RequestInfo, required_value
 from kcm.runtime.apiserver.registry.users import ALLOWED, NODE, NODES, Decision, User
 
 LEASES, CSI_NODES = "leases.coordination.k8s.io", "csinodes.storage.k8s.io"
@@ -45,88 +45,88 @@ class NodeAuthorizer:
         """rules: for what is the same for all nodes."""
         self._graph, self._rules = graph, tuple(rules)
 
-    def authorize(self, user: User, asked: Attributes) -> Decision:
+    def authorize(self, user: User, info: RequestInfo) -> Decision:
         node = node_of(user)
         if node is None:
             return _NO
         if not node:
             return _no(f'unknown node for user "{user.name}"')
-        if asked.is_resource:
-            what = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
-            decision = self._resource(node, what, asked)
+        if info.is_resource_request:
+            what = f"{info.resource}.{info.group}" if info.group else info.resource
+            decision = self._resource(node, what, info)
             if decision is not None:
                 return decision
-        return ALLOWED if any(allows(rule, asked) for rule in self._rules) else _NO
+        return ALLOWED if any(allows(rule, info) for rule in self._rules) else _NO
 
-    def _resource(self, node: str, what: str, asked: Attributes) -> Decision | None:
+    def _resource(self, node: str, what: str, info: RequestInfo) -> Decision | None:
         """None for what is the same for all nodes."""
         if what in (SECRETS, CONFIG_MAPS):
-            return self._read(node, what, asked)
-        if what == CLAIMS and asked.subresource == "status":
-            if asked.verb not in ("update", "patch"):
+            return self._read(node, what, info)
+        if what == CLAIMS and info.subresource == "status":
+            if info.verb not in ("update", "patch"):
                 return _no("can only get/update/patch this type")
-            return self._related(node, what, asked)
+            return self._related(node, what, info)
         if what in _GET:
-            return self._get(node, what, asked)
+            return self._get(node, what, info)
         match what:
             case "serviceaccounts":
-                return self._account(node, asked)
+                return self._account(node, info)
             case "leases.coordination.k8s.io":
-                return _lease(node, asked)
+                return _lease(node, info)
             case "csinodes.storage.k8s.io":
-                return _csi_node(node, asked)
+                return _csi_node(node, info)
             case "resourceslices.resource.k8s.io":
-                return self._slice(node, asked)
+                return self._slice(node, info)
             case "podcertificaterequests.certificates.k8s.io":
-                return self._certificate_request(node, asked)
+                return self._certificate_request(node, info)
             case "nodes":
-                return _node(node, asked)
+                return _node(node, info)
             case "pods":
-                return self._pod(node, asked)
+                return self._pod(node, info)
         return None
 
-    def _related(self, node: str, what: str, asked: Attributes) -> Decision:
-        if not asked.name:
+    def _related(self, node: str, what: str, info: RequestInfo) -> Decision:
+        if not info.name:
             return _no("No Object name found")
-        if self._graph.is_related(node, what, make_key(asked.namespace, asked.name)):
+        if self._graph.is_related(node, what, make_key(info.namespace, info.name)):
             return ALLOWED
         return _no(f"no relationship found between node '{node}' and this object")
 
-    def _get(self, node: str, what: str, asked: Attributes) -> Decision:
-        if asked.verb != "get":
+    def _get(self, node: str, what: str, info: RequestInfo) -> Decision:
+        if info.verb != "get":
             return _no("can only get individual resources of this type")
-        if asked.subresource:
+        if info.subresource:
             return _no("cannot get subresource")
-        return self._related(node, what, asked)
+        return self._related(node, what, info)
 
-    def _read(self, node: str, what: str, asked: Attributes) -> Decision:
-        if asked.verb not in _READ:
+    def _read(self, node: str, what: str, info: RequestInfo) -> Decision:
+        if info.verb not in _READ:
             return _no("can only read resources of this type")
-        if asked.subresource:
+        if info.subresource:
             return _no("cannot read subresource")
-        if not asked.namespace:
+        if not info.namespace:
             return _no("can only read namespaced object of this type")
-        return self._related(node, what, asked)
+        return self._related(node, what, info)
 
-    def _account(self, node: str, asked: Attributes) -> Decision:
-        if asked.verb == "get" and not asked.subresource:
-            return self._read(node, ACCOUNTS, asked)
-        if asked.verb != "create" or not asked.name:
+    def _account(self, node: str, info: RequestInfo) -> Decision:
+        if info.verb == "get" and not info.subresource:
+            return self._read(node, ACCOUNTS, info)
+        if info.verb != "create" or not info.name:
             return _no("can only create tokens for individual service accounts")
-        if asked.subresource != "token":
+        if info.subresource != "token":
             return _no("can only create token subresource of serviceaccount")
-        return self._related(node, ACCOUNTS, asked)
+        return self._related(node, ACCOUNTS, info)
 
-    def _slice(self, node: str, asked: Attributes) -> Decision:
-        if asked.subresource:
+    def _slice(self, node: str, info: RequestInfo) -> Decision:
+        if info.subresource:
             return _no("cannot authorize ResourceSlice subresources")
-        match asked.verb:
+        match info.verb:
             case "create":
                 return ALLOWED
             case "get" | "update" | "patch" | "delete":
-                return self._related(node, SLICES, asked)
+                return self._related(node, SLICES, info)
             case "watch" | "list" | "deletecollection":
-                if required_value(asked.field_selector, "spec.nodeName") == node:
+                if required_value(info.field_selector, "spec.nodeName") == node:
                     return ALLOWED
                 return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
         return _no(
@@ -134,65 +134,65 @@ class NodeAuthorizer:
             "delete, deletecollection"
         )
 
-    def _certificate_request(self, node: str, asked: Attributes) -> Decision:
-        if asked.subresource:
+    def _certificate_request(self, node: str, info: RequestInfo) -> Decision:
+        if info.subresource:
             return _no("nodes may not access the status subresource of PodCertificateRequests")
-        match asked.verb:
+        match info.verb:
             case "create":
                 return ALLOWED
             case "get":
-                return self._related(node, REQUESTS, asked)
+                return self._related(node, REQUESTS, info)
             case "list" | "watch":
-                if required_value(asked.field_selector, "spec.nodeName") == node:
+                if required_value(info.field_selector, "spec.nodeName") == node:
                     return ALLOWED
                 return _no("can only list/watch podcertificaterequests with nodeName field selector")
-        return _no(f"nodes may not {asked.verb} podcertificaterequests")
+        return _no(f"nodes may not {info.verb} podcertificaterequests")
 
-    def _pod(self, node: str, asked: Attributes) -> Decision:
-        match asked.subresource, asked.verb:
+    def _pod(self, node: str, info: RequestInfo) -> Decision:
+        match info.subresource, info.verb:
             case "", "get":
-                return self._get(node, PODS, asked)
+                return self._get(node, PODS, info)
             case "", "list" | "watch":
-                if required_value(asked.field_selector, "spec.nodeName") == node:
+                if required_value(info.field_selector, "spec.nodeName") == node:
                     return ALLOWED
-                if asked.name:
-                    return self._related(node, PODS, asked)
+                if info.name:
+                    return self._related(node, PODS, info)
                 return _no("can only list/watch pods with spec.nodeName field selector")
             case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
                 return ALLOWED
         return _NO
 
 
-def _lease(node: str, asked: Attributes) -> Decision:
-    if asked.verb not in _OWN_VERBS:
+def _lease(node: str, info: RequestInfo) -> Decision:
+    if info.verb not in _OWN_VERBS:
         return _no("can only get, create, update, patch, or delete a node lease")
-    if asked.namespace != LEASE_NAMESPACE:
+    if info.namespace != LEASE_NAMESPACE:
         return _no(f'can only access leases in the "{LEASE_NAMESPACE}" system namespace')
-    if asked.verb != "create" and asked.name != node:
+    if info.verb != "create" and info.name != node:
         return _no("can only access node lease with the same name as the requesting node")
     return ALLOWED
 
 
-def _csi_node(node: str, asked: Attributes) -> Decision:
-    if asked.verb not in _OWN_VERBS:
+def _csi_node(node: str, info: RequestInfo) -> Decision:
+    if info.verb not in _OWN_VERBS:
         return _no("can only get, create, update, patch, or delete a CSINode")
-    if asked.subresource:
+    if info.subresource:
         return _no("cannot authorize CSINode subresources")
-    if asked.verb != "create" and asked.name != node:
+    if info.verb != "create" and info.name != node:
         return _no("can only access CSINode with the same name as the requesting node")
     return ALLOWED
 
 
-def _node(node: str, asked: Attributes) -> Decision:
-    match asked.subresource, asked.verb:
+def _node(node: str, info: RequestInfo) -> Decision:
+    match info.subresource, info.verb:
         case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
             return ALLOWED
-        case "", "get" | "list" | "watch" if asked.name == node:
+        case "", "get" | "list" | "watch" if info.name == node:
             return ALLOWED
-        case "", "get" | "list" | "watch" if not asked.name:
+        case "", "get" | "list" | "watch" if not info.name:
             return _no(f"node '{node}' cannot read all nodes, only its own Node object")
         case "", "get" | "list" | "watch":
-            return _no(f"node '{node}' cannot read '{asked.name}', only its own Node object")
+            return _no(f"node '{node}' cannot read '{info.name}', only its own Node object")
     return _NO
 
 

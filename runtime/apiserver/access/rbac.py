@@ -13,8 +13,8 @@ from typing import NamedTuple
 from kcm.protocols.bounded_cache import total_size
 from kcm.protocols.errors import aggregate
 from kcm.runtime.apiserver.access.role_index import Granted, MissingRole, RoleIndex
-from kcm.runtime.apiserver.registry.attributes import Attributes
 from kcm.runtime.apiserver.registry.policy_rules import Rule, allows, allows_any_name
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import Decision, User
 
 MOST_USERS, MOST_KEPT = 1024, 65_536  # decisions of all of them
@@ -38,7 +38,7 @@ class Rbac:
         self._kept: dict[_Who, dict[_What, _Kept]] = {}
         self._count = 0
 
-    def authorize(self, user: User, asked: Attributes) -> Decision:
+    def authorize(self, user: User, info: RequestInfo) -> Decision:
         if self._index.refresh():
             self._clear()
         who = (user.name, user.groups)
@@ -50,19 +50,19 @@ class Rbac:
                     self._clear()
                 self._kept[who] = of_user
         what: _What
-        if asked.is_resource:
-            what = (asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace)
+        if info.is_resource_request:
+            what = (info.verb, info.group, info.resource, info.subresource, info.namespace)
         else:
-            what = (asked.verb, asked.path)
+            what = (info.verb, info.path)
         kept = of_user.get(what)
         if kept is None:
-            kept = self._decide(user, asked)
+            kept = self._decide(user, info)
             if total_size(*what) <= LONGEST_REQUEST:
                 if self._count >= MOST_KEPT:
                     self._clear()
                 self._count += 1
                 of_user[what] = kept
-        return kept.named.get(asked.name, kept.decision) if kept.named else kept.decision
+        return kept.named.get(info.name, kept.decision) if kept.named else kept.decision
 
     def _clear(self) -> None:
         self._kept.clear()
@@ -80,16 +80,16 @@ class Rbac:
         self._index.refresh()
         return self._index.role_rules(kind, name, namespace)
 
-    def _decide(self, user: User, asked: Attributes) -> _Kept:
+    def _decide(self, user: User, info: RequestInfo) -> _Kept:
         named: dict[str, Decision] = {}
         wrong: list[MissingRole] = []
-        for one in self._index.visit(user, asked.namespace):
+        for one in self._index.visit(user, info.namespace):
             if isinstance(one, MissingRole):
                 wrong.append(one)
-            elif not asked.is_resource or not one.rule.names:
-                if allows(one.rule, asked):
+            elif not info.is_resource_request or not one.rule.names:
+                if allows(one.rule, info):
                     return _Kept(_allowed(one), {})
-            elif allows_any_name(one.rule, asked):
+            elif allows_any_name(one.rule, info):
                 for name in one.rule.names:
                     named.setdefault(name, _allowed(one))
         return _Kept(Decision(allowed=False, reason=f"RBAC: {aggregate(map(str, wrong))}" if wrong else ""), named)

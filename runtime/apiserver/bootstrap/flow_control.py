@@ -1,7 +1,7 @@
 """The FlowSchemas and PriorityLevelConfigurations that every cluster has, and whether a schema's level exists.
 
 What is missing is created, at once and then every minute; what is there is corrected as long as its annotation asks
-for that. They say how kube-apiserver queues requests: here http/turns decides that by itself.
+for that. They say how kube-apiserver queues requests: here http/priority.py decides that by itself.
 
 Source: apiserver pkg/apis/flowcontrol/bootstrap/default.go, pkg/util/flowcontrol/apf_controller.go (Dangling),
 kubernetes pkg/registry/flowcontrol/{ensurer,rest} (v1.36).

@@ -37,8 +37,8 @@ from kcm.runtime.apiserver.core.field_managers import (
 from kcm.runtime.apiserver.core.merge_types import merge_type_of
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.registry.attributes import is_set
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.request_info import is_set
 from kcm.runtime.apiserver.schema.field_sets import (
     Tree,
     common,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.warnings import Warnings
 from kcm.runtime.apiserver.http.json_bodies import encoded
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.client.api import JSON, Response
 from kcm.runtime.http.server.request import HttpRequest, Streamed
@@ -40,18 +41,19 @@ class ApiRequest(HttpRequest):
 
     began: Unix seconds at which it was passed to the handler.
     observer: is informed of what happens to the request.
-    place: the parsed target; set by the handler.
+    info: set by the handler before anything else.
     user: set by the handler; None for an unknown user.
     refusal, refusal_lines: the response that refuses the request, and further lines of its head.
     """
 
-    __slots__ = ("began", "observer", "place", "refusal_lines")
+    __slots__ = ("began", "info", "observer", "refusal_lines")
+
+    info: RequestInfo
 
     def __init__(self, connection: HttpConnection) -> None:
         HttpRequest.__init__(self, connection)
         self.began = 0.0
         self.observer: Observer | None = None
-        self.place: Any = None
         self.user: User | None = None
         self.refusal: Response | None = None
         self.refusal_lines = b""

@@ -25,7 +25,7 @@ from kcm.runtime.apiserver.access.audit_policy import (
 from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.authentication import NO_CERTIFICATE, ClientIdentity
 from kcm.runtime.apiserver.kinds.authentication.shared.user_info import user_info
-from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.client.api import Response
 
@@ -47,17 +47,17 @@ class AuditLog:
         """write: takes one line. now: unix seconds. number: draws the id of a request that brings none."""
         self._policy, self._write, self._now, self._number = policy, write, now, number
 
-    def begin(self, request: ApiRequest, user: User, asked: Attributes) -> None:
+    def begin(self, request: ApiRequest, user: User, info: RequestInfo) -> None:
         """Has all that follows from a request noted."""
-        extent = self._policy.extent(user, asked)
+        extent = self._policy.extent(user, info)
         if extent.level != NONE:
-            request.observer = Entry(self, request, extent, user, asked)
+            request.observer = Entry(self, request, extent, user, info)
 
-    def not_let_in(self, request: ApiRequest, asked: Attributes) -> None:
+    def not_let_in(self, request: ApiRequest, info: RequestInfo) -> None:
         """A request whose user is not known; it is refused."""
-        extent = self._policy.extent(None, asked)
+        extent = self._policy.extent(None, info)
         if extent.level != NONE:
-            entry = Entry(self, request, extent, None, asked)
+            entry = Entry(self, request, extent, None, info)
             entry.refuse(attempted=_attempted(request))
 
     def put(self, event: Mapping[str, Any]) -> None:
@@ -74,12 +74,12 @@ class Entry:
     """What is noted of one request. Implements Observer."""
 
     def __init__(
-        self, log: AuditLog, request: ApiRequest, extent: Extent, user: User | None, asked: Attributes
+        self, log: AuditLog, request: ApiRequest, extent: Extent, user: User | None, info: RequestInfo
     ) -> None:
         self._log, self._extent = log, extent
         self._received = log.stamp()
         self._annotations: dict[str, str] = {}
-        self._is_long = asked.verb == "watch" or asked.subresource in _LONG
+        self._is_long = info.verb == "watch" or info.subresource in _LONG
         id_ = log.id_of(request)
         self.id = id_.encode()
         self._event: dict[str, Any] = {
@@ -89,15 +89,15 @@ class Entry:
             "auditID": id_,
             "stage": "",
             "requestURI": request.target.decode(errors="replace"),
-            "verb": asked.verb,
+            "verb": info.verb,
             "user": {} if user is None else user_info(user),
         }
         self._more: dict[str, Any] = {"sourceIPs": _sources(request)}
         agent = request.headers.get(b"user-agent")
         if agent:
             self._more["userAgent"] = agent.decode(errors="replace")[:1024]
-        if asked.is_resource:
-            self._more["objectRef"] = _reference(asked)
+        if info.is_resource_request:
+            self._more["objectRef"] = _reference(info)
         if user is not None:
             self._put(RECEIVED)
 
@@ -197,14 +197,14 @@ def _sources(request: ApiRequest) -> list[str]:
     return found
 
 
-def _reference(asked: Attributes) -> dict[str, str]:
+def _reference(info: RequestInfo) -> dict[str, str]:
     fields = {
-        "resource": asked.resource,
-        "namespace": asked.namespace,
-        "name": asked.name,
-        "apiGroup": asked.group,
-        "apiVersion": asked.version,
-        "subresource": asked.subresource,
+        "resource": info.resource,
+        "namespace": info.namespace,
+        "name": info.name,
+        "apiGroup": info.group,
+        "apiVersion": info.version,
+        "subresource": info.subresource,
     }
     return {name: value for name, value in fields.items() if value}
 

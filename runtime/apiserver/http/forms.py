@@ -26,8 +26,8 @@ from kcm.runtime.apiserver.http.negotiation import (
 )
 from kcm.runtime.apiserver.http.representations import INCLUDES, Representation, list_of_built_in
 from kcm.runtime.apiserver.http.tables import printer_of
-from kcm.runtime.apiserver.http.targets import Target
 from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.verbs.read import ListResponse
@@ -43,36 +43,36 @@ class Forms:
     def __init__(self, api: ApiServer, encodings: Encodings, now: Now) -> None:
         self._api, self._encodings, self._now = api, encodings, now
 
-    def wanted(self, accept: bytes, target: Target) -> Form:
+    def wanted(self, accept: bytes, info: RequestInfo) -> Form:
         """Raises StatusError (406)."""
         if accept in _JSON_FIRST:
             return AS_IT_IS
-        stream = target.is_watch
+        stream = info.verb == "watch"
         form = _negotiated(accept, OF_OBJECTS, stream=stream)
-        if form.kind == "Table" and self._is_review(target):
+        if form.kind == "Table" and self._is_review(info):
             form = _negotiated(accept, OF_REVIEWS)
-        if form.media_type == PROTOBUF and not form.kind and not self._has_protobuf(target):
+        if form.media_type == PROTOBUF and not form.kind and not self._has_protobuf(info):
             return _negotiated(accept, OF_CUSTOM_OBJECTS, stream=stream)
         return form
 
-    def response(self, accept: bytes, target: Target, response: Response) -> Response:
+    def response(self, accept: bytes, info: RequestInfo, response: Response) -> Response:
         """As the client wants it. Raises StatusError (400)."""
         if response.status >= 400:
             return self.error(accept, response)
-        form = self.wanted(accept, target)
+        form = self.wanted(accept, info)
         if form == AS_IT_IS or response.content_type != JSON:
             return response
-        representation = self.representation(target, form)
+        representation = self.representation(info, form)
         return replace(response, body=representation.body(response), content_type=form.media_type)
 
-    def in_steps(self, accept: bytes, target: Target, response: ListResponse) -> Generator[None, None, Response]:
+    def in_steps(self, accept: bytes, info: RequestInfo, response: ListResponse) -> Generator[None, None, Response]:
         """As response, of a list; others may have their turn after each step."""
-        form = self.wanted(accept, target)
+        form = self.wanted(accept, info)
         if form == AS_IT_IS:
-            route = self._api.route(target.path)
+            route = self._api.route(info)
             is_custom = route is None or route.definition.dynamic
             return response if is_custom else replace(response, body=list_of_built_in(response))
-        body = yield from self.representation(target, form).list_in_steps(response)
+        body = yield from self.representation(info, form).list_in_steps(response)
         return Response(status=response.status, body=body, content_type=form.media_type)
 
     def error(self, accept: bytes, response: Response) -> Response:
@@ -88,23 +88,23 @@ class Forms:
         body = self._encodings.encoder.encode(orjson.loads(response.body))
         return replace(response, body=body, content_type=PROTOBUF)
 
-    def representation(self, target: Target, form: Form) -> Representation:
+    def representation(self, info: RequestInfo, form: Form) -> Representation:
         """Raises StatusError (400)."""
-        include = target.query.get("includeObject") or "Metadata"
+        include = info.query.get("includeObject") or "Metadata"
         if include not in INCLUDES and form.kind == "Table":
             detail = "must be 'Metadata', 'Object', 'None', or empty"
             wrong = invalid("includeObject", include, detail)
             raise status_errors.bad_request(f"Unable to convert to Table as requested: {wrong}")
-        route = self._api.route(target.path)
+        route = self._api.route(info)
         printer = NAME_AND_CREATION_TIME if route is None else printer_of(route.definition, route.subresource)
         return Representation(form, include=include, now=self._now.now, printer=printer, encodings=self._encodings)
 
-    def _is_review(self, target: Target) -> bool:
-        route = self._api.route(target.path)
+    def _is_review(self, info: RequestInfo) -> bool:
+        route = self._api.route(info)
         return route is not None and route.definition.strategy.review is not None
 
-    def _has_protobuf(self, target: Target) -> bool:
-        route = self._api.route(target.path)
+    def _has_protobuf(self, info: RequestInfo) -> bool:
+        route = self._api.route(info)
         if route is None:
             return True  # so has the refusal
         if route.subresource and subresource_of(route.subresource).kind is not None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from kcm.protocols.bounded_cache import bounded_cache
 from kcm.runtime.apiserver.access.impersonation import PREFIX as IMPERSONATE
 from kcm.runtime.apiserver.access.impersonation import Impersonation, wanted_user
+from kcm.runtime.apiserver.access.refusals import NotAuthorizedError, not_authorized
 from kcm.runtime.apiserver.core.cluster import Now
 from kcm.runtime.apiserver.core.field_managers import agent_prefix
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
@@ -41,9 +42,8 @@ from kcm.runtime.apiserver.http.slices import Gradually
 from kcm.runtime.apiserver.http.stray_fields import StrayFields
 from kcm.runtime.apiserver.http.streams import WatchStream
 from kcm.runtime.apiserver.http.suspended_calls import OutsideCalls
-from kcm.runtime.apiserver.http.targets import Target, asked_for, target_of
 from kcm.runtime.apiserver.http.yaml_bodies import JsonBody
-from kcm.runtime.apiserver.registry.attributes import Attributes, NotAuthorizedError, forbidden
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.registry.users import ACCOUNTS, ALLOWED, ANONYMOUS, MASTERS, User
 from kcm.runtime.apiserver.schema.api_types import built_in_types
@@ -80,6 +80,11 @@ _COMPONENTS = {
 }
 _WATCHERS = {user for users in _COMPONENTS.values() for user in users}
 _HEALTH = ("/healthz", "/livez", "/readyz")
+# Built-in versions of core with an APILifecycle upstream, of those that are served by default.
+_DEPRECATED = {
+    "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
+    "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
 _SLASHES_IGNORED = ("/api/", "/apis/", "/version/", "/openid/v1/jwks/", "/.well-known/openid-configuration/")
 _WITHOUT_USER = {*_HEALTH, "/version"}
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized").response()
@@ -199,13 +204,13 @@ class ApiHttp:
 
     def admit(self, request: ApiRequest) -> Response | None:
         try:
-            request.place = target_of(request.target)
+            request.info = RequestInfo.parse(request.method, request.target)
         except StatusError as error:
             return error.response()
         user = self._user_of(request)
         if user is None or (user is ANONYMOUS and not self._is_open_to_anonymous(request)):
             if self._audit is not None:
-                self._audit.not_let_in(request, asked_for(request.method, request.place))
+                self._audit.not_let_in(request, request.info)
             return self._forms.error(_accept(request), _UNAUTHORIZED)
         if user is ANONYMOUS:
             return self._refusal_of_anonymous(request)
@@ -244,13 +249,13 @@ class ApiHttp:
         return user
 
     def _is_open_to_anonymous(self, request: ApiRequest) -> bool:
-        return self._anonymous or request.place.path.rstrip("/") in _WITHOUT_USER
+        return self._anonymous or request.info.path.rstrip("/") in _WITHOUT_USER
 
     def _refusal_of_anonymous(self, request: ApiRequest) -> Response | None:
         """Authorize an anonymous request by its head, so that no body is kept of one that is refused."""
         request.began = self._clock.now()
         try:
-            self._let_in(request, request.place)
+            self._let_in(request)
         except Exception as error:
             request.refusal_lines = _lines_of(error)
             return self._forms.error(_accept(request), self._refusal(request, error))
@@ -264,7 +269,7 @@ class ApiHttp:
 
     def needs_body(self, request: ApiRequest) -> bool:
         """Only resources have use for one."""
-        return request.method != "GET" and bool(request.place.is_resource)
+        return request.method != "GET" and request.info.is_resource_request
 
     def cut_off(self, connection: HttpConnection, why: str) -> None:
         path = connection.target.decode(errors="replace")
@@ -276,56 +281,53 @@ class ApiHttp:
             self._turns = Turns(self._handle, now=loop.time, soon=loop.call_soon)
             self._in_slices = Gradually(now=loop.time, soon=loop.call_soon)
         request.began = self._clock.now()
-        target: Target = request.place
-        is_probe = target.path in _HEALTH
-        self._turns.take(request, level_of(request.user, request.method, target.is_heartbeat, is_probe=is_probe))
+        info = request.info
+        self._turns.take(request, level_of(request.user, info, is_probe=info.path in _HEALTH))
 
     def _handle(self, request: ApiRequest) -> None:
         if not request.is_awaited:
             return
-        target: Target = request.place
+        info = request.info
         try:
-            self._let_in(request, target)
-            _check_timeout(target)
-            if target.is_resource:
-                self._resource(request, target)
-            elif target.path == SNAPSHOT_PATH:
+            self._let_in(request)
+            _check_timeout(info)
+            if info.is_resource_request and not info.path.startswith("//"):
+                self._resource(request, info)
+            elif info.path == SNAPSHOT_PATH:
                 self._take_snapshot(request)
             elif request.method != "GET":
                 raise status_errors.method_not_allowed()
-            elif target.path == OPENAPI_V2:
+            elif info.path == OPENAPI_V2:
                 self._openapi_v2.respond(request)
             else:
-                found = self._pages.page(request, _page_path(target.path))
+                found = self._pages.page(request, _page_path(info.path))
                 self._count(request, found.response.status)
                 request.respond(found.response, lines=found.lines, cache=found.cache, as_it_is=not found.is_object)
         except Exception as error:
             self._refuse(request, error)
 
-    def _let_in(self, request: ApiRequest, target: Target) -> None:
+    def _let_in(self, request: ApiRequest) -> None:
         """Settles who acts. Raises StatusError: 403 where that user may not do this."""
+        info = request.info
         if self._audit is not None and request.observer is None:  # else it is carried out again
-            asked = asked_for(request.method, request.place)
-            self._audit.begin(request, request.user or ANONYMOUS, asked)
+            self._audit.begin(request, request.user or ANONYMOUS, info)
         if IMPERSONATE in b"\n".join(request.headers):  # looked at one by one only where there may be such
             self._impersonate(request)
         user = request.user or ANONYMOUS
-        is_probe = request.method == "GET" and target.path in _HEALTH
+        is_probe = info.verb == "get" and info.path in _HEALTH
         if request.observer is None and (MASTERS in user.groups or is_probe):
             return
-        asked = asked_for(request.method, request.place)
-        decision = ALLOWED if is_probe else self._api.decide(user, asked)
+        decision = ALLOWED if is_probe else self._api.decide(user, info)
         if request.observer is not None:
             request.observer.decided(allowed=decision.allowed, reason=decision.reason)
         if not decision.allowed:
-            raise forbidden(user.name, asked, decision.reason)
+            raise not_authorized(user.name, info, decision.reason)
 
     def _impersonate(self, request: ApiRequest) -> None:
         wanted = wanted_user((*request.headers.items(), *request.repeated))
         if wanted is None:
             return
-        asked = asked_for(request.method, request.place)
-        found = self._impersonation.impersonate(request.user or ANONYMOUS, wanted, asked)
+        found = self._impersonation.impersonate(request.user or ANONYMOUS, wanted, request.info)
         request.user = found.user
         # Once: it may be carried out again.
         request.headers = {name: value for name, value in request.headers.items() if not name.startswith(IMPERSONATE)}
@@ -333,14 +335,13 @@ class ApiHttp:
             request.observer.impersonated(found.user, found.constraint)
 
     def _count(self, request: ApiRequest, status: int) -> None:
-        target: Target = request.place
-        asked = asked_for(request.method, request.place)
+        info = request.info
         # There are any number of paths that are not served, and a route that was looked up is kept.
-        if status >= 400 and (request.user is None or self._api.route(target.path) is None):
-            asked = Attributes(asked.verb, is_resource=False)
+        if status >= 400 and (request.user is None or self._api.route(info) is None):
+            info = RequestInfo(info.verb, is_resource_request=False)
         self._metrics.responded(
-            asked,
-            dry_run="dryRun" in target.query,
+            info,
+            dry_run="dryRun" in request.info.query,
             code=status,
             seconds=max(self._clock.now() - request.began, 0.0),
         )
@@ -361,50 +362,52 @@ class ApiHttp:
 
     # --- resources
 
-    def _resource(self, request: ApiRequest, target: Target) -> None:
+    def _resource(self, request: ApiRequest, info: RequestInfo) -> None:
         if self._failure is not None:
             raise self._failure
-        form = self._forms.wanted(_accept(request), target)
+        form = self._forms.wanted(_accept(request), info)
         if request.method != "GET":
-            self._take_body(request, target)
+            self._take_body(request, info)
             return
-        asked = Request(method="GET", path=target.path, query=target.query)
-        if target.is_watch:
+        asked = Request(method="GET", path=info.path, query=info.query)
+        if info.verb == "watch":
             self._watch(request, asked, form)
             return
-        outcome = self._api.begin(asked, user=request.user or ANONYMOUS)
+        outcome = self._api.begin(asked, info=info, user=request.user or ANONYMOUS)
         if isinstance(outcome, Suspended):
             self._outside.go_on(outcome, partial(self._respond_when_durable, request), partial(self._refuse, request))
         else:
             self._respond_when_durable(request, outcome)
 
-    def _take_body(self, request: ApiRequest, target: Target) -> None:
+    def _take_body(self, request: ApiRequest, info: RequestInfo) -> None:
         method, body = request.method, request.body
         media_type = _media_type(request.headers.get(b"content-type", b""))
         if len(body) > AT_ONCE and is_yaml(method, media_type, body):
             loop = asyncio.get_running_loop()
             reading = loop.run_in_executor(self._yaml, json_body, method, media_type, body, self._protobuf)
-            reading.add_done_callback(partial(self._yaml_read, request, target, media_type))
+            reading.add_done_callback(partial(self._yaml_read, request, info, media_type))
             return
         try:
             read = json_body(method, media_type, body, self._protobuf)
         except StatusError as error:
-            raise self._of_body(method, target, error) from None
-        self._write(request, target, media_type, read)
+            raise self._of_body(method, info, error) from None
+        self._write(request, info, media_type, read)
 
-    def _yaml_read(self, request: ApiRequest, target: Target, media_type: str, read: asyncio.Future[JsonBody]) -> None:
+    def _yaml_read(
+        self, request: ApiRequest, info: RequestInfo, media_type: str, read: asyncio.Future[JsonBody]
+    ) -> None:
         try:
             if self._failure is not None:
                 raise self._failure
-            self._write(request, target, media_type, read.result())
+            self._write(request, info, media_type, read.result())
         except StatusError as error:
-            self._refuse(request, self._of_body(request.method, target, error))
+            self._refuse(request, self._of_body(request.method, info, error))
         except Exception as error:
             self._refuse(request, error)
 
-    def _of_body(self, method: str, target: Target, error: StatusError) -> StatusError:
+    def _of_body(self, method: str, info: RequestInfo, error: StatusError) -> StatusError:
         """A body matters only where something is served."""
-        route = self._api.route(target.path)
+        route = self._api.route(info)
         if route is None:
             return status_errors.no_such_path()
         if isinstance(error, InvalidYamlError) and method != "PATCH":
@@ -412,15 +415,15 @@ class ApiHttp:
             return error.of_kind(route.definition.kind if other is None else other.kind)
         return error
 
-    def _write(self, request: ApiRequest, target: Target, media_type: str, read: JsonBody) -> None:
-        method, query, body = request.method, target.query, read.json
+    def _write(self, request: ApiRequest, info: RequestInfo, media_type: str, read: JsonBody) -> None:
+        method, body = request.method, read.json
         if request.observer is not None:
             request.observer.requested(body)
         agent = agent_prefix(request.headers.get(b"user-agent", b"").decode(errors="replace"))
         type_ = media_type or JSON
-        asked = Request(method=method, path=target.path, query=query, body=body, content_type=type_, agent=agent)
-        begin = partial(self._api.begin, asked, user=request.user or ANONYMOUS)
-        outcome, warnings = self._stray_fields.watched(asked, read, begin)
+        asked = Request(method=method, path=info.path, query=info.query, body=body, content_type=type_, agent=agent)
+        begin = partial(self._api.begin, asked, info=info, user=request.user or ANONYMOUS)
+        outcome, warnings = self._stray_fields.watched(asked, info, read, begin)
         if isinstance(outcome, Suspended):
             then = partial(self._respond_when_durable, request, warnings=warnings)
             self._outside.go_on(outcome, then, partial(self._refuse, request))
@@ -436,14 +439,15 @@ class ApiHttp:
 
     def _respond(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> None:
         if self._waiting.pop(request, None) is not None:  # else it was told that the store has failed
-            accept, target = _accept(request), request.place
-            first = (target.deprecation,) if target.deprecation else ()
+            accept, info = _accept(request), request.info
+            deprecation = _deprecation_of(info)
+            first = (deprecation,) if deprecation else ()
             all_of_them = (*first, *warnings, *response.warnings)
             if isinstance(response, ListResponse):
                 self._in_slices.do(self._show_in_steps(request, response, all_of_them))
                 return
             try:
-                shown = self._forms.response(accept, target, response)
+                shown = self._forms.response(accept, info, response)
             except Exception as error:
                 self._refuse(request, error)
             else:
@@ -452,7 +456,7 @@ class ApiHttp:
 
     def _show_in_steps(self, request: ApiRequest, response: ListResponse, warnings: Sequence[str]) -> Iterator[None]:
         """Ends early when the client is gone."""
-        steps = self._forms.in_steps(_accept(request), request.place, response)
+        steps = self._forms.in_steps(_accept(request), request.info, response)
         while request.is_awaited:
             try:
                 next(steps)
@@ -468,28 +472,28 @@ class ApiHttp:
     def _watch(self, request: ApiRequest, asked: Request, form: Form) -> None:
         watch: Watch | Response | None = None
 
-        wanted, user = asked_for("GET", request.place), (request.user or ANONYMOUS).name
+        info, user = request.info, (request.user or ANONYMOUS).name
         user = user if user in _WATCHERS else ""
 
         def over() -> None:
             self._streams.discard(stream)
             if isinstance(watch, Watch):
                 watch.cancel()
-                self._metrics.watching(wanted, -1)
+                self._metrics.watching(info, -1)
                 self._watching[user] -= 1
 
-        shown = escaped if form == AS_IT_IS else self._forms.representation(request.place, form).lines
+        shown = escaped if form == AS_IT_IS else self._forms.representation(info, form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
-        watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
+        watch = self._api.watch(asked, info=info, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
         if isinstance(watch, Response):
             self._count(request, watch.status)
             request.respond(self._forms.error(_accept(request), watch), whole=watch)
             return
         self._streams.add(stream)
-        self._metrics.watching(wanted, 1)
+        self._metrics.watching(info, 1)
         self._watching[user] += 1
         type_ = form.media_type if form.media_type == JSON else f"{form.media_type};stream=watch"
-        deprecations = (request.place.deprecation, watch.definition.deprecation)
+        deprecations = (_deprecation_of(info), watch.definition.deprecation)
         request.stream(type_, stream, warnings=[one for one in deprecations if one])
 
     def _cut_off(self, request: ApiRequest) -> None:
@@ -531,11 +535,16 @@ class ApiHttp:
         return f"a write has not been durable for {waited:.0f} s" if waited > STORE_STALLED else ""
 
 
-def _check_timeout(target: Target) -> None:
+def _check_timeout(info: RequestInfo) -> None:
     """Of requests that end by themselves; nothing here takes as long as one may say. Raises StatusError (400)."""
-    timeout = target.query.get("timeout")
-    if timeout and not target.is_watch and (problem := duration_problem(timeout)):
+    timeout = info.query.get("timeout")
+    if timeout and info.verb != "watch" and (problem := duration_problem(timeout)):
         raise status_errors.bad_request(f"invalid timeout specified in the request URL - {problem}")
+
+
+def _deprecation_of(info: RequestInfo) -> str:
+    """Return the warning about the resource's version, "" without one."""
+    return _DEPRECATED.get(info.resource, "") if not info.group else ""
 
 
 def _page_path(path: str) -> str:

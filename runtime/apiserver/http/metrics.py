@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import accumulate
 
-from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Reading, Series
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -54,25 +54,25 @@ class RequestMetrics:
         self._metrics = Metrics()
         self._of: dict[tuple[str | bool | int, ...], tuple[Counter, Histogram]] = {}
 
-    def responded(self, asked: Attributes, *, dry_run: bool, code: int, seconds: float) -> None:
-        place = (*asked[:5], bool(asked.namespace), bool(asked.name), dry_run, code)
+    def responded(self, info: RequestInfo, *, dry_run: bool, code: int, seconds: float) -> None:
+        place = (*info[:5], bool(info.namespace), bool(info.name), dry_run, code)
         found = self._of.get(place)
         if found is None:
             if len(self._of) >= MOST_SERIES:  # custom resources come and go
-                asked = Attributes(asked.verb, is_resource=False)
-                place = (*asked[:5], False, False, dry_run, code)
-            verb, *labels = _labels(asked)
+                info = RequestInfo(info.verb, is_resource_request=False)
+                place = (*info[:5], False, False, dry_run, code)
+            verb, *labels = _labels(info)
             values = (verb, "All" if dry_run else "", *labels)
             counter = self._metrics.counter(REQUESTS, *values, str(code))
             found = self._of[place] = (counter, self._metrics.histogram(DURATION, *values))
         found[0].inc()
         found[1].observe(seconds)
 
-    def watching(self, asked: Attributes, change: int) -> None:
+    def watching(self, info: RequestInfo, change: int) -> None:
         """change: 1 for a watch that has begun, -1 for one that is over."""
-        self._metrics.gauge(LONG_RUNNING, *_labels(asked)).inc(change)
+        self._metrics.gauge(LONG_RUNNING, *_labels(info)).inc(change)
         if change < 0:
-            verb, *labels = _labels(asked)
+            verb, *labels = _labels(info)
             self._metrics.counter(REQUESTS, verb, "", *labels, "200").inc()
 
     def count_objects(self, read: Callable[[], Iterable[tuple[str, str, int]]]) -> None:
@@ -93,22 +93,22 @@ def _labels_of(verb: str, group: str, version: str, resource: str, subresource: 
     return _VERBS.get(verb, verb.upper()), group, version, resource, subresource, scope, _COMPONENT
 
 
-def _labels(asked: Attributes) -> tuple[str, ...]:
+def _labels(info: RequestInfo) -> tuple[str, ...]:
     """By the names in _OF_A_REQUEST."""
-    if not asked.is_resource:
+    if not info.is_resource_request:
         return _labels_of(
-            asked.verb,
+            info.verb,
             "",
             "",
             "",
             "",
             "",
         )
-    if asked.name or asked.verb == "create":
+    if info.name or info.verb == "create":
         scope = "resource"
     else:
-        scope = "namespace" if asked.namespace else "cluster"
-    return _labels_of(asked.verb, asked.group, asked.version, asked.resource, asked.subresource, scope)
+        scope = "namespace" if info.namespace else "cluster"
+    return _labels_of(info.verb, info.group, info.version, info.resource, info.subresource, scope)
 
 
 # --- Prometheus' text

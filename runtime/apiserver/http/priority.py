@@ -17,12 +17,13 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Generic, TypeVar
 
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ACCOUNTS, MASTERS, NODES, User
 
 SLICE = 0.005  # seconds
 TURNS_OF_ALL = 8  # one turn in so many is of whoever waits longest at the last level, so that nobody starves
 
-_LEASES = "/apis/coordination.k8s.io/v1/namespaces/"
+_NODE_STATUS, _LEASES = ("", "v1", "nodes", "status"), ("coordination.k8s.io", "v1", "leases", "")
 _CONTROL_PLANE = frozenset(f"system:{name}" for name in ("kube-controller-manager", "kube-scheduler", "hollow-nodes"))
 _CONTROLLERS = f"{ACCOUNTS}kube-system:"  # with --use-service-account-credentials
 
@@ -37,23 +38,22 @@ class Level(IntEnum):
     OTHERS = 2
 
 
-def is_heartbeat(path: str) -> bool:
-    """Whether it leads to leases, or to the status of a node."""
-    if path.startswith("/api/v1/nodes/"):
-        return path.endswith("/status")
-    return path.startswith(_LEASES) and "/leases" in path
-
-
-def level_of(user: User | None, method: str, heartbeat: bool, *, is_probe: bool = False) -> Level:
-    """heartbeat, is_probe: what its path leads to."""
+def level_of(user: User | None, info: RequestInfo, *, is_probe: bool = False) -> Level:
+    """Return the level of a request. is_probe: it asks for the server's health."""
     if is_probe:
         return Level.AT_ONCE
     if user is None:
         return Level.OTHERS
     of_control_plane = user.name in _CONTROL_PLANE or user.name.startswith(_CONTROLLERS) or NODES in user.groups
-    if heartbeat and method != "DELETE" and (of_control_plane or MASTERS in user.groups):
+    if (of_control_plane or MASTERS in user.groups) and _is_heartbeat(info):
         return Level.AT_ONCE
     return Level.CONTROL_PLANE if of_control_plane else Level.OTHERS
+
+
+def _is_heartbeat(info: RequestInfo) -> bool:
+    """Report whether it reads or writes leases of a namespace, or the status of a node."""
+    kind = info[1:5]
+    return (kind == _NODE_STATUS or (kind == _LEASES and bool(info.namespace))) and not info.verb.startswith("delete")
 
 
 class Turns(Generic[R]):

@@ -8,6 +8,7 @@ from typing import TypeVar
 from kcm.protocols.messages.commands import PatchType
 from kcm.runtime.apiserver.http.request_bodies import repeated_in_applied
 from kcm.runtime.apiserver.http.yaml_bodies import JsonBody
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
@@ -31,7 +32,7 @@ class StrayFields:
         self._api, self._every_patch = api, every_patch
         self._validator, self._shapes = FieldValidator(built_in_types()), built_in_shapes()
 
-    def watched(self, asked: Request, read: JsonBody, act: Callable[[], T]) -> tuple[T, list[str]]:
+    def watched(self, asked: Request, info: RequestInfo, read: JsonBody, act: Callable[[], T]) -> tuple[T, list[str]]:
         """Return what `act` returns, which carries the write out, and the warnings about its body.
 
         Raises StatusError where stray fields are an error (fieldValidation=Strict).
@@ -40,19 +41,19 @@ class StrayFields:
         # those that are there twice, as upstream does: it costs as much as the write.
         is_asked = "fieldValidation" in asked.query or bool(read.repeated)
         if asked.method == "PATCH" and not is_asked:
-            route = None if self._every_patch else self._api.route(asked.path)
+            route = None if self._every_patch else self._api.route(info)
             is_asked = self._every_patch or (route is not None and route.definition.dynamic)
-        warnings = self._check(asked, read) if is_asked else []
+        warnings = self._check(asked, info, read) if is_asked else []
         before = self._shapes.strays
         outcome = act()
         if not is_asked and self._shapes.strays != before:
-            warnings = self._check(asked, read)
+            warnings = self._check(asked, info, read)
         return outcome, warnings
 
-    def _check(self, asked: Request, read: JsonBody) -> list[str]:
+    def _check(self, asked: Request, info: RequestInfo, read: JsonBody) -> list[str]:
         """Returns warnings. Raises StatusError where stray fields are an error."""
         directive = asked.query.get("fieldValidation", WARN)
-        route = self._api.route(asked.path)
+        route = self._api.route(info)
         has_fields = asked.method in ("POST", "PUT") or asked.content_type in _PATCHES_WITH_FIELDS
         if directive not in (STRICT, WARN) or route is None or not has_fields:
             return []

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import quoted
-from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 
 ALL = "*"
 _FIELDS = {
@@ -61,18 +61,18 @@ def rules_in(role: Mapping[str, Any]) -> tuple[Rule, ...]:
     return tuple(Rule(*(tuple(one.get(field) or ()) for field in _FIELDS.values())) for one in role.get("rules") or ())
 
 
-def allows(rule: Rule, asked: Attributes) -> bool:
-    if not asked.is_resource:
-        return _has(rule.verbs, asked.verb) and any(_url_covers(url, asked.path) for url in rule.urls)
-    return allows_any_name(rule, asked) and (not rule.names or asked.name in rule.names)
+def allows(rule: Rule, info: RequestInfo) -> bool:
+    if not info.is_resource_request:
+        return _has(rule.verbs, info.verb) and any(_url_covers(url, info.path) for url in rule.urls)
+    return allows_any_name(rule, info) and (not rule.names or info.name in rule.names)
 
 
-def allows_any_name(rule: Rule, asked: Attributes) -> bool:
+def allows_any_name(rule: Rule, info: RequestInfo) -> bool:
     """Whether a rule that names no objects would allow it."""
-    resource, subresource = asked.resource, asked.subresource
+    resource, subresource = info.resource, info.subresource
     return (
-        _has(rule.verbs, asked.verb)
-        and _has(rule.groups, asked.group)
+        _has(rule.verbs, info.verb)
+        and _has(rule.groups, info.group)
         and (
             ALL in rule.resources
             or (f"{resource}/{subresource}" if subresource else resource) in rule.resources

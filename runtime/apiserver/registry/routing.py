@@ -1,6 +1,6 @@
-"""From URL paths to resources.
+"""The resource that serves a request.
 
-Source: apiserver pkg/endpoints/request/requestinfo.go (v1.36).
+Source: apiserver pkg/endpoints/installer.go, which registers these paths with go-restful (v1.36).
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ from typing import NamedTuple
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS
 
-MOST_ROUTES, LONGEST_PATH = 4096, 512  # that are kept; characters of each
+MOST_ROUTES = 4096  # kept at a time
+LONGEST_PATH = 512  # characters of the path of a route that is kept
 
 
 class Route(NamedTuple):
-    """namespace: "" for what is cluster-scoped, or a collection over all namespaces. name: "" for a collection."""
+    """Where a request is served.
+
+    Unlike RequestInfo, `namespace` is "" for cluster-scoped resources, and `name` is "" for a collection, whatever a
+    field selector requires.
+    """
 
     definition: ResourceDefinition
     namespace: str
@@ -24,72 +30,73 @@ class Route(NamedTuple):
     subresource: str
 
 
-def route(registry: Registry, path: str) -> Route:
-    """Return what a path leads to.
+def route(registry: Registry, info: RequestInfo) -> Route:
+    """Return the resource that serves a request.
 
-    Raises StatusError: 404 on a path that no served resource has, 501 on what needs containers that run, 503 on a group
-    version of another server.
+    Raises StatusError: 404 if nothing is served at the path, 501 if it needs running containers, 503 if another server
+    serves the group version, 400 for a name that cannot be part of a path.
     """
-    found: Route | None = registry.routes.get(path)
+    found: Route | None = registry.routes.get(info.path)
     if found is None:
-        found = _found(registry, path)
-        if len(path) > LONGEST_PATH:
+        found = _find(registry, info)
+        if len(info.path) > LONGEST_PATH:
             return found
         if len(registry.routes) >= MOST_ROUTES:
             registry.routes.clear()
-        registry.routes[path] = found
+        registry.routes[info.path] = found
     return found
 
 
-def _found(registry: Registry, path: str) -> Route:
-    parts = path.split("/")
-    if parts[-1] == "" and len(parts) > 2:
-        parts.pop()
-    if len(parts) > 3 and parts[1] == "api":
-        group, version, rest = "", parts[2], parts[3:]
-    elif len(parts) > 4 and parts[1] == "apis":
-        group, version, rest = parts[2], parts[3], parts[4:]
-    else:
+def _find(registry: Registry, info: RequestInfo) -> Route:
+    if not info.is_resource_request or not info.path.startswith(f"/{info.api_prefix}/"):
         raise status_errors.no_such_path()
-    if (group, version) in registry.elsewhere:
+    if info.api_prefix == "apis" and not info.group:
+        raise status_errors.no_such_path()
+    if (info.group, info.version) in registry.elsewhere:
         raise status_errors.served_elsewhere()
-    namespace = ""
-    # /namespaces/x/status is a subresource of a namespace, /namespaces/x/pods a collection inside one.
-    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):
-        namespace, rest = rest[1], rest[2:]
-        if not namespace:
-            raise status_errors.no_such_path()
-    definition = registry.find(group, version, rest[0])
-    if definition is None:
-        raise status_errors.no_such_path(_not_served(registry, group, version, rest[0]))
-    name = rest[1] if len(rest) > 1 else ""
-    subresource = "/".join(rest[2:])
-    if len(rest) > 2 and rest[2] in OF_RUNNING_CONTAINERS.get(definition.name, ()):
-        raise status_errors.nothing_runs(definition.name, rest[2])
-    if definition.dynamic and name and subresource and subresource not in definition.subresources:
-        raise status_errors.not_found(definition.group, definition.plural, name)
-    if (
-        (len(rest) > 1 and not name)
-        or (subresource and subresource not in definition.subresources)
-        or (bool(namespace) and not definition.namespaced)
-        or (name and not namespace and definition.namespaced)
-    ):
+    if info.has_verb_prefix:
+        raise status_errors.no_such_path(_not_served(registry, info._replace(resource=info.verb)))
+    if info.in_namespace and not info.namespace:
         raise status_errors.no_such_path()
-    if name and (problem := _segment_problem(name)):
+    definition = registry.find(info.group, info.version, info.resource)
+    if definition is None:
+        raise status_errors.no_such_path(_not_served(registry, info))
+    if info.subresource in OF_RUNNING_CONTAINERS.get(definition.name, ()):
+        raise status_errors.nothing_runs(definition.name, info.subresource)
+    _check_object_path(definition, info)
+    namespace = info.namespace if info.in_namespace else ""
+    # Not info.name: that may come from a field selector.
+    return Route(definition, namespace, info.parts[1] if len(info.parts) > 1 else "", info.subresource)
+
+
+def _check_object_path(definition: ResourceDefinition, info: RequestInfo) -> None:
+    """Raise StatusError if the resource has no objects, or no such subresource, at the path."""
+    _, *in_resource = info.parts
+    if not in_resource:
+        if info.in_namespace and not definition.namespaced:
+            raise status_errors.no_such_path()
+        return
+    name, *rest = in_resource
+    has_subresource = not rest or (len(rest) == 1 and rest[0] in definition.subresources)
+    if definition.dynamic and name and not has_subresource:
+        raise status_errors.not_found(definition.group, definition.plural, name)
+    if not name or not has_subresource or info.in_namespace != definition.namespaced:
+        raise status_errors.no_such_path()
+    if problem := _segment_problem(name):
         raise status_errors.bad_request(f"Name parameter invalid: {quoted(name)}: {problem}")
-    return Route(definition, namespace, name, subresource)
 
 
 def _segment_problem(name: str) -> str:
-    """Return why a name cannot be part of a path; "" if it can."""
+    """Return why a name cannot be a segment of a path, "" if it can (upstream's IsPathSegmentName)."""
     if name in (".", ".."):
         return f"may not be '{name}'"
-    return next((f"may not contain '{one}'" for one in "/%" if one in name), "")
+    return next((f"may not contain '{character}'" for character in "/%" if character in name), "")
 
 
-def _not_served(registry: Registry, group: str, version: str, plural: str) -> str:
-    """ "autoscaling/v1 horizontalpodautoscalers is not served here, autoscaling/v2 is"."""
-    api_version = f"{group}/{version}" if group else version
-    others = sorted({one.api_version for one in registry if (one.group, one.plural) == (group, plural)})
+def _not_served(registry: Registry, info: RequestInfo) -> str:
+    """Return a hint like "autoscaling/v1 horizontalpodautoscalers is not served here, autoscaling/v2 is"."""
+    api_version = f"{info.group}/{info.version}" if info.group else info.version
+    same = (info.group, info.resource)
+    others = sorted({served.api_version for served in registry if (served.group, served.plural) == same})
     instead = f", {' and '.join(others)} is" if others else ""
-    return f"{api_version} {plural} is not served here{instead}"
+    return f"{api_version} {info.resource} is not served here{instead}"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kcm.protocols.objects import Object, encode_object, make_key
+from kcm.runtime.apiserver.access.refusals import not_authorized
 from kcm.runtime.apiserver.admission import chain
 from kcm.runtime.apiserver.core import metadata
 from kcm.runtime.apiserver.core.body_decoder import decode_body
@@ -18,8 +19,8 @@ from kcm.runtime.apiserver.core.field_managers import record_new, updater
 from kcm.runtime.apiserver.core.long_work import carried_out, key_of
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError
-from kcm.runtime.apiserver.registry.attributes import attributes_in, forbidden
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
+from kcm.runtime.apiserver.registry.request_info import review_info
 from kcm.runtime.apiserver.registry.users import ADMIN as SERVER
 from kcm.runtime.apiserver.registry.users import Access
 from kcm.runtime.apiserver.rules.object_meta import validate_metadata
@@ -120,7 +121,7 @@ def _authorize_creation(cluster: Cluster, call: Call) -> None:
     }
     decision = cluster.authorize(Access(call.user, attributes))
     if not decision.allowed:
-        raise forbidden(call.user.name, attributes_in(attributes), decision.reason)
+        raise not_authorized(call.user.name, review_info(attributes), decision.reason)
 
 
 def _reviewed(cluster: Cluster, call: Call, obj: Object, review: Callable[..., list[FieldError]]) -> Response:

@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.core.cluster import Call, Cluster, served
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.registry.attributes import is_set
+from kcm.runtime.apiserver.registry.request_info import is_set
 from kcm.runtime.apiserver.storage.listing import read_page
 from kcm.runtime.apiserver.storage.selection import parse_selection
 from kcm.runtime.apiserver.storage.store import ADDED

@@ -16,7 +16,7 @@ from kcm.protocols.objects import Object, annotations_of
 from kcm.protocols.resources import EVENTS, LEASES, NODES, PODS, Resource
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.core.field_managers import agent_prefix
-from kcm.runtime.apiserver.registry.attributes import attributes_of
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import NODES as ALL_NODES
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.apiserver.server import ApiServer
@@ -88,7 +88,7 @@ def test_each_kubelet_writes_as_its_node_what_a_node_may_write(hollow: Simulated
     asked: dict[tuple[str, ...], set[str]] = {}
     for _, client, request in hollow.network.requests:
         if client in ("hollow-nodes", "hollow-kubelet"):
-            wanted = attributes_of(request.method, request.path, request.query)
+            wanted = RequestInfo.of(request.method, request.path, request.query)
             assert rights.decide(User(request.user, groups=(ALL_NODES,)), wanted).allowed, wanted
             asked.setdefault((wanted.verb, wanted.resource, wanted.subresource), set()).add(request.user)
         else:

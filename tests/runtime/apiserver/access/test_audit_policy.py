@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from kcm.runtime.apiserver.access.audit_policy import AuditPolicy, Extent, PolicyError
-from kcm.runtime.apiserver.registry.attributes import Attributes, attributes_of
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import User
 
 TIM = User("tim@k8s.io", groups=("humans", "developers"))
-PODS = attributes_of("GET", "/api/v1/namespaces/default/pods/busybox", {})
+PODS = RequestInfo.of("GET", "/api/v1/namespaces/default/pods/busybox", {})
 # As upstream's test has them; "level" is Metadata unless said otherwise.
 RULES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -41,7 +41,7 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
-def matches(rule: str, user: User | None, asked: Attributes) -> bool:
+def matches(rule: str, user: User | None, asked: RequestInfo) -> bool:
     said = {"level": "Metadata", **RULES[rule]}
     policy = AuditPolicy({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [said]})
     return policy.extent(user, asked) == Extent("Metadata")
@@ -58,32 +58,32 @@ def matches(rule: str, user: User | None, asked: Attributes) -> bool:
             ),
         ),
         (
-            attributes_of("GET", "/api/v1/namespaces/default/pods/busybox/log", {}),
+            RequestInfo.of("GET", "/api/v1/namespaces/default/pods/busybox/log", {}),
             (
                 "default tims humans getPodLogs getPodWildcardMatching getPodResourceWildcardMatching "
                 "getPodSubResourceWildcardMatching anyResource inDefault"
             ),
         ),
         (
-            attributes_of("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/edit", {}),
+            RequestInfo.of("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/edit", {}),
             "default tims humans getClusterRoles clusterScoped",
         ),
-        (attributes_of("GET", "/logs/x", {}), "default tims humans getLogs"),
-        (attributes_of("GET", "/metrics", {}), "default tims humans getMetrics"),
+        (RequestInfo.of("GET", "/logs/x", {}), "default tims humans getLogs"),
+        (RequestInfo.of("GET", "/metrics", {}), "default tims humans getMetrics"),
         (
-            attributes_of("GET", "/api/v1/namespaces/default/pods/edit", {}),
+            RequestInfo.of("GET", "/api/v1/namespaces/default/pods/edit", {}),
             (
                 "default tims humans getPods getPodWildcardMatching getPodSubResourceWildcardMatching anyGroup "
                 "anyResource inDefault named"
             ),
         ),
         (
-            attributes_of("POST", "/api/v1/namespaces/default/pods", {}),
+            RequestInfo.of("POST", "/api/v1/namespaces/default/pods", {}),
             "default create tims humans anyGroup anyResource inDefault",
         ),
     ],
 )
-def test_which_rules_match(asked: Attributes, matching: str) -> None:
+def test_which_rules_match(asked: RequestInfo, matching: str) -> None:
     assert [rule for rule in RULES if matches(rule, TIM, asked)] == [rule for rule in RULES if rule in matching.split()]
 
 

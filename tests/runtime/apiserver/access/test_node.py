@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kcm.protocols.objects import Object
-from kcm.runtime.apiserver.registry.attributes import Attributes
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ALLOWED, User
 from tests.runtime.apiserver.conftest import Api
 
@@ -89,7 +89,7 @@ class Rig:
         namespace, _, name = (where[0] if where else "").rpartition("/")
         whole, _, group = what.partition(".")
         resource, _, subresource = whole.partition("/")
-        asked = Attributes(verb, group, "v1", resource, subresource, namespace, name, field_selector=selector)
+        asked = RequestInfo(verb, group, "v1", resource, subresource, namespace, name, field_selector=selector)
         decision = self.api.server.decide(user, asked)
         return "" if decision == ALLOWED else decision.reason or "no"
 

@@ -13,8 +13,8 @@ import pytest
 
 from kcm.runtime.apiserver.access import rbac
 from kcm.runtime.apiserver.access.role_index import RoleIndex
-from kcm.runtime.apiserver.registry.attributes import Attributes
 from kcm.runtime.apiserver.registry.policy_rules import Rule
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import Decision, User
 from kcm.runtime.simulation.disk import SimulatedDisk
 from tests.runtime.apiserver.conftest import Api
@@ -56,10 +56,10 @@ def may(api: Api, user: str, verb: str, what: str, namespace: str = "", groups: 
     """what: "resource", "resource/subresource", "resource.group" or a path."""
     who = User(user, groups=tuple(groups.split(",")) if groups else ())
     if what.startswith("/"):
-        return api.server.decide(who, Attributes(verb, path=what, is_resource=False)).allowed
+        return api.server.decide(who, RequestInfo(verb, path=what, is_resource_request=False)).allowed
     whole, _, group = what.partition(".")
     resource, _, subresource = whole.partition("/")
-    return api.server.decide(who, Attributes(verb, group, "v1", resource, subresource, namespace, name)).allowed
+    return api.server.decide(who, RequestInfo(verb, group, "v1", resource, subresource, namespace, name)).allowed
 
 
 def test_a_cluster_role_that_is_bound_in_a_namespace(api: Api) -> None:
@@ -109,7 +109,7 @@ def test_whom_a_binding_is_for(
 ) -> None:
     role(api, "r", ADMIN_RULE)
     bind(api, "r", *subjects)
-    decision = api.server.decide(User(user, groups=groups), Attributes("get", "", "v1", "pods"))
+    decision = api.server.decide(User(user, groups=groups), RequestInfo("get", "", "v1", "pods"))
     if index is None:
         assert decision == Decision(allowed=False)
         return
@@ -131,7 +131,7 @@ def test_an_account_without_a_namespace_is_one_of_the_bindings(api: Api) -> None
     assert api.send("POST", path, body).status == 201
     assert may(api, "system:serviceaccount:ns1:sa", "get", "pods", "ns1")
     assert not may(api, "system:serviceaccount:ns2:sa", "get", "pods", "ns1")
-    decision = api.server.decide(User("system:serviceaccount:ns1:sa"), Attributes("get", "", "v1", "pods", "", "ns1"))
+    decision = api.server.decide(User("system:serviceaccount:ns1:sa"), RequestInfo("get", "", "v1", "pods", "", "ns1"))
     assert decision.reason == 'RBAC: allowed by RoleBinding "r/ns1" of Role "r" to ServiceAccount "sa/ns1"'
 
 
@@ -153,7 +153,7 @@ def test_decisions_follow_roles_and_bindings(api: Api) -> None:
 
     assert not may_get()
     bind(api, "r", "User:jane")
-    missing = api.server.decide(User("jane"), Attributes("get", "", "v1", "pods"))
+    missing = api.server.decide(User("jane"), RequestInfo("get", "", "v1", "pods"))
     assert missing == Decision(allowed=False, reason=f'RBAC: clusterrole.{GROUP} "r" not found')
     role(api, "r", {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]})
     assert not may_get()
@@ -221,5 +221,5 @@ def test_kept_decisions_are_bounded_over_all_users(api: Api, monkeypatch: pytest
     found = rbac.Rbac(RoleIndex(api.server._state))
     for number in range(60):
         for name in ("jane", "joe", "jim"):
-            found.authorize(User(f"{name}{number % 7}"), Attributes("get", "", "v1", f"r{number}"))
+            found.authorize(User(f"{name}{number % 7}"), RequestInfo("get", "", "v1", f"r{number}"))
             assert sum(map(len, found._kept.values())) <= 50

@@ -13,7 +13,7 @@ from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
 from kcm.runtime.apiserver.bootstrap.policy import bootstrap_policy, condensed
 from kcm.runtime.apiserver.bootstrap.roles import reconciled
-from kcm.runtime.apiserver.registry.attributes import attributes_of
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import User
 from tests.runtime.apiserver.conftest import Api
 
@@ -116,7 +116,7 @@ def test_what_a_stored_role_becomes(stored: Object, wanted: Object, settled: Obj
 def test_what_upstreams_users_may_do(api: Api) -> None:
     def may(user: str, method: str, path: str, *groups: str) -> bool:
         who = User(user, groups=(*groups, "system:authenticated"))
-        return api.server.decide(who, attributes_of(method, path, {})).allowed
+        return api.server.decide(who, RequestInfo.of(method, path, {})).allowed
 
     assert may("system:kube-scheduler", "POST", "/api/v1/namespaces/x/pods/y/binding")
     assert not may("system:kube-scheduler", "POST", "/api/v1/namespaces/x/pods")

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from kcm.runtime.apiserver.http.priority import SLICE, TURNS_OF_ALL, Level, Turns, is_heartbeat, level_of
+from kcm.runtime.apiserver.http.priority import SLICE, TURNS_OF_ALL, Level, Turns, level_of
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import MASTERS, NODES, User
 from tests.runtime.apiserver.http.served import PODS as POSTED
 from tests.runtime.apiserver.http.served import TOKEN, Served, posted_pod, run, until
@@ -111,11 +112,11 @@ SOMEBODY = User("somebody")
     ],
 )
 def test_who_asks_for_what_decides(user: User | None, method: str, path: str, level: Level) -> None:
-    assert level_of(user, method, is_heartbeat(path)) is level
+    assert level_of(user, RequestInfo.of(method, path, {})) is level
 
 
 def test_a_probe_waits_for_nobody() -> None:
-    assert level_of(None, "GET", False, is_probe=True) is Level.AT_ONCE
+    assert level_of(None, RequestInfo.of("GET", "/livez", {}), is_probe=True) is Level.AT_ONCE
 
 
 def test_a_request_whose_client_is_gone_is_not_handled() -> None:

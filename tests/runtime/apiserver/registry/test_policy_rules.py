@@ -10,8 +10,8 @@ import itertools
 
 import pytest
 
-from kcm.runtime.apiserver.registry.attributes import Attributes
 from kcm.runtime.apiserver.registry.policy_rules import Rule, allows, compact, missing
+from kcm.runtime.apiserver.registry.request_info import RequestInfo
 
 
 def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", urls: str = "") -> Rule:
@@ -36,7 +36,7 @@ def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", url
 )
 def test_what_of_resources_a_rule_allows(one: Rule, allowed: set[str]) -> None:
     every = itertools.product(("verb1", "verb2"), ("group1", "group2"), ("resource1", "resource2"))
-    asked = [Attributes(verb, group, "v1", resource) for verb, group, resource in every]
+    asked = [RequestInfo(verb, group, "v1", resource) for verb, group, resource in every]
     assert {" ".join((a.verb, a.group, a.resource)) for a in asked if allows(one, a)} == allowed
 
 
@@ -54,7 +54,7 @@ def test_what_of_resources_a_rule_allows(one: Rule, allowed: set[str]) -> None:
     ],
 )
 def test_subresources(one: str, resource: str, subresource: str, allowed: bool) -> None:
-    assert allows(rule("*", "*", one), Attributes("get", "", "v1", resource, subresource)) == allowed
+    assert allows(rule("*", "*", one), RequestInfo("get", "", "v1", resource, subresource)) == allowed
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,9 @@ def test_subresources(one: str, resource: str, subresource: str, allowed: bool) 
 )
 def test_what_of_paths_a_rule_allows(one: Rule, allowed: set[str]) -> None:
     paths = ("/foo", "/foo/bar", "/foo/bar/one", "/notfoo")
-    assert {path for path in paths if allows(one, Attributes("verb1", path=path, is_resource=False))} == allowed
+    assert {
+        path for path in paths if allows(one, RequestInfo("verb1", path=path, is_resource_request=False))
+    } == allowed
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kcm.protocols.objects import Object, labels_of, name_of, namespace_of
+from kcm.runtime.apiserver.access.refusals import not_authorized
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden
-from kcm.runtime.apiserver.registry import attributes
+from kcm.runtime.apiserver.registry.request_info import review_info
 from kcm.runtime.apiserver.registry.strategy import Granting
 from kcm.runtime.apiserver.registry.users import ACCOUNTS, Access, User
 from kcm.runtime.apiserver.rules.names import dns_subdomain
@@ -74,7 +75,7 @@ def _refusal(among: Granting, user: User, asked: Mapping[str, str]) -> str:
     decision = among.access().authorize(Access(user, wanted))
     if decision.allowed:
         return ""
-    return attributes.forbidden(user.name, attributes.attributes_in(wanted), decision.reason).message
+    return not_authorized(user.name, review_info(wanted), decision.reason).message
 
 
 def _drivers(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
