@@ -1,4 +1,4 @@
-"""The ranges that pod addresses come from: the cluster's, as --cluster-cidr says, and a node's own.
+"""CIDR ranges of pod addresses: those of the cluster (--cluster-cidr), and those of a node.
 
 Texts and order of the checks: kubernetes v1.36 cmd/kube-controller-manager/app/core.go (startNodeIpamController).
 """
@@ -14,7 +14,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def cluster_ranges(text: str) -> list[Network]:
-    """text: --cluster-cidr. Raises ValueError, in kube-controller-manager's words."""
+    """Parse the value of --cluster-cidr. Raises ValueError with kube-controller-manager's text."""
     if not text.strip():
         raise ValueError("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
     clusters: list[Network] = []
@@ -40,7 +40,7 @@ def of_both_families(networks: Collection[Network]) -> bool:
 
 
 def pod_cidrs(node: Object) -> list[str]:
-    """The node's ranges as it has them: podCIDRs, or podCIDR where an old client wrote that alone."""
+    """Return the node's spec.podCIDRs, or spec.podCIDR if an old client wrote only that."""
     spec = node.get("spec") or {}
-    several = spec.get("podCIDRs")
-    return list(several) if several else [spec["podCIDR"]] if spec.get("podCIDR") else []
+    cidrs = spec.get("podCIDRs")
+    return list(cidrs) if cidrs else [spec["podCIDR"]] if spec.get("podCIDR") else []

@@ -1,11 +1,11 @@
-"""ControllerRevisions: the templates that a DaemonSet or StatefulSet had, as plain objects.
+"""ControllerRevisions as plain objects: the templates of a DaemonSet or StatefulSet.
 
-Their data is a patch that gives the owner a template back. It is compared decoded, and without what encoders may leave
-out; it is written as Go writes it, so that upstream, which compares bytes, finds its own revisions in ours.
+The data of a revision is a patch that restores a template of the owner. It is compared decoded and semantically, and
+encoded as Go does, so that upstream, which compares bytes, recognizes our revisions as its own.
 
 Source: kubernetes v1.36 pkg/controller/history/controller_history.go; getPatch of pkg/controller/daemon/update.go and
-pkg/controller/statefulset/stateful_set_utils.go. Differences: the comparison, for which the creationTimestamp: null of
-releases until 1.33 is no change either.
+pkg/controller/statefulset/stateful_set_utils.go. Difference: the comparison, which also ignores the
+creationTimestamp: null that releases until 1.33 write.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ from kcm.protocols.semantic import POD_TEMPLATE, semantically_equal
 HASH_LABEL = "controller.kubernetes.io/hash"
 LONGEST_PREFIX = 223  # bytes of an owner's name in a revision's
 
-# What Go's encoding/json escapes beside what JSON demands.
+# Characters that Go's encoding/json escapes although JSON does not require it.
 _ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 _SEPARATORS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 
 
 def template_data(owner: Mapping[str, Any]) -> Object:
-    """The patch that gives an owner the template that this one has. Raises ValueError on a malformed template."""
+    """Return the patch that restores the owner's present template. Raises ValueError on a malformed template.
+
+    Source: getPatch.
+    """
     spec = owner.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
     if not isinstance(template, dict):
@@ -51,7 +54,7 @@ def template_data(owner: Mapping[str, Any]) -> Object:
 
 
 def with_template_of(revision: Mapping[str, Any], owner: Mapping[str, Any]) -> Object:
-    """The owner with the template that the revision recorded. Raises ValueError on a revision that has none.
+    """Return the owner with the template of the revision. Raises ValueError if the revision contains no template.
 
     Source: ApplyRevision.
     """
@@ -63,34 +66,34 @@ def with_template_of(revision: Mapping[str, Any], owner: Mapping[str, Any]) -> O
 
 
 def data_bytes(data: Mapping[str, Any]) -> bytes:
-    """The data as Go encodes it: keys sorted, and some characters escaped that JSON leaves alone."""
+    """Encode the data as Go does: with sorted keys and Go's escapes."""
     return _escaped(orjson.dumps(data, option=orjson.OPT_SORT_KEYS))
 
 
 def data_hash(data: Mapping[str, Any], collision_count: int | None) -> str:
-    """Up to 10 characters. collision_count: None is another hash than 0. Source: HashControllerRevision."""
+    """Return a hash of up to 10 characters. collision_count: None and 0 give different hashes.
+
+    Source: HashControllerRevision.
+    """
     probe = b"" if collision_count is None else str(collision_count).encode()
     return safe_encode(str(fnv1_32(data_bytes(data) + probe)))
 
 
 def revision_name(owner: str, hash: str) -> str:
-    """`<owner>-<hash>`, the owner's name cut where it would be too long. Source: ControllerRevisionName."""
+    """Return `<owner>-<hash>`, with a long owner's name truncated. Source: ControllerRevisionName."""
     return f"{owner[:LONGEST_PREFIX]}-{hash}"
 
 
 def new_revision(
     owner: Mapping[str, Any],
-    owners: Resource,
+    owners: Resource,  # of `owner`
     *,
-    labels: Mapping[str, str],
+    labels: Mapping[str, str],  # of the template
     data: Object,
     revision: int,
     collision_count: int | None,
 ) -> Object:
-    """A revision of this owner, of which it is the controller, named after its data. labels: of the template.
-
-    owners: the resource that `owner` is of. Source: NewControllerRevision.
-    """
+    """Return a revision that this owner controls, named after its data. Source: NewControllerRevision."""
     hash = data_hash(data, collision_count)
     meta = {
         "name": revision_name(name_of(owner), hash),
@@ -101,56 +104,62 @@ def new_revision(
 
 
 def number_of(revision: Mapping[str, Any]) -> int:
-    """The number of a revision; 0 where there is none."""
+    """Return the number of a revision; 0 if it is missing or invalid."""
     number = revision.get("revision")
     return number if type(number) is int else 0
 
 
 def in_order(revisions: Iterable[Object]) -> list[Object]:
-    """By number, then by creation, then by name. Source: SortControllerRevisions."""
+    """Sort by number, then by creation, then by name. Source: SortControllerRevisions."""
     return sorted(
         revisions,
-        key=lambda each: (number_of(each), str(metadata(each).get("creationTimestamp") or ""), name_of(each)),
+        key=lambda revision: (
+            number_of(revision),
+            str(metadata(revision).get("creationTimestamp") or ""),
+            name_of(revision),
+        ),
     )
 
 
 def next_number(revisions: Sequence[Mapping[str, Any]]) -> int:
-    """One more than the highest; 1 where there is none."""
+    """Return the highest number plus one; 1 without revisions. Source: nextRevision."""
     return max((0, *map(number_of, revisions))) + 1
 
 
-def same_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two revisions record the same. Source: EqualRevision."""
-    return equal_data(one.get("data"), other.get("data"))
+def same_data(revision: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Report whether two revisions have equal data. Source: EqualRevision."""
+    return equal_data(revision.get("data"), other.get("data"))
 
 
-def equal_data(one: Any, other: Any) -> bool:
-    """Whether two data mean the same: templates as their type has it, other data literally."""
-    if one == other:
+def equal_data(data: Any, other: Any) -> bool:
+    """Compare the data of two revisions: pod templates semantically, other data literally."""
+    if data == other:
         return True
-    ours, theirs = _template_in(one), _template_in(other)
-    if ours is None or theirs is None:
+    template, other_template = _template_in(data), _template_in(other)
+    if template is None or other_template is None:
         return False
-    return _mean_the_same(encode_object(_without_times(ours)), encode_object(_without_times(theirs)))
+    return _semantically_equal(
+        encode_object(_without_creation_timestamp(template)), encode_object(_without_creation_timestamp(other_template))
+    )
 
 
 # Every sync of an owner compares its template with those of its whole history.
 @bounded_cache(512, longest=64 * 1024, size=total_size)
-def _mean_the_same(one: bytes, other: bytes) -> bool:
-    return semantically_equal(decode_object(one), decode_object(other), POD_TEMPLATE)
+def _semantically_equal(template: bytes, other: bytes) -> bool:
+    return semantically_equal(decode_object(template), decode_object(other), POD_TEMPLATE)
 
 
 def equal_revisions(revisions: Iterable[Object], needle: Mapping[str, Any]) -> list[Object]:
-    """Those that record what this one does, in their order. Source: FindEqualRevisions."""
+    """Return the revisions whose data equals that of `needle`, in their order. Source: FindEqualRevisions."""
     return [revision for revision in revisions if same_data(revision, needle)]
 
 
 def surplus(
     revisions: Iterable[Object], *, limit: int, live: Collection[str], handle: Callable[[Object], str] = name_of
 ) -> list[Object]:
-    """Which to delete so that `limit` are left that are not live: the oldest first. A negative limit keeps all.
+    """Return the oldest revisions to delete, so that at most `limit` unused ones are left. A negative limit keeps all.
 
-    live: by `handle`, those that are in use. Source: truncateHistory of the StatefulSet controller.
+    live: results of `handle` for the revisions in use. Source: truncateHistory of the StatefulSet controller.
     """
     if limit < 0:
         return []
@@ -159,43 +168,42 @@ def surplus(
 
 
 def create_revision(revision: Mapping[str, Any]) -> Create:
-    """The command that creates it, with its data as Go writes it."""
+    """Return the command that creates the revision, with its data encoded as Go does."""
     return Create(CONTROLLER_REVISIONS.id, namespace_of(revision), _body(revision, sort_data=True))
 
 
 def update_revision(revision: Mapping[str, Any]) -> Update:
-    """The command that stores it. Its data may not be changed, so it goes back in the order that it came in."""
+    """Return the command that updates the revision. Its data is immutable, so its order of keys is kept."""
     return Update(CONTROLLER_REVISIONS.id, key_of(revision), _body(revision, sort_data=False))
 
 
 def labelled(revision: Object, label: str, value: str) -> Object:
-    """The revision with this label."""
     return {**revision, "metadata": {**metadata(revision), "labels": {**labels_of(revision), label: value}}}
 
 
 def _body(revision: Mapping[str, Any], *, sort_data: bool) -> bytes:
-    whole = {**revision, "apiVersion": CONTROLLER_REVISIONS.api_version, "kind": CONTROLLER_REVISIONS.kind}
+    body = {**revision, "apiVersion": CONTROLLER_REVISIONS.api_version, "kind": CONTROLLER_REVISIONS.kind}
     if sort_data:
-        whole["data"] = orjson.loads(data_bytes(revision["data"]))
-    return _escaped(orjson.dumps(whole))
+        body["data"] = orjson.loads(data_bytes(revision["data"]))
+    return _escaped(orjson.dumps(body))
 
 
 def _escaped(json: bytes) -> bytes:
-    """These characters stand in strings only, so that they can be replaced wherever they are."""
+    # In JSON these characters occur only inside strings, so that they can be replaced everywhere.
     for character, escape in (*_ESCAPED, *_SEPARATORS):
         json = json.replace(character, escape)
     return json
 
 
 def _template_in(data: Any) -> Object | None:
-    """The template of data that record nothing else."""
+    """Return the template of data that contains only a template; None for other data."""
     match data:
         case {"spec": {"template": dict(template), **rest}, **others} if not rest and not others:
             return template
     return None
 
 
-def _without_times(template: Object) -> Object:
+def _without_creation_timestamp(template: Object) -> Object:
     meta = template.get("metadata")
     if not isinstance(meta, dict) or meta.get("creationTimestamp", 0) is not None:
         return template

@@ -1,6 +1,6 @@
-"""Which pods to delete first: the two deletion orders of the workload controllers.
+"""The two deletion orders of the workload controllers.
 
-Pods are table entries with PodFacts; both orders begin with the pod to delete first. A missing time is the newest.
+Pods are table entries with PodFacts. Both orders begin with the pod to delete first. A missing time counts as newest.
 
 Source: kubernetes v1.36 pkg/controller/controller_utils.go, ActivePods and ActivePodsWithRanks.
 """
@@ -20,7 +20,10 @@ _NEWEST = -math.inf
 
 
 def deletion_order(pods: Iterable[Entry]) -> list[Entry]:
-    """ActivePods: unassigned, pending, not ready, ready for a shorter time, more restarts, newer."""
+    """Sort unassigned, pending, not ready, more recently ready, more often restarted and newer pods first.
+
+    Source: ActivePods.
+    """
     return sorted(pods, key=_order)
 
 
@@ -44,7 +47,7 @@ def _later_first(time: float | None) -> float:
 
 
 def related_on_nodes(related: Iterable[Entry]) -> dict[str, int]:
-    """By node ("" for unassigned pods), how many of these pods are active."""
+    """Count the active ones of these pods by node; "" for unassigned pods."""
     counts: dict[str, int] = {}
     for pod in related:
         if is_active(pod.facts):
@@ -53,9 +56,9 @@ def related_on_nodes(related: Iterable[Entry]) -> dict[str, int]:
 
 
 class _Ranked(NamedTuple):
-    """prefix: decides in most cases, so that most comparisons compare one tuple."""
+    """A pod with its sort keys, in the order in which they are compared."""
 
-    prefix: tuple[object, ...]
+    prefix: tuple[object, ...]  # decides most comparisons, as one tuple
     restarts: tuple[int, int]
     created_bucket: int
     pod: Entry
@@ -64,61 +67,63 @@ class _Ranked(NamedTuple):
 def ranked_deletion_order(
     pods: Iterable[Entry], *, on_node: Mapping[str, int], now: float, by_cost: bool = True
 ) -> list[Entry]:
-    """ActivePodsWithRanks: unassigned, pending, not ready, lower deletion cost, on a more crowded node, ready for a
-    shorter time, more restarts, newer.
+    """Sort unassigned, pending and not ready pods first; then pods with a lower deletion cost, pods on nodes with more
+    related pods, more recently ready, more often restarted and newer pods.
 
-    on_node: see related_on_nodes; empty ranks none. by_cost: whether the deletion cost counts. Ages are compared by
-    their order of magnitude, in powers of two; within one, different times are decided by the uids: as good as random,
-    but repeatable.
+    on_node: the result of related_on_nodes; empty to ignore nodes. by_cost: whether the deletion cost counts. Ages are
+    compared by their order of magnitude, in powers of two. Different times of the same magnitude are ordered by uid,
+    which is as good as random, but repeatable. Source: ActivePodsWithRanks.
     """
     ranked = []
     for pod in pods:
         facts: PodFacts = pod.facts
-        crowd = on_node.get(facts.node, 0)
+        related = on_node.get(facts.node, 0)
         cost = facts.deletion_cost if by_cost else 0
-        prefix = (*_stage(facts), cost, -crowd, _age_bucket(facts.ready_since, now))
+        prefix = (*_stage(facts), cost, -related, _age_bucket(facts.ready_since, now))
         restarts = (-facts.restarts, -facts.sidecar_restarts)
         ranked.append(_Ranked(prefix, restarts, _age_bucket(facts.created, now), pod))
     ranked.sort(key=cmp_to_key(_compare))
-    return [each.pod for each in ranked]
+    return [item.pod for item in ranked]
 
 
 def _age_bucket(time: float | None, now: float) -> int:
-    """floor(log2 of the age in nanoseconds); -1 for the future, -2 for a missing time."""
+    """Return floor(log2 of the age in nanoseconds); -1 for a time in the future, -2 for a missing time."""
     if time is None:
         return -2
     age = (now - time) * 1e9
     return int(math.log2(age)) if age >= 1 else -1
 
 
-def _compare(one: _Ranked, other: _Ranked) -> int:
-    """Negative if `one` is deleted first. Not a sort key: different times in one bucket end the comparison at the uids,
-    equal ones go on to the next criterion.
+def _compare(left: _Ranked, right: _Ranked) -> int:
+    """Return a negative number if `left` is deleted first, as for cmp_to_key.
+
+    This is no sort key: different times in one bucket are decided by uid, while equal times are decided by the next
+    criterion.
     """
-    if one.prefix != other.prefix:
-        return -1 if one.prefix < other.prefix else 1  # both have the same types in the same places
-    this, that = one.pod, other.pod
-    if this.facts.ready_since != that.facts.ready_since:
-        return _by_uid(this, that)
-    if one.restarts != other.restarts:
-        return -1 if one.restarts < other.restarts else 1
-    if this.facts.created == that.facts.created:
+    if left.prefix != right.prefix:
+        return -1 if left.prefix < right.prefix else 1  # both tuples have the same types
+    pod, other = left.pod, right.pod
+    if pod.facts.ready_since != other.facts.ready_since:
+        return _by_uid(pod, other)
+    if left.restarts != right.restarts:
+        return -1 if left.restarts < right.restarts else 1
+    if pod.facts.created == other.facts.created:
         return 0
-    return one.created_bucket - other.created_bucket or _by_uid(this, that)
+    return left.created_bucket - right.created_bucket or _by_uid(pod, other)
 
 
-def _by_uid(this: Entry, that: Entry) -> int:
-    return (this.uid > that.uid) - (this.uid < that.uid)
+def _by_uid(pod: Entry, other: Entry) -> int:
+    return (pod.uid > other.uid) - (pod.uid < other.uid)
 
 
 def deletion_age_ratios(ordered: Sequence[Entry], count: int, *, now: float) -> list[float]:
-    """For each ready one of the first `count` pods: its age as a whole multiple of that of the youngest ready pod.
+    """Return the age of each ready pod among the first `count`, as a whole multiple of the youngest ready pod's age.
 
-    Source: pkg/controller/replicaset/replica_set.go, reportSortingDeletionAgeRatioMetric. Differs: upstream divides by
-    zero if the youngest is younger than a millisecond, and then panics; this returns none.
+    Source: pkg/controller/replicaset/replica_set.go, reportSortingDeletionAgeRatioMetric. Difference: if the youngest
+    pod is younger than a millisecond, upstream divides by zero and panics; this returns an empty list.
     """
-    born = [pod.facts.created for pod in ordered if pod.facts.ready and pod.facts.created is not None]
-    youngest = int((now - max(born)) * 1000) if born else 0
+    creation_times = [pod.facts.created for pod in ordered if pod.facts.ready and pod.facts.created is not None]
+    youngest = int((now - max(creation_times)) * 1000) if creation_times else 0
     if youngest <= 0:
         return []
     return [

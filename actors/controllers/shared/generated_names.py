@@ -1,8 +1,8 @@
-"""Names that upstream leaves to the server (generateName), and that we choose ourselves.
+"""Generated names, chosen by the controller; upstream lets the server generate them (generateName).
 
-They derive from what was observed: a retry from the same state chooses the same names, so that a creation whose outcome
-is unknown is not made twice. What the server says of a creation that it refused reads as if it had been asked for a
-generated name.
+Names derive from the observed state: a retry from the same state chooses the same names, so that a creation with
+unknown outcome is not repeated under another name. Error texts are adapted to read as if the server had generated the
+name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _LONGEST_BASE = 58  # of a generated name. Source: apiserver pkg/storage/names/generate.go
 _SUFFIX = 5  # characters
 
-# How refusals by ResourceQuota, LimitRanger, PodSecurity and ValidatingAdmissionPolicy begin, which validate.
+# The beginnings of rejections by the validating plugins ResourceQuota, LimitRanger, PodSecurity and
+# ValidatingAdmissionPolicy.
 _BY_VALIDATION = re.compile(
     r"exceeded quota: |failed quota: |status unknown for quota: |quota usage is negative |insufficient quota to "
     r"|\[?(minimum|maximum) \S+ usage per |\[?\S+ max limit to request ratio per "
@@ -30,19 +31,19 @@ _BY_VALIDATION = re.compile(
 
 
 def generate_name(owner: str) -> str:
-    """The generateName of an owner's pods: "<owner>-", or "<owner>" where that begins no valid name.
+    """Return the generateName of an owner's pods: "<owner>-", or "<owner>" if that is not a valid prefix.
 
     Source: getPodsPrefix, with apimachinery's NameIsDNSSubdomain for prefixes.
     """
     prefix = f"{owner}-"
-    masked = f"{prefix[:-2]}a"  # a name may not end in a dash, the beginning of one may
+    masked = f"{prefix[:-2]}a"  # a name must not end with a dash, but a prefix may
     return prefix if len(masked) <= 253 and _SUBDOMAIN.fullmatch(masked) else owner
 
 
 def generated_names(owner: Object, count: int, *, taken: Callable[[Key], bool], base: str | None = None) -> list[str]:
-    """Names for `count` more dependents of this owner, none taken; equal for equal resourceVersions of the owner.
+    """Return names for `count` new dependents of this owner, derived from its uid and resourceVersion.
 
-    base: what they begin with, where that is not the owner's name.
+    taken: report whether a dependent with this key exists. base: prefix of the names, if it is not the owner's name.
     """
     namespace = namespace_of(owner)
     prefix = (generate_name(name_of(owner)) if base is None else base)[:_LONGEST_BASE]
@@ -58,7 +59,7 @@ def generated_names(owner: Object, count: int, *, taken: Callable[[Key], bool], 
 
 
 def generated_name(owner: Object, purpose: str, *, taken: Callable[[Key], bool]) -> str:
-    """A name for the dependent that has this purpose, as to run on a certain node; otherwise as generated_names."""
+    """Return a name for the dependent with this purpose, for example the name of its node; see generated_names."""
     namespace, prefix = namespace_of(owner), generate_name(name_of(owner))[:_LONGEST_BASE]
     seed = f"{uid_of(owner)}/{resource_version_of(owner)}/{purpose}/"
     names = (prefix + _suffix(f"{seed}{number}") for number in itertools.count())
@@ -75,11 +76,11 @@ def _suffix(seed: str) -> str:
 
 
 def as_if_generated(failure: Failure, name: str, *, base: str) -> Failure:
-    """A refusal to create an object of this chosen name, with the text that generateName=base would have met.
+    """Return the rejection of an object with this chosen name, with the text for an object with generateName=base.
 
-    The server generates the name between the plugins that may change an object and those that validate it: the former
-    know the base alone (`pods "web-" is forbidden: error looking up service account …`), the latter the name. A plugin
-    that we do not know counts as one of the former.
+    The server generates the name after mutating and before validating admission. So texts of mutating plugins contain
+    the base (`pods "web-" is forbidden: error looking up service account …`), and texts of validating plugins the
+    name. A plugin that is not listed counts as mutating.
 
     Source: kubernetes v1.36 apiserver pkg/admission/errors.go, extractResourceName, and
     pkg/registry/rest/create.go, AdmissionToValidateObjectFunc.

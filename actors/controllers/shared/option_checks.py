@@ -1,4 +1,4 @@
-"""Checks of flags that several controllers have, in upstream's words."""
+"""Checks of flags that several controllers share, with upstream's error texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from kcm.actors.options import Check, Options
 
 
 def at_least_one(flag: str, value_of: Callable[[Options], int]) -> Check:
-    """Refuses a number below 1. Upstream checks few controllers' workers; with 0 of them the others do nothing."""
+    """Return a check that rejects values below 1.
+
+    Upstream has it for few controllers. Other controllers do nothing with 0 workers.
+    """
 
     def check(options: Options) -> Iterator[str]:
         value = value_of(options)
@@ -19,7 +22,7 @@ def at_least_one(flag: str, value_of: Callable[[Options], int]) -> Check:
 
 
 def outside(flag: str, value: int, *, largest: int) -> Iterator[str]:
-    """What is wrong with a number that has to be from 1 to `largest`."""
+    """Yield an error if the value is not between 1 and `largest`."""
     if value < 1:
         yield f"{flag} must not be less than 1, but got {value}"
     elif value > largest:

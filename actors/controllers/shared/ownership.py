@@ -1,6 +1,6 @@
-"""Claiming: which objects an owner adopts, keeps and releases, by its selector.
+"""Ownership by selector: the objects that an owner adopts, keeps and releases.
 
-For any kind of owner and dependent. The plan is pure; `claim` carries it out.
+For any kind of owner and dependent. plan_claim is a pure function; `claim` carries out its plan.
 
 Source: kubernetes v1.36 pkg/controller/controller_ref_manager.go. Differences: the patches of one sync are sent
 together, and their failures are raised together; an adopted object is returned as the server returned it, with its new
@@ -35,7 +35,7 @@ from kcm.runtime.tables.table import Entry
 
 
 class Claimable(Protocol):
-    """What claiming reads of an object; the facts of pods have it."""
+    """The properties of an object that a claim depends on. PodFacts implements it."""
 
     @property
     def labels(self) -> Mapping[str, str]: ...
@@ -45,14 +45,14 @@ class Claimable(Protocol):
 
 
 class Seen(NamedTuple):
-    """A Claimable of an object whose table derives no facts."""
+    """A Claimable for objects whose table derives no facts."""
 
     labels: Mapping[str, str]
     deleting: bool
 
 
 def look_into(lister: Lister) -> Callable[[Entry], Seen]:
-    """Reads a Claimable from the object itself, for resources whose entries have no facts."""
+    """Return a function that reads a Claimable from the object, for resources whose entries have no facts."""
 
     def look(entry: Entry) -> Seen:
         meta = metadata(lister.object_of(entry))
@@ -62,11 +62,11 @@ def look_into(lister: Lister) -> Callable[[Entry], Seen]:
 
 
 class ClaimPlan(NamedTuple):
-    """kept: owned and matching. adopted: orphans that match. released: owned, but no longer matching."""
+    """The candidates to keep, adopt and release."""
 
-    kept: list[Entry]
-    adopted: list[Entry]
-    released: list[Entry]
+    kept: list[Entry]  # owned, and the selector matches
+    adopted: list[Entry]  # orphans that the selector matches
+    released: list[Entry]  # owned, but the selector does not match
 
 
 def plan_claim(
@@ -77,16 +77,16 @@ def plan_claim(
     look: Callable[[Entry], Claimable] = attrgetter("facts"),
     belongs: Callable[[Entry], bool] | None = None,
 ) -> ClaimPlan:
-    """What an owner does with each candidate; those of another controller are left out.
+    """Decide which candidates the owner keeps, adopts and releases. Objects of other controllers are ignored.
 
     matches: the owner's selector, called once for each distinct (by identity) mapping of labels. belongs: a further
-    condition, besides the selector. An owner that is being deleted keeps what it has, and adopts and releases nothing.
+    condition besides the selector. An owner that is being deleted keeps its objects, and adopts and releases nothing.
     An object of another namespace is never adopted, unless the owner is cluster-scoped.
     """
     owner_uid, namespace, owner_deleting = uid_of(owner), namespace_of(owner), is_deleting(owner)
     plan = ClaimPlan([], [], [])
-    verdicts: dict[int, tuple[Mapping[str, str], bool]] = {}  # holds the mapping, so that no other gets its id
-    # This runs for every pod at every sync, and most are as the one before: the same owner reference, the same labels.
+    verdicts: dict[int, tuple[Mapping[str, str], bool]] = {}  # keeps the mapping alive, so that its id is not reused
+    # This runs for every pod at every sync. Most pods share owner reference and labels with the pod before.
     ours: OwnerRef | None = None
     last: Mapping[str, str] | None = None
     matching = False
@@ -120,7 +120,7 @@ def plan_claim(
 def adoption(
     entry: Entry, *, dependents: Resource, owner: Object, owners: Resource, finalizers: Sequence[str] = ()
 ) -> Patch:
-    """Make this owner the controller of an object that has none."""
+    """Return the patch that makes this owner the controller of an orphan."""
     meta: Object = {"ownerReferences": [owner_reference(owner, api_version=owners.api_version, kind=owners.kind)]}
     meta["uid"] = entry.uid
     if finalizers:
@@ -129,7 +129,7 @@ def adoption(
 
 
 def release(entry: Entry, *, dependents: Resource, owner: Object, finalizers: Sequence[str] = ()) -> Patch:
-    """Remove this owner's reference (and finalizers) from an object."""
+    """Return the patch that removes this owner's reference (and finalizers) from an object."""
     meta: Object = {"uid": entry.uid, "ownerReferences": [{"$patch": "delete", "uid": uid_of(owner)}]}
     if finalizers:
         meta["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
@@ -137,25 +137,23 @@ def release(entry: Entry, *, dependents: Resource, owner: Object, finalizers: Se
 
 
 def claim(
-    candidates: Iterable[Entry],
+    candidates: Iterable[
+        Entry
+    ],  # usually lister.entries_owned_by(uid of the owner) and lister.orphan_entries(namespace)
     *,
-    lister: Lister,
+    lister: Lister,  # of the dependents
     owner: Object,
-    owners: Resource,
+    owners: Resource,  # of `owner`
     matches: Callable[[Mapping[str, str]], bool],
     look: Callable[[Entry], Claimable] = attrgetter("facts"),
     belongs: Callable[[Entry], bool] | None = None,
-    finalizers: Sequence[str] = (),
+    finalizers: Sequence[str] = (),  # added to adopted objects, removed from released ones
 ) -> Step[list[Entry]]:
-    """Adopt and release as planned; returns what the owner has now, adopted objects in their new version.
-
-    candidates: usually lister.entries_owned_by(uid of the owner) and lister.orphan_entries(its namespace).
-    lister: of the dependents. owners: the resource that `owner` is of. finalizers: what an adopted object gets and a
-    released one loses. The other arguments: see plan_claim.
+    """Adopt and release objects by plan_claim. Return the owned objects, adopted ones in their new version.
 
     Before the first adoption the owner is fetched once: the table may not show yet that it was deleted or replaced.
-    Raises CommandError after all commands were sent. NotFound is no failure, nor is a release that the server finds
-    invalid (the object has lost our reference, or has become another).
+    Raises CommandError after all commands were sent. NotFound is no failure, nor is a release that the server rejects
+    as invalid (the object has lost our reference, or was replaced).
     """
     plan = plan_claim(candidates, owner=owner, matches=matches, look=look, belongs=belongs)
     if not plan.adopted and not plan.released:
@@ -170,8 +168,11 @@ def claim(
             adopted = []
     dependents = lister.resource
     commands = [
-        *(adoption(e, dependents=dependents, owner=owner, owners=owners, finalizers=finalizers) for e in adopted),
-        *(release(e, dependents=dependents, owner=owner, finalizers=finalizers) for e in plan.released),
+        *(
+            adoption(entry, dependents=dependents, owner=owner, owners=owners, finalizers=finalizers)
+            for entry in adopted
+        ),
+        *(release(entry, dependents=dependents, owner=owner, finalizers=finalizers) for entry in plan.released),
     ]
     outcomes = yield from together(commands)
     kept = plan.kept
@@ -189,7 +190,7 @@ def claim(
 
 
 def _obstacle_to_adoption(owner: Object, owners: Resource) -> Step[tuple[Get, Failure] | None]:
-    """Fetch the owner: why it may not adopt (it was replaced, or is being deleted), or None."""
+    """Fetch the owner. Return the reason if it must not adopt (it was replaced, or is being deleted), or None."""
     get = get_live(owners, key_of(owner))
     outcome = yield get
     if not isinstance(outcome, Done):
@@ -212,6 +213,6 @@ def _is_unprocessable(failure: Failure) -> bool:
 
 
 def _aggregate(failures: Sequence[Failure]) -> Failure:
-    """The first failure, with the messages of all."""
+    """Return the first failure with the messages of all."""
     messages = list(dict.fromkeys(failure.message for failure in failures))
     return failures[0] if len(messages) == 1 else dataclasses.replace(failures[0], message=f"[{', '.join(messages)}]")

@@ -1,6 +1,6 @@
-"""Pods from a template: their form, and the steps that create and delete them with their events.
+"""Creation and deletion of pods from a template, with events on the owner.
 
-Their names are chosen by us (actors/controllers/shared/generated_names.py).
+The controller chooses the names (actors/controllers/shared/generated_names.py).
 
 Source: kubernetes v1.36 pkg/controller/controller_utils.go (GetPodFromTemplate, RealPodControl). Differences: the name;
 a deletion has the uid as precondition.
@@ -49,14 +49,14 @@ from kcm.runtime.tables.table import Entry
 
 
 class PodForm:
-    """The pods that an owner creates from a template. Encoded once: pods differ in their names only."""
+    """The form of the pods that an owner creates from a template. It is encoded once: pods differ only by name."""
 
     __slots__ = ("_after_name", "base", "namespace")
 
     def __init__(self, template: Object, *, owner: Object, owners: Resource, base: str | None = None) -> None:
-        """owners: the resource that `owner` is of. base: their generateName, where it is not the owner's name.
+        """Encode the template. Raises ValueError if it is malformed or has no labels.
 
-        Raises ValueError on a template without labels, or malformed.
+        owners: the resource of `owner`. base: generateName of the pods, if it is not derived from the owner's name.
         """
         meta = template.get("metadata") or {}
         spec = template.get("spec") or {}
@@ -72,7 +72,7 @@ class PodForm:
         self._after_name = b"," + encode_object(owned)[1:] + b',"spec":' + encode_object(spec) + b"}"
 
     def create(self, name: str) -> Create:
-        """The command that creates the pod of this name."""
+        """Return the command that creates the pod with this name."""
         body = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":' + orjson.dumps(name) + self._after_name
         return Create(PODS.id, self.namespace, body)
 
@@ -82,7 +82,7 @@ class Creations:
     """The outcomes of creations; see unknown_outcomes.py for what to do about unknown ones."""
 
     created: list[Key] = field(default_factory=list)
-    # Keys of pods whose name was taken, by a pod of ours that the table does not show yet or by a foreign pod.
+    # Keys of pods whose name was taken: by our own pod, if the table is late, or by a foreign pod.
     existing: list[Key] = field(default_factory=list)
     failed: int = 0
     failure: CommandError | None = None  # the first, for the sync to raise
@@ -95,11 +95,10 @@ def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: R
 
 
 def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: Resource) -> Step[Creations]:
-    """Create these pods, each a form and a name, in batches of 1, 2, 4, … until one fails, with an event on the owner
-    for each outcome.
+    """Create pods in batches of 1, 2, 4, … until one fails, with an event on the owner for each outcome.
 
-    A namespace that is being terminated accepts no pods: that ends the batches, but is no failure, has no event and
-    needs no retry. Differs from upstream, which goes on with the next batch.
+    pods: form and name of each pod. A namespace that is being terminated accepts no pods: this ends the batches, but
+    counts as no failure, has no event and needs no retry. Difference: upstream continues with the next batch.
     """
     result = Creations()
     left = iter(pods)
@@ -122,15 +121,15 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
                 failure = as_if_generated(outcome, name, base=form.base)
                 if result.failure is None:
                     result.failure = CommandError(command, failure)
-                if not isinstance(outcome, Refused):  # it was never sent, and the event would not be either
+                if not isinstance(outcome, Refused):  # it was not sent, and neither would the event be
                     yield record(owners, owner, "Warning", "FailedCreate", f"Error creating: {failure.message}")
 
-    yield from slow_start([form.create(name) for form, name in pods], succeeded=_is_there, report=report)
+    yield from slow_start([form.create(name) for form, name in pods], succeeded=_exists, report=report)
     return result
 
 
 def fetch_existing(creations: Creations) -> Step[list[Key]]:
-    """Fetch pods whose name already existed; returns the keys now resolved (found or 404).
+    """Fetch the pods whose name already existed. Return the keys of those that were found or do not exist.
 
     The overlay then shows them, so that the next sync counts them or takes other names. A pod that cannot be fetched
     is added to maybe_created.
@@ -163,9 +162,8 @@ def delete_pods(
 ) -> Step[Deletions]:
     """Delete these pods together, with an event on the owner for each outcome.
 
-    further_grounds: whose tables the deletions rest on, beside pods and the owner.
-
-    A pod that is gone, or was replaced by another of its name, is no failure.
+    further_grounds: resources whose tables the decision depends on, besides the pods and the owner. It is no failure
+    if a pod does not exist, or was replaced by another pod of its name.
     """
     pods = list(pods)
     result = Deletions()
@@ -195,7 +193,7 @@ def delete_pods(
 
 
 def is_namespace_terminating(failure: Failure) -> bool:
-    """The server creates nothing in this namespace. Source: apierrors.HasStatusCause, NamespaceTerminatingCause."""
+    """Report whether the namespace is being terminated. Source: apierrors.HasStatusCause, NamespaceTerminatingCause."""
     if not isinstance(failure, Forbidden) or b"NamespaceTerminating" not in failure.status:
         return False
     try:
@@ -205,5 +203,5 @@ def is_namespace_terminating(failure: Failure) -> bool:
         return False
 
 
-def _is_there(outcome: Outcome) -> bool:
+def _exists(outcome: Outcome) -> bool:
     return isinstance(outcome, (Done, AlreadyExists))

@@ -12,13 +12,13 @@ DISRUPTION_TARGET = "DisruptionTarget"
 
 
 def observed_generation(pod: Object) -> Object:
-    """The field observedGeneration, for a status or a condition; empty where the pod has no generation."""
+    """Return the field observedGeneration for a status or a condition; empty if the pod has no generation."""
     generation = metadata(pod).get("generation")
     return {"observedGeneration": generation} if generation else {}
 
 
 def disruption_condition(pod: Object, *, reason: str, message: str, now: float) -> Object | None:
-    """The condition DisruptionTarget to write; None if the pod has it already."""
+    """Return the condition DisruptionTarget to write; None if the pod has it already."""
     conditions, generation = (pod.get("status") or {}).get("conditions"), metadata(pod).get("generation") or None
     return changed_condition(
         conditions, DISRUPTION_TARGET, "True", reason, message, now=now, observed_generation=generation

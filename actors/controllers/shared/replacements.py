@@ -1,8 +1,8 @@
 """Backoff for replacing pods that failed right after their creation.
 
-A pod that its node rejects (or that is evicted as soon as it runs) is Failed seconds after it was created. Upstream
-replaces it immediately, so that a node that keeps rejecting produces thousands of Failed pods
-(kubernetes/kubernetes#72593). Here such replacements wait, longer each time; other missing pods are created at once.
+A pod that its node rejects (or that is evicted as soon as it runs) fails seconds after its creation. Upstream replaces
+it immediately, so that a node that rejects every pod produces thousands of Failed pods (kubernetes/kubernetes#72593).
+Here such replacements are delayed, longer each time; other missing pods are created at once.
 """
 
 from __future__ import annotations
@@ -13,56 +13,55 @@ from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Key
 from kcm.runtime.scheduling.backoff import Backoff
 
-QUICK = 30.0  # seconds after its creation; a pod that fails later did not fail at once
+QUICK = 30.0  # seconds after its creation in which the failure of a pod counts as quick
 BACKOFF = Backoff(first=1.0, most=300.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """held: pods that are not replaced before `until`. level: how often the wait was doubled; since: when last.
+class ReplacementDelay:
+    """A number of pods whose replacement is delayed. Times are monotonic seconds."""
 
-    Times are monotonic seconds. Without quick failures `until` is in the past.
+    held: int = 0  # pods that are not replaced before `until`
+    until: float = float("-inf")  # in the past without quick failures
+    level: int = 0  # how often the delay was doubled
+    since: float = float("-inf")  # when it was doubled last
+
+
+def next_delay(
+    delay: ReplacementDelay, *, quick_failures: int, missing: int, now: float, backoff: Backoff = BACKOFF
+) -> ReplacementDelay:
+    """Return the delay after further quick failures; its `held` is the number of missing pods not to create now.
+
+    quick_failures: number of pods that failed quickly since the last call. missing: number of pods to create.
+
+    The delay doubles when replacements fail quickly; quick failures during a delay join it. It starts over when twice
+    the maximum delay has passed since it was last doubled, as in client-go's flowcontrol.Backoff.
     """
-
-    held: int = 0
-    until: float = float("-inf")
-    level: int = 0
-    since: float = float("-inf")
-
-
-def next_patience(
-    patience: Patience, *, failed_at_once: int, missing: int, now: float, backoff: Backoff = BACKOFF
-) -> Patience:
-    """After so many more quick failures, with so many pods missing in all; `held` is how many not to create now.
-
-    The wait doubles when pods fail at once after one; failures during a wait join it. It starts over once twice the
-    longest wait has passed since it was last doubled. As flowcontrol.Backoff, but for a number of pods.
-    """
-    held, until, level, since = patience.held, patience.until, patience.level, patience.since
+    held, until, level, since = delay.held, delay.until, delay.level, delay.since
     if now >= until:
         held = 0
-        if failed_at_once:
+        if quick_failures:
             level = level + 1 if now - since <= 2 * backoff.most else 0
             since, until = now, now + backoff.delay(level)
-    return Patience(held=max(0, min(held + failed_at_once, missing)), until=until, level=level, since=since)
+    return ReplacementDelay(held=max(0, min(held + quick_failures, missing)), until=until, level=level, since=since)
 
 
 class Replacements:
-    """The pods that one owner created recently while it had Failed pods, and its patience."""
+    """Recent creations of an owner that has Failed pods, and the delay of its replacements."""
 
-    __slots__ = ("_born", "owner_uid", "patience")
+    __slots__ = ("_created", "delay", "owner_uid")
 
     def __init__(self, owner_uid: str) -> None:
         self.owner_uid = owner_uid
-        self.patience = Patience()
-        self._born: dict[Key, float] = {}  # creation times, in order
+        self.delay = ReplacementDelay()
+        self._created: dict[Key, float] = {}  # creation times, in order
 
-    def made(self, keys: Iterable[Key], now: float) -> None:
+    def record_creations(self, keys: Iterable[Key], now: float) -> None:
         for key in keys:
-            self._born[key] = now
+            self._created[key] = now
 
-    def failed_at_once(self, failed: Iterable[Key], now: float) -> int:
-        """How many of these Failed pods were created less than QUICK ago; each counts once."""
-        for key in [key for key, born in self._born.items() if now - born > QUICK]:
-            del self._born[key]
-        return sum(1 for key in failed if self._born.pop(key, None) is not None)
+    def count_quick_failures(self, failed: Iterable[Key], now: float) -> int:
+        """Count the Failed pods that were created less than QUICK ago. Each pod is counted once."""
+        for key in [key for key, created in self._created.items() if now - created > QUICK]:
+            del self._created[key]
+        return sum(1 for key in failed if self._created.pop(key, None) is not None)

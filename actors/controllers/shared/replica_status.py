@@ -1,4 +1,4 @@
-"""The status of a ReplicaSet or ReplicationController: its counts, what to write, when time alone will change it.
+"""The status of a ReplicaSet or ReplicationController: counts, conditions, and the time of the next availability.
 
 Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, calculateStatus; controller_utils.go,
 FindMinNextPodAvailabilityCheck.
@@ -17,14 +17,14 @@ from kcm.protocols.pods import PodFacts
 REPLICA_FAILURE = "ReplicaFailure"
 
 
-class Counts(NamedTuple):
-    """How many pods there are. fully_labeled: with all labels of the template. terminating: None if not counted."""
+class PodCounts(NamedTuple):
+    """Numbers of pods."""
 
     replicas: int
-    fully_labeled: int
+    fully_labeled: int  # with all labels of the template
     ready: int
     available: int
-    terminating: int | None
+    terminating: int | None  # None if they are not counted
 
 
 def count_pods(
@@ -34,12 +34,12 @@ def count_pods(
     min_ready_seconds: int,
     now: float,
     terminating: int | None,
-) -> Counts:
-    """now: Unix seconds, when a pod must have been ready for min_ready_seconds to be available."""
+) -> PodCounts:
+    """Count active pods. An available pod has been ready for min_ready_seconds at `now` (Unix seconds)."""
     wanted = template_labels.items()
     replicas = fully_labeled = ready = available = 0
     since = now - min_ready_seconds
-    last: Mapping[str, str] | None = None  # most pods share their mapping of labels with the one before
+    last: Mapping[str, str] | None = None  # most pods share their mapping of labels with the pod before
     complete = False
     for pod in active:
         replicas += 1
@@ -52,16 +52,16 @@ def count_pods(
             # Inlined is_available: this runs for every pod at every sync.
             if min_ready_seconds == 0 or (pod.ready_since is not None and pod.ready_since <= since):
                 available += 1
-    return Counts(replicas, fully_labeled, ready, available, terminating)
+    return PodCounts(replicas, fully_labeled, ready, available, terminating)
 
 
 def next_status(
-    status: Mapping[str, Any], counts: Counts, *, generation: int, failure: tuple[str, str] | None, now: float
+    status: Mapping[str, Any], counts: PodCounts, *, generation: int, failure: tuple[str, str] | None, now: float
 ) -> Object | None:
-    """The status to write; None if it is as it should be.
+    """Return the status to write; None if nothing changes. Source: calculateStatus.
 
-    failure: (reason, message) of the condition ReplicaFailure, None on success. An existing condition stays as it was
-    first set until a sync succeeds.
+    failure: (reason, message) of the condition ReplicaFailure, None on success. An existing condition is kept
+    unchanged until a sync succeeds.
     """
     before = status.get("conditions") or []
     conditions: list[Object] = before
@@ -80,22 +80,24 @@ def next_status(
     same_terminating = counts.terminating is None or status.get("terminatingReplicas") == counts.terminating
     if same_terminating and conditions == before and all(status.get(n, 0) == number for n, number in numbers.items()):
         return None
-    wanted = {**status, **numbers, "conditions": conditions}
+    new_status = {**status, **numbers, "conditions": conditions}
     if counts.terminating is not None:
-        wanted["terminatingReplicas"] = counts.terminating
+        new_status["terminatingReplicas"] = counts.terminating
     if not conditions:
-        del wanted["conditions"]
-    return without_zeros(wanted, "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+        del new_status["conditions"]
+    return without_zeros(new_status, "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
 
 
 def seconds_to_next_availability(
     active: Iterable[PodFacts], *, min_ready_seconds: int, counted: float, now: float
 ) -> float | None:
-    """Seconds until the next ready pod becomes available; None if no pod will.
+    """Return the seconds until the next ready pod becomes available; None if no pod will.
 
-    counted: when the status was counted; a pod that was not available then counts, also if it is by now (0 seconds).
-    No pod takes longer than min_ready_seconds from now on: where one became ready in what is the future by our clock,
-    our clock is wrong, and a wait by it would not end when it is set right.
+    counted: time at which the pods were counted for the status. A pod that was unavailable then is included even if it
+    has become available since (0 seconds). The result is at most min_ready_seconds: if a pod became ready in the future
+    by our clock, the clock is wrong, and a longer wait would not end when it is corrected.
+
+    Source: FindMinNextPodAvailabilityCheck.
     """
     if min_ready_seconds <= 0:
         return None

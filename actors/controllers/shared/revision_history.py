@@ -1,4 +1,4 @@
-"""The history of a DaemonSet or StatefulSet in the API: which ControllerRevisions are its own, and new ones.
+"""Claiming, creating and renumbering the ControllerRevisions of a DaemonSet or StatefulSet.
 
 Source: kubernetes v1.36 pkg/controller/history/controller_history.go (ListControllerRevisions,
 CreateControllerRevision, UpdateControllerRevision); controller_ref_manager.go, ClaimControllerRevisions;
@@ -29,53 +29,54 @@ from kcm.runtime.tables.lister import Lister, UnreadableError
 def claim_revisions(
     lister: Lister, *, owner: Object, owners: Resource, matches: Callable[[Mapping[str, str]], bool], releases: bool
 ) -> Step[list[Object]]:
-    """The owner's revisions: those it has and selects, and orphans that it adopts.
+    """Return the owner's revisions: those that it owns and selects, and orphans that it adopts.
 
-    lister: of ControllerRevisions. releases: those that it selects no more lose their owner, as a DaemonSet has it;
-    else they stay its own, and count for nothing. Raises CommandError as `claim` does, UnreadableError where one
-    cannot be read: it may be the current one.
+    lister: of ControllerRevisions. releases: whether revisions that the owner does not select any more are released,
+    as by the DaemonSet controller; otherwise they keep their owner and are ignored. Raises CommandError as `claim`
+    does, and UnreadableError if a revision is unreadable, since it may be the current one.
     """
-    doubt = lister.first_unreadable(namespace_of(owner), owner=uid_of(owner))
-    if doubt is not None:
-        raise UnreadableError(CONTROLLER_REVISIONS, doubt)
-    look, its_own = look_into(lister), lister.entries_owned_by(uid_of(owner))
+    unreadable = lister.first_unreadable(namespace_of(owner), owner=uid_of(owner))
+    if unreadable is not None:
+        raise UnreadableError(CONTROLLER_REVISIONS, unreadable)
+    look, owned = look_into(lister), lister.entries_owned_by(uid_of(owner))
     if not releases:
-        its_own = [entry for entry in its_own if matches(look(entry).labels)]
-    candidates = [*its_own, *lister.orphan_entries(namespace_of(owner))]
+        owned = [entry for entry in owned if matches(look(entry).labels)]
+    candidates = [*owned, *lister.orphan_entries(namespace_of(owner))]
     claimed = yield from claim(candidates, lister=lister, owner=owner, owners=owners, matches=matches, look=look)
     return [lister.object_of(entry) for entry in claimed]
 
 
-class Created(NamedTuple):
-    """revision: as the server has it. collision_count: to be written to the owner's status."""
+class CreatedRevision(NamedTuple):
+    """The result of create_unique."""
 
-    revision: Object
-    collision_count: int
+    revision: Object  # as stored by the server
+    collision_count: int  # for the owner's status
 
 
-def create_unique(revision: Object, *, owner: Object, collision_count: int) -> Step[Created]:
-    """Create it, or find it: what bears its name and records the same is it; beside another it takes a further name.
+def create_unique(revision: Object, *, owner: Object, collision_count: int) -> Step[CreatedRevision]:
+    """Create a revision, or return the existing one of its name if the data is equal.
 
-    Its labels stay as they are. Raises CommandError. Source: CreateControllerRevision.
+    If the data differs, increment collision_count and try the next name. The labels do not depend on the name. Raises
+    CommandError. Source: CreateControllerRevision.
     """
     while True:
         name = revision_name(name_of(owner), data_hash(revision["data"], collision_count))
         command = create_revision({**revision, "metadata": {**metadata(revision), "name": name}})
         outcome = yield from perform(command)
         if isinstance(outcome, Done):
-            return Created(decode_object(outcome.body), collision_count)
+            return CreatedRevision(decode_object(outcome.body), collision_count)
         if not isinstance(outcome, AlreadyExists):
             raise CommandError(command, outcome)
         existing = yield from must_object(get_live(CONTROLLER_REVISIONS, make_key(namespace_of(owner), name)))
         if equal_data(existing.get("data"), revision["data"]):
-            return Created(existing, collision_count)
+            return CreatedRevision(existing, collision_count)
         collision_count += 1
 
 
 def renumber(revision: Object, number: int) -> Step[Object]:
-    """Give a revision this number; returns it as it is then. Raises CommandError.
+    """Give a revision this number, and return it as stored. Raises CommandError.
 
-    Differs from UpdateControllerRevision: a conflict is not tried again here but with the whole sync.
+    Source: UpdateControllerRevision. Difference: a conflict is retried with the whole sync.
     """
     if number_of(revision) == number:
         return revision

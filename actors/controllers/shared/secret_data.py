@@ -1,4 +1,4 @@
-"""What Secrets hold."""
+"""The data of Secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def data_of(secret: Mapping[str, Any], field: str) -> bytes:
-    """b"" where it is missing, or is no base64."""
+    """Return a decoded field of the Secret's data; b"" if it is missing or invalid base64."""
     try:
         return base64.b64decode((secret.get("data") or {}).get(field) or "")
     except binascii.Error:

@@ -1,4 +1,4 @@
-"""The pods that a label selector selects, by their facts."""
+"""The pods that a label selector matches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kcm.runtime.tables.table import Entry
 
 
 def selected_pods(pods: Lister, namespace: str, selector: LabelSelector) -> list[Entry]:
-    """In the order of their names."""
+    """Return the pods of the namespace that the selector matches, sorted by name."""
     known: dict[int, bool] = {}  # pods with equal labels share one mapping
     found = []
     for entry in pods.entries(namespace):

@@ -1,4 +1,4 @@
-"""How Go prints a LabelSelector, as it stands in messages.
+"""Go's text form of a LabelSelector, for messages.
 
 Source: apimachinery pkg/apis/meta/v1/generated.pb.go.
 """
@@ -15,9 +15,9 @@ def selector_in_go(selector: Mapping[str, Any] | None) -> str:
     labels = selector.get("matchLabels") or {}
     equal = "".join(f"{label}: {labels[label]}," for label in sorted(labels))
     others = "".join(
-        f"LabelSelectorRequirement{{Key:{one.get('key', '')},Operator:{one.get('operator', '')},"
-        f"Values:[{' '.join(one.get('values') or ())}],}},"
-        for one in selector.get("matchExpressions") or ()
+        f"LabelSelectorRequirement{{Key:{requirement.get('key', '')},Operator:{requirement.get('operator', '')},"
+        f"Values:[{' '.join(requirement.get('values') or ())}],}},"
+        for requirement in selector.get("matchExpressions") or ()
     )
     expressions = f"[]LabelSelectorRequirement{{{others}}}"
     return f"&LabelSelector{{MatchLabels:map[string]string{{{equal}}},MatchExpressions:{expressions},}}"

@@ -1,4 +1,4 @@
-"""Which resource an owner reference names: what client-go calls a RESTMapper, kept by discovery.
+"""The mapping from kinds to served resources, kept up to date by discovery; a RESTMapper in client-go.
 
 Source: apimachinery pkg/api/meta/restmapper.go (RESTMapping).
 """
@@ -19,25 +19,25 @@ from kcm.runtime.tables.tables import Tables
 K = TypeVar("K")
 V = TypeVar("V")
 
-FIRST_LOOK = 1.0  # seconds until kinds may be known, after a start
+FIRST_RETRY = 1.0  # seconds after a start until the kinds may be discovered
 
 
 def _none(_served: ServedResource) -> bool:
     return False
 
 
-def _nobody(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[Key]:
+def _no_keys(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[Key]:
     return ()
 
 
-KINDS_ALONE: Discovered[Key] = Discovered(select=_none, to=_nobody)
-"""For a spec's `discovers`: to know which kinds are served. No table is kept of any of them."""
+KINDS_ALONE: Discovered[Key] = Discovered(select=_none, to=_no_keys)
+"""A `discovers` of a spec that follows the served kinds without a table of any of them."""
 
 
 class ServedKinds:
-    """A reconciler with `discovers` in its spec hands it what each TablesChanged says is served.
+    """The served kinds and their resources. A reconciler with `discovers` in its spec forwards TablesChanged to it.
 
-    Before the first one nothing is known: Retry is raised.
+    Before the first TablesChanged, lookups raise Retry.
     """
 
     def __init__(self) -> None:
@@ -47,48 +47,51 @@ class ServedKinds:
         self._ever: dict[tuple[str, str], Resource] = {}
 
     def hear(self, message: Any) -> tuple[()]:
-        """What on_message is told of a reconciler that discovers nothing else. Raises TypeError on other messages."""
+        """Handle a message as the on_message of a reconciler that discovers nothing else.
+
+        Raises TypeError on other messages.
+        """
         match message:
             case TablesChanged(served=served):
                 self.follow(served)
             case Restarted():
                 pass
             case _:
-                raise TypeError(f"a reconciler that knows what is served cannot handle {message!r}")
+                raise TypeError(f"a reconciler that follows served kinds cannot handle {message!r}")
         return ()
 
     def follow(self, served: Iterable[ServedResource]) -> None:
         kinds: dict[tuple[str, str], ServedResource] = {}
         resources: dict[str, Resource] = {}
         groups: dict[tuple[str, str], list[ServedResource]] = {}
-        for one in served:
-            resource = one.resource
+        for entry in served:
+            resource = entry.resource
             resources[resource.id] = resource
-            kinds.setdefault((resource.api_version, one.kind), one)
-            of_kind = groups.setdefault((one.group, one.kind), [])
-            if all(one.plural != each.plural for each in of_kind):
-                of_kind.append(one)
+            kinds.setdefault((resource.api_version, entry.kind), entry)
+            of_kind = groups.setdefault((entry.group, entry.kind), [])
+            if all(entry.plural != known.plural for known in of_kind):
+                of_kind.append(entry)
         self._kinds, self._resources, self._groups = kinds, resources, groups
-        self._ever.update((kind, resources[one.resource.id]) for kind, one in kinds.items())
+        self._ever.update((kind, resources[entry.resource.id]) for kind, entry in kinds.items())
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
-        """None if this version of the kind is not served. Where two resources are of one kind, the one served first."""
+        """Return the first resource of this kind; None if this version of the kind is not served."""
         return _known(self._kinds).get((api_version, kind))
 
     def of_group(self, group: str, kind: str) -> Sequence[ServedResource]:
-        """The resources of this kind, each in the version that the server prefers."""
+        """Return the resources of this kind, each in the server's preferred version."""
         return _known(self._groups).get((group, kind), ())
 
     def find_former(self, api_version: str, kind: str) -> Resource | None:
-        """What was of this kind when it was served for the last time, which may be now."""
+        """Return the resource that this kind has now, or had when it was last served."""
         return self._ever.get((api_version, kind))
 
     def resource(self, resource_id: str) -> Resource | None:
-        """By Resource.id; None if it is not served."""
+        """Return the resource with this Resource.id; None if it is not served."""
         return _known(self._resources).get(resource_id)
 
 
 def _known(found: Mapping[K, V] | None) -> Mapping[K, V]:
     if found is None:
-        raise Retry("what is served is not known yet", after=FIRST_LOOK)
+        raise Retry("discovery has not completed yet", after=FIRST_RETRY)
     return found

@@ -1,6 +1,7 @@
-"""What a failed request says in the words of client-go, as they stand in conditions and events.
+"""Error texts of failed requests as client-go writes them, for conditions and events.
 
-What the server says of itself stays; where it says nothing, as of a path that it does not know, client-go has words.
+A message from the server is kept. If the server sends none, for example for an unknown path, client-go has texts of its
+own.
 
 Source: apimachinery pkg/api/errors/errors.go (NewGenericServerResponse).
 """
@@ -21,7 +22,7 @@ from kcm.protocols.messages.outcomes import (
 )
 
 UNAVAILABLE = 503
-_WORDS = {
+_TEXTS = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
     404: "the server could not find the requested resource",
@@ -33,18 +34,21 @@ _WORDS = {
 }
 
 
-def said_by_client_go(failure: Failure, about: str) -> str:
-    """about: verb, resource and name of what was asked for: "get pods.metrics.k8s.io"."""
+def client_go_message(failure: Failure, about: str) -> str:
+    """Return client-go's message for a failure.
+
+    about: verb, resource and name of the request, such as "get pods.metrics.k8s.io".
+    """
     if isinstance(failure, Raised | Refused | Unknown) or _is_status(failure.status):
         return failure.message
     code = _code(failure)
-    words = _WORDS.get(code)
-    if words is None and code >= 500:
-        said = failure.status.decode("utf-8", "replace").strip()
-        words = f'an error on the server ("{said}") has prevented the request from succeeding'
-    if words is None:
-        words = f"the server responded with the status code {code} but did not return more information"
-    return f"{words} ({about})"
+    text = _TEXTS.get(code)
+    if text is None and code >= 500:
+        body = failure.status.decode("utf-8", "replace").strip()
+        text = f'an error on the server ("{body}") has prevented the request from succeeding'
+    if text is None:
+        text = f"the server responded with the status code {code} but did not return more information"
+    return f"{text} ({about})"
 
 
 def _is_status(body: bytes) -> bool:

@@ -14,16 +14,16 @@ from kcm.protocols.resources import Resource
 def write_status(
     resource: Resource, obj: Mapping[str, Any], status: Mapping[str, Any], *, retries: int = 1
 ) -> Step[bool]:
-    """PUT this status to the object's status subresource; returns False if the object is gone.
+    """PUT this status to the object's status subresource. Return False if the object does not exist.
 
-    After a failure the object is fetched and the same status written to its new version, `retries` times: the counts
-    were true when they were taken, and the next event brings newer ones. Raises CommandError.
+    After a failure the object is fetched and the same status is written to its new version, up to `retries` times: the
+    counts were correct when they were taken, and the next event causes a new sync. Raises CommandError.
 
-    It is a PUT of the whole status and no patch_status: the roles that upstream gives its controllers let them update
-    a status, and not patch it.
+    This is not a patch, because the bootstrap roles of upstream's controllers permit to update a status, but not to
+    patch it.
 
-    Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, updateReplicaSetStatus. Differs: an object
-    that was replaced under its name is left alone, and one whose spec has changed meanwhile is reconciled again.
+    Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, updateReplicaSetStatus. Differences: an
+    object that was replaced under its name is left alone, and an object whose spec has changed is reconciled again.
     """
     current: Mapping[str, Any] = obj
     while True:
@@ -53,5 +53,5 @@ def write_status(
 
 
 def without_zeros(status: Object, *fields: str) -> Object:
-    """The status as Go writes it: these fields are left out where they are 0."""
+    """Return the status as Go encodes it: without these fields if they are 0."""
     return {name: value for name, value in status.items() if value != 0 or name not in fields}

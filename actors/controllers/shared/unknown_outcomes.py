@@ -94,7 +94,7 @@ class UnknownOutcomes(Generic[PurposeT]):
         self.maybe_deleted: set[str] = set()
 
     def names_to_retry(self, namespace: str, *, taken: Callable[[Key], bool]) -> dict[str, PurposeT | None]:
-        """Return the names in maybe_created that the lister does not show, and forget the others, which exist.
+        """Return the names in maybe_created that the lister does not show, and remove the others, which exist.
 
         taken: report whether the lister shows a pod with this key.
         """
@@ -105,7 +105,7 @@ class UnknownOutcomes(Generic[PurposeT]):
     def record_creations(
         self, creations: Creations, resolved: Iterable[Key], purposes: Mapping[str, PurposeT] | None = None
     ) -> None:
-        """Remember the names whose creation has an unknown outcome, and forget those that are known to exist or not.
+        """Add the names whose creation has an unknown outcome, and remove those that are known to exist or not.
 
         resolved: keys returned by fetch_existing. purposes: by name.
         """
@@ -121,6 +121,6 @@ class UnknownOutcomes(Generic[PurposeT]):
         return sorted(pods, key=lambda pod: pod.uid not in self.maybe_deleted)
 
     def record_deletions(self, deletions: Deletions) -> None:
-        """Remember the pods whose deletion has an unknown outcome, and forget those whose outcome is known."""
+        """Add the pods whose deletion has an unknown outcome, and remove those whose outcome is known."""
         self.maybe_deleted.update(deletions.maybe_deleted)
         self.maybe_deleted.difference_update(deletions.known)

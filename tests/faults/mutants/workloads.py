@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import kcm.actors.controllers.workloads.deployment.plans as plans
-from kcm.actors.controllers.shared.replacements import Patience
+from kcm.actors.controllers.shared.replacements import ReplacementDelay
 from kcm.actors.controllers.workloads.deployment.objects import active, total_replicas
 from kcm.actors.controllers.workloads.deployment.rollout import Rollout
 from kcm.actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
@@ -86,7 +86,7 @@ def availability_is_looked_at_once() -> Iterator[None]:
 def failed_pods_are_replaced_at_once() -> Iterator[None]:
     """However soon they fail, and however often."""
     with patch(
-        "kcm.actors.controllers.workloads.replicaset.reconciler.next_patience", lambda patience, **_: Patience()
+        "kcm.actors.controllers.workloads.replicaset.reconciler.next_delay", lambda delay, **_: ReplacementDelay()
     ):
         yield
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
-from kcm.actors.controllers.shared.server_texts import said_by_client_go
+from kcm.actors.controllers.shared.server_texts import client_go_message
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CannotComputeError
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import (
     MetricSample,
@@ -167,5 +167,5 @@ def _fetched(path: str, query: Mapping[str, str]) -> Step[Outcome]:
 def _read(outcome: Outcome, about: str) -> Any:
     """Decode the response. Raises ValueError."""
     if not isinstance(outcome, Done):
-        raise ValueError(said_by_client_go(outcome, about))
+        raise ValueError(client_go_message(outcome, about))
     return orjson.loads(outcome.body)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
-from kcm.actors.controllers.shared.server_texts import said_by_client_go
+from kcm.actors.controllers.shared.server_texts import client_go_message
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import TargetReference, check_scale
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import no_match
 from kcm.actors.reconciliation import Step, perform
@@ -124,7 +124,7 @@ def _read(resource: Resource, key: Key) -> Step[TargetScale]:
 
 
 def _text(failure: Failure, verb: str, resource: Resource, key: Key) -> str:
-    return said_by_client_go(failure, f"{verb} {resource.plural} {key.rpartition('/')[2]}")
+    return client_go_message(failure, f"{verb} {resource.plural} {key.rpartition('/')[2]}")
 
 
 def _group_of(api_version: str) -> str:

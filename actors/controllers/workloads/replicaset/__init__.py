@@ -1,6 +1,6 @@
-"""replicaset-controller: keeps as many pods as a ReplicaSet asks for. It serves ReplicationControllers as well.
+"""ReplicaSet controller: maintains the desired number of pods. It also serves ReplicationControllers.
 
-Read reconciler.py first; kind.py says what differs between the two kinds, and which changes concern which owner.
+Read reconciler.py first. kind.py contains the differences between the two kinds, and the watches.
 """
 
 from kcm.actors.controllers.workloads.replicaset.spec import SPEC

@@ -1,4 +1,4 @@
-"""The kinds that the ReplicaSet controller serves: what their specs say, and which changes concern which owner.
+"""The kinds that the ReplicaSet controller serves: their parsed specs, and their watches.
 
 ReplicationControllers are the other kind: actors/controllers/workloads/replicationcontroller.py.
 """
@@ -19,21 +19,15 @@ from kcm.runtime.tables.tables import Tables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaKind:
-    """What differs between the kinds.
-
-    selector_of: compiles the map in spec.selector; raises ValueError. counts_terminating: the status has
-    terminatingReplicas. ranks_by_siblings: pods of all sets of one controller (a Deployment's ReplicaSets) count in how
-    crowded a node is. heeds_deletion_cost: pods may say how dear their deletion is.
-    """
+    """The differences between ReplicaSets and ReplicationControllers."""
 
     resource: Resource
-    selector_of: Callable[[Mapping[str, Any]], LabelSelector]
-    counts_terminating: bool
-    ranks_by_siblings: bool
-    heeds_deletion_cost: bool = True
+    selector_of: Callable[[Mapping[str, Any]], LabelSelector]  # parses spec.selector; raises ValueError
+    counts_terminating: bool  # whether the status has terminatingReplicas
+    ranks_by_siblings: bool  # whether pods of sibling ReplicaSets count for the deletion order by node
+    heeds_deletion_cost: bool = True  # whether the annotation pod-deletion-cost counts
 
-    def under(self, gates: Mapping[str, bool]) -> ReplicaKind:
-        """As these feature gates have it."""
+    def with_feature_gates(self, gates: Mapping[str, bool]) -> ReplicaKind:
         return replace(
             self,
             counts_terminating=self.counts_terminating and gates["DeploymentReplicaSetTerminatingReplicas"],
@@ -47,7 +41,7 @@ REPLICASET = ReplicaKind(
 
 
 class ReplicaSpec(NamedTuple):
-    """An owner's spec and status, read and checked. template_labels: of the pod template."""
+    """An owner's spec and status, parsed and checked."""
 
     replicas: int
     selector: LabelSelector
@@ -58,7 +52,7 @@ class ReplicaSpec(NamedTuple):
 
 
 def replica_spec(owner: Object, kind: ReplicaKind) -> ReplicaSpec:
-    """Raises ValueError that names the field that is missing or of the wrong type."""
+    """Parse an owner. Raises ValueError that names the field that is missing or of the wrong type."""
     spec = owner.get("spec")
     if not isinstance(spec, dict):
         raise ValueError(f"spec is a map, got {spec!r}")
@@ -83,7 +77,10 @@ def replica_spec(owner: Object, kind: ReplicaKind) -> ReplicaSpec:
 
 
 def selector_of(owner: Object, kind: ReplicaKind) -> LabelSelector:
-    """Raises ValueError also on an empty selector, with which an owner would adopt every orphan of its namespace."""
+    """Parse spec.selector. Raises ValueError if it is malformed or empty.
+
+    With an empty selector an owner would adopt every orphan of its namespace.
+    """
     spec = owner.get("spec")
     selector = spec.get("selector") if isinstance(spec, dict) else None
     if not isinstance(selector, dict):
@@ -104,8 +101,9 @@ def _count(spec: Mapping[str, Any], field: str, default: int) -> int:
 
 
 def matching_owners(kind: ReplicaKind) -> Callable[[Change, Tables], Iterable[Key]]:
-    """All owners whose selector matches a pod without a controller, which one of them may adopt: of pods that are new,
-    have lost their controller or changed their labels.
+    """Return a mapping from an orphaned pod to the owners that may adopt it.
+
+    The pod must be new, have lost its controller, or have changed its labels.
     """
 
     def keys(change: Change, tables: Tables) -> Iterable[Key]:
@@ -122,7 +120,7 @@ def matching_owners(kind: ReplicaKind) -> Callable[[Change, Tables], Iterable[Ke
             try:
                 selector = selector_of(owner, kind)
             except ValueError:
-                continue  # its own sync reports what is wrong with it
+                continue  # the owner's own sync reports the error
             if selector.matches(labels):
                 yield key_of(owner)
 
@@ -130,7 +128,6 @@ def matching_owners(kind: ReplicaKind) -> Callable[[Change, Tables], Iterable[Ke
 
 
 def watches(kind: ReplicaKind) -> tuple[Watch[Key], ...]:
-    """Which changes enqueue an owner of this kind."""
     return (
         Watch(kind.resource, to=itself),
         Watch(PODS, to=its_controller(kind.resource), interest=Interest(owner_kinds=(kind.resource.kind,))),

@@ -1,14 +1,15 @@
-"""replicaset-controller: keeps as many pods as a ReplicaSet asks for.
+"""Reconciler of ReplicaSets and ReplicationControllers.
 
-In: changes of ReplicaSets and pods. Out: pods created and deleted (500 a sync at most), adoption and release patches,
-the status subresource, events on the ReplicaSet.
+Reads owners and their pods. Creates and deletes pods (at most 500 per sync), writes adoption and release patches and
+the status subresource, and records events on the owner.
 
 Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go. Differences:
 - No expectations and no consistency store: listers show our own writes.
-- Pod names are chosen here (actors/controllers/shared/generated_names.py), so that a creation is not made twice.
-- Pods that fail at once are replaced with backoff (actors/controllers/shared/replacements.py).
-- The status counts what the sync has just created and deleted, as the listers show it, where upstream counts what was
-  there before: one status for a set that is made, and not one that says 0 before it.
+- The controller chooses the names of pods (actors/controllers/shared/generated_names.py), so that a creation is not
+  repeated under another name.
+- Pods that fail right after their creation are replaced with backoff (actors/controllers/shared/replacements.py).
+- The status includes the pods that the sync has just created and deleted; upstream counts the pods before that. So a
+  new ReplicaSet takes one status write, and not a further one with 0 replicas before it.
 - A creation or deletion with unknown outcome is retried for the same pod: see unknown_outcomes.py in
   actors/controllers/shared/.
 """
@@ -29,7 +30,7 @@ from kcm.actors.controllers.shared.pod_control import (
     delete_pods,
     fetch_existing,
 )
-from kcm.actors.controllers.shared.replacements import Replacements, next_patience
+from kcm.actors.controllers.shared.replacements import Replacements, next_delay
 from kcm.actors.controllers.shared.replica_status import count_pods, next_status, seconds_to_next_availability
 from kcm.actors.controllers.shared.status import write_status
 from kcm.actors.controllers.shared.unknown_outcomes import (
@@ -66,21 +67,19 @@ BURST = 500  # pods created or deleted in one sync
 
 
 class _Pods(NamedTuple):
-    """The pods of one owner in the listers. candidates: active ones to claim. failed: keys of those in phase Failed."""
+    """The pods of one owner in the listers."""
 
-    candidates: list[Entry]
+    candidates: list[Entry]  # active pods to claim
     terminating: list[PodFacts]
-    failed: list[Key]
+    failed: list[Key]  # in phase Failed
 
 
 class _Managed(NamedTuple):
-    """acted: pods were created or deleted, or that was tried. failure: what the sync raises once the status is written.
-    wait: seconds to requeue after.
-    """
+    """The result of creating or deleting pods."""
 
-    acted: bool = False
-    failure: CommandError | None = None
-    wait: float | None = None
+    attempted: bool = False  # whether any pod was to be created or deleted
+    failure: CommandError | None = None  # for the sync to raise once the status is written
+    wait: float | None = None  # seconds to requeue after
 
 
 class ReplicaSetReconciler:
@@ -91,12 +90,11 @@ class ReplicaSetReconciler:
         *,
         tables: Tables,
         clock: Clock,
-        observe_age_ratio: Callable[[float], None],
+        observe_age_ratio: Callable[[float], None],  # observes replicaset_controller_sorting_deletion_age_ratio
         log: FilteringBoundLogger,
         kind: ReplicaKind = REPLICASET,
         burst: int = BURST,
     ) -> None:
-        """observe_age_ratio: takes the values of the histogram replicaset_controller_sorting_deletion_age_ratio."""
         self._owners, self._pods = tables[kind.resource], tables[PODS]
         self._clock, self._observe_age_ratio, self._log = clock, observe_age_ratio, log
         self._kind, self._burst = kind, burst
@@ -104,6 +102,7 @@ class ReplicaSetReconciler:
         self._unknown: dict[Key, UnknownOutcomes[None]] = {}  # by owner for which pods were created or deleted
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Source: syncReplicaSet."""
         entry = self._owners.entry(key)
         if entry is None:
             self._replacements.pop(key, None)
@@ -121,7 +120,7 @@ class ReplicaSetReconciler:
         if not is_deleting(owner):
             managed = yield from self._manage(entry, owner, spec, claimed, pods.failed)
         surplus = len(claimed) - spec.replicas
-        if managed.acted:
+        if managed.attempted:
             pods = self._sort(entry)
             claimed = [pod for pod in pods.candidates if pod.controller is not None and pod.controller.uid == entry.uid]
         active = [pod.facts for pod in claimed]
@@ -153,7 +152,7 @@ class ReplicaSetReconciler:
         return RequeueAfter(max(0.0, min(waits))) if waits else None
 
     def _sort(self, owner: Entry) -> _Pods:
-        """Terminal pods are neither claimed nor counted; the pod garbage collector removes them."""
+        # Terminal pods are neither claimed nor counted; the pod garbage collector deletes them.
         pods = _Pods([], [], [])
         for pod in self._pods.entries_owned_by(owner.uid):
             facts = pod.facts
@@ -176,41 +175,42 @@ class ReplicaSetReconciler:
     def _manage(
         self, entry: Entry, owner: Object, spec: ReplicaSpec, active: Sequence[Entry], failed: Sequence[Key]
     ) -> Step[_Managed]:
-        """Create missing pods, or delete surplus ones."""
+        """Create missing pods, or delete surplus ones. Source: manageReplicas."""
         missing = spec.replicas - len(active)
         if missing and self._pods.first_unreadable(split_key(entry.key)[0], owner=entry.uid) is not None:
-            return _Managed(wait=UNREADABLE_DELAY)  # the pod that seems to be missing, or one that counts no more
+            return _Managed(wait=UNREADABLE_DELAY)  # it may be the missing pod, or a surplus one
         held, wait = self._held_back(entry, failed, missing)
         if missing > 0:
-            made = yield from self._create(entry, owner, spec, min(missing - held, self._burst))
-            raise_if_unknown(made)
-            if made.existing:
+            creations = yield from self._create(entry, owner, spec, min(missing - held, self._burst))
+            raise_if_unknown(creations)
+            if creations.existing:
                 wait = RETRY_DELAY
-            return _Managed(acted=True, failure=made.failure, wait=wait)
+            return _Managed(attempted=True, failure=creations.failure, wait=wait)
         if missing < 0:
-            gone = yield from self._delete(entry, owner, active, min(-missing, self._burst))
-            return _Managed(acted=True, failure=gone.failure, wait=RETRY_DELAY if gone.conflicting else None)
+            deletions = yield from self._delete(entry, owner, active, min(-missing, self._burst))
+            wait = RETRY_DELAY if deletions.conflicting else None
+            return _Managed(attempted=True, failure=deletions.failure, wait=wait)
         if entry.key in self._unknown:
             self._unknown[entry.key].maybe_deleted.clear()
         return _Managed()
 
     def _held_back(self, entry: Entry, failed: Sequence[Key], missing: int) -> tuple[int, float | None]:
-        """How many replacements to hold back as pods failed right after their creation, and for how long (s)."""
-        memory = self._replacements.get(entry.key)
-        if memory is not None and memory.owner_uid != entry.uid:
-            memory = None
-        if memory is None:
+        """Return the number of replacements to delay because pods failed quickly, and the seconds left."""
+        replacements = self._replacements.get(entry.key)
+        if replacements is not None and replacements.owner_uid != entry.uid:
+            replacements = None
+        if replacements is None:
             self._replacements.pop(entry.key, None)
             if not failed:
                 return 0, None
-            memory = self._replacements[entry.key] = Replacements(entry.uid)
+            replacements = self._replacements[entry.key] = Replacements(entry.uid)
         now = self._clock.monotonic()
-        quick = memory.failed_at_once(failed, now)
-        memory.patience = next_patience(memory.patience, failed_at_once=quick, missing=missing, now=now)
-        held = memory.patience.held
+        quick = replacements.count_quick_failures(failed, now)
+        replacements.delay = next_delay(replacements.delay, quick_failures=quick, missing=missing, now=now)
+        held = replacements.delay.held
         if quick:
             self._log.warning("pods failed at once", key=entry.key, count=quick, held_back=held)
-        return held, memory.patience.until - now if held else None
+        return held, replacements.delay.until - now if held else None
 
     def _create(self, entry: Entry, owner: Object, spec: ReplicaSpec, count: int) -> Step[Creations]:
         if count == 0:
@@ -224,9 +224,9 @@ class ReplicaSetReconciler:
         retried = unknown.names_to_retry(form.namespace, taken=taken)
         names = list(dict.fromkeys([*retried, *generated_names(owner, count, taken=taken)]))[:count]
         creations = yield from create_pods(form, names, owner=owner, owners=self._kind.resource)
-        memory = self._replacements.get(entry.key)
-        if memory is not None:
-            memory.made(creations.created, self._clock.monotonic())
+        replacements = self._replacements.get(entry.key)
+        if replacements is not None:
+            replacements.record_creations(creations.created, self._clock.monotonic())
         if creations.created:
             self._log.info("pods created", key=entry.key, count=len(creations.created))
         unknown.record_creations(creations, (yield from fetch_existing(creations)))
@@ -238,7 +238,7 @@ class ReplicaSetReconciler:
         if count < len(active):
             now = self._clock.now()
             victims = ranked_deletion_order(
-                active, on_node=self._crowds(entry), now=now, by_cost=self._kind.heeds_deletion_cost
+                active, on_node=self._related_pods(entry), now=now, by_cost=self._kind.heeds_deletion_cost
             )
             victims = unknown.maybe_deleted_first(victims)
             for ratio in deletion_age_ratios(victims, count, now=now):
@@ -249,8 +249,11 @@ class ReplicaSetReconciler:
             self._log.info("pods deleted", key=entry.key, count=len(deletions.deleted))
         return deletions
 
-    def _crowds(self, owner: Entry) -> Mapping[str, int]:
-        """By node, how many active pods the selectors of all siblings match: of the owners with the same controller."""
+    def _related_pods(self, owner: Entry) -> Mapping[str, int]:
+        """Count by node the active pods that a sibling selects: an owner with the same controller.
+
+        Source: getIndirectlyRelatedPods.
+        """
         if not self._kind.ranks_by_siblings or owner.controller is None:
             return {}
         selectors = []
@@ -258,7 +261,7 @@ class ReplicaSetReconciler:
             try:
                 selectors.append(selector_of(sibling, self._kind))
             except ValueError:
-                continue  # it matches no pods
+                continue  # a malformed selector matches no pods
         namespace, _ = split_key(owner.key)
         return related_on_nodes(
             pod
@@ -268,7 +271,7 @@ class ReplicaSetReconciler:
 
 
 def _condition(failure: CommandError | None, surplus: int) -> tuple[str, str] | None:
-    """Reason and message of the condition ReplicaFailure."""
+    """Return reason and message of the condition ReplicaFailure."""
     if failure is None:
         return None
     return "FailedCreate" if surplus < 0 else "FailedDelete", failure.failure.message

@@ -1,4 +1,4 @@
-"""How the ReplicaSet controller presents itself to the system, and what it counts."""
+"""The ControllerSpec and the metrics of the ReplicaSet controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def build(context: ControllerContext, kind: ReplicaKind = REPLICASET) -> Replica
         clock=context.clock,
         observe_age_ratio=context.metrics.histogram(AGE_RATIO).observe,
         log=context.log,
-        kind=kind.under(context.options.feature_gates),
+        kind=kind.with_feature_gates(context.options.feature_gates),
     )
 
 

@@ -6,25 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcm.actors.controllers.shared.replacements import QUICK, Patience, Replacements, next_patience
+from kcm.actors.controllers.shared.replacements import QUICK, ReplacementDelay, Replacements, next_delay
 from kcm.runtime.scheduling.backoff import Backoff
 
 SHORT = Backoff(first=1.0, most=10.0)
 
 
-def failing_whenever_free(patience: Patience, start: float, rounds: int) -> tuple[Patience | list[float], ...]:
+def failing_whenever_free(
+    delay: ReplacementDelay, start: float, rounds: int
+) -> tuple[ReplacementDelay | list[float], ...]:
     """A pod that fails the moment it is made: when it is made."""
     now, times = start, []
     for _ in range(rounds):
         times.append(now)
-        patience = next_patience(patience, failed_at_once=1, missing=1, now=now, backoff=SHORT)
-        assert patience.held == 1
-        now = patience.until
-    return times, patience
+        delay = next_delay(delay, quick_failures=1, missing=1, now=now, backoff=SHORT)
+        assert delay.held == 1
+        now = delay.until
+    return times, delay
 
 
 def test_the_wait_doubles_up_to_its_bound() -> None:
-    times, _ = failing_whenever_free(Patience(), 0.0, 7)
+    times, _ = failing_whenever_free(ReplacementDelay(), 0.0, 7)
     assert times == [0, 1, 3, 7, 15, 25, 35]
 
 
@@ -34,10 +36,10 @@ QUIET = [(10.0, 10.0), (20.0, 10.0), (20.1, 1.0), (1000.0, 1.0)]
 
 @pytest.mark.parametrize(("quiet", "wait"), QUIET)
 def test_after_twice_the_longest_wait_it_begins_anew(quiet: float, wait: float) -> None:
-    _, patience = failing_whenever_free(Patience(), 0.0, 7)
-    now = patience.since + quiet
-    patience = next_patience(patience, failed_at_once=1, missing=1, now=now, backoff=SHORT)
-    assert patience.until == now + wait
+    _, delay = failing_whenever_free(ReplacementDelay(), 0.0, 7)
+    now = delay.since + quiet
+    delay = next_delay(delay, quick_failures=1, missing=1, now=now, backoff=SHORT)
+    assert delay.until == now + wait
 
 
 # held before and until when; failed at once, missing, now; held after and until when
@@ -58,8 +60,8 @@ CASES = {
 def test_how_many_replacements_are_held_back(
     held: int, until: float, failed: int, missing: int, now: float, then: int, wait: float
 ) -> None:
-    before = Patience(held=held, until=until)
-    after = next_patience(before, failed_at_once=failed, missing=missing, now=now, backoff=SHORT)
+    before = ReplacementDelay(held=held, until=until)
+    after = next_delay(before, quick_failures=failed, missing=missing, now=now, backoff=SHORT)
     assert (after.held, after.until) == (then, wait)
 
 
@@ -67,24 +69,24 @@ def test_how_many_replacements_are_held_back(
 def test_no_more_is_held_than_is_missing_and_never_for_longer_than_the_bound(
     steps: Sequence[tuple[float, ...]],
 ) -> None:
-    patience, now = Patience(), 0.0
+    delay, now = ReplacementDelay(), 0.0
     for seconds, failed, missing in steps:
         now += seconds
-        patience = next_patience(patience, failed_at_once=failed, missing=missing, now=now, backoff=SHORT)
-        assert 0 <= patience.held <= max(0, missing)
-        assert patience.held == 0 or 0 < patience.until - now <= SHORT.most
+        delay = next_delay(delay, quick_failures=failed, missing=missing, now=now, backoff=SHORT)
+        assert 0 <= delay.held <= max(0, missing)
+        assert delay.held == 0 or 0 < delay.until - now <= SHORT.most
 
 
 def test_a_pod_that_fails_soon_after_it_was_made_counts_once() -> None:
     replacements = Replacements("uid")
-    replacements.made(["a", "b", "c"], 0.0)
-    assert replacements.failed_at_once(["a", "old"], 1.0) == 1
-    assert replacements.failed_at_once(["a", "b", "old"], 2.0) == 1
-    assert replacements.failed_at_once(["a", "b", "old"], 3.0) == 0
+    replacements.record_creations(["a", "b", "c"], 0.0)
+    assert replacements.count_quick_failures(["a", "old"], 1.0) == 1
+    assert replacements.count_quick_failures(["a", "b", "old"], 2.0) == 1
+    assert replacements.count_quick_failures(["a", "b", "old"], 3.0) == 0
 
 
 @pytest.mark.parametrize(("lived", "counts"), [(QUICK, 1), (QUICK + 0.1, 0)])
 def test_a_pod_that_lived_for_a_while_did_not_fail_at_once(lived: float, counts: int) -> None:
     replacements = Replacements("uid")
-    replacements.made(["a"], 500.0)
-    assert replacements.failed_at_once(["a"], 500.0 + lived) == counts
+    replacements.record_creations(["a"], 500.0)
+    assert replacements.count_quick_failures(["a"], 500.0 + lived) == counts

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from kcm.actors.controllers.shared.replica_status import Counts, count_pods, next_status, seconds_to_next_availability
+from kcm.actors.controllers.shared.replica_status import (
+    PodCounts,
+    count_pods,
+    next_status,
+    seconds_to_next_availability,
+)
 from kcm.actors.simulation.driver import NOW
 from kcm.protocols.objects import Object
 from kcm.protocols.pods import PodFacts, is_available, pod_facts
@@ -19,7 +24,7 @@ def facts(*pods: Object) -> list[PodFacts]:
     return [pod_facts(each) for each in pods]
 
 
-def counted(*pods: Object, min_ready_seconds: int = 0, terminating: int = 0) -> Counts:
+def counted(*pods: Object, min_ready_seconds: int = 0, terminating: int = 0) -> PodCounts:
     return count_pods(
         facts(*pods), template_labels=WEB, min_ready_seconds=min_ready_seconds, now=NOW, terminating=terminating
     )
@@ -34,7 +39,7 @@ def test_pods_are_counted_by_labels_readiness_and_availability() -> None:
         running_pod("e", labels=WEB, ready_since=NOW - 5),
         running_pod("f", labels=WEB, ready_since=None),
     ]
-    assert counted(*pods, min_ready_seconds=10, terminating=7) == Counts(
+    assert counted(*pods, min_ready_seconds=10, terminating=7) == PodCounts(
         replicas=6, fully_labeled=5, ready=5, available=3, terminating=7
     )
 
@@ -55,7 +60,7 @@ def test_what_counts_as_available_is_available(min_ready_seconds: int, ready_sin
 
 # The status.
 
-COUNTS = Counts(replicas=3, fully_labeled=2, ready=2, available=1, terminating=0)
+COUNTS = PodCounts(replicas=3, fully_labeled=2, ready=2, available=1, terminating=0)
 STATUS = {
     "replicas": 3,
     "fullyLabeledReplicas": 2,
@@ -73,11 +78,11 @@ CONDITION = {
     "message": "quota",
 }
 OTHER_CONDITION = {"type": "Other", "status": "True"}
-NO_PODS = Counts(0, 0, 0, 0, 0)
+NO_PODS = PodCounts(0, 0, 0, 0, 0)
 
 
 def status_after(
-    status: Object, counts: Counts = COUNTS, generation: int = 5, failure: tuple[str, ...] | None = None
+    status: Object, counts: PodCounts = COUNTS, generation: int = 5, failure: tuple[str, ...] | None = None
 ) -> Object | None:
     return next_status(freeze(status), counts, generation=generation, failure=failure, now=NOW)
 
@@ -101,7 +106,7 @@ STATUSES = {
     ),
     "terminating pods are not counted by this kind": (
         {"replicas": 1, "observedGeneration": 5},
-        {"counts": Counts(2, 0, 0, 0, None)},
+        {"counts": PodCounts(2, 0, 0, 0, None)},
         {"replicas": 2, "observedGeneration": 5},
     ),
     "zeros are left out as Go leaves them out": (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcm.actors.controllers.shared.controller_revisions import data_hash, new_revision, template_data
-from kcm.actors.controllers.shared.revision_history import Created, claim_revisions, create_unique, renumber
+from kcm.actors.controllers.shared.revision_history import CreatedRevision, claim_revisions, create_unique, renumber
 from kcm.actors.simulation.driver import Bench, drive_steps
 from kcm.protocols.messages.commands import Command, Create, Get, Patch, Update
 from kcm.protocols.messages.outcomes import AlreadyExists, Outcome
@@ -66,7 +66,7 @@ def test_nothing_is_concluded_while_a_revision_cannot_be_read() -> None:
         kept_by(bench)
 
 
-def created(*existing: Object) -> tuple[Created, list[type[Command]]]:
+def created(*existing: Object) -> tuple[CreatedRevision, list[type[Command]]]:
     bench = bench_of(*existing)
     there = {name_of(each) for each in existing}
 
@@ -79,7 +79,7 @@ def created(*existing: Object) -> tuple[Created, list[type[Command]]]:
         made = new_revision(SET, STATEFULSETS, labels=WEB, data=DATA, revision=1, collision_count=0)
         result.append((yield from create_unique(made, owner=SET, collision_count=0)))
 
-    result: list[Created] = []
+    result: list[CreatedRevision] = []
     driven = drive_steps(steps(), answer, tables=bench.tables)
     return result[0], [type(command) for command in driven.commands]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.actors.controllers.shared.served_kinds import FIRST_LOOK, ServedKinds
+from kcm.actors.controllers.shared.served_kinds import FIRST_RETRY, ServedKinds
 from kcm.actors.reconciliation import Retry
 from kcm.protocols.messages.discovery import ServedResource
 
@@ -24,7 +24,7 @@ def test_before_anything_is_known_it_is_asked_again_soon() -> None:
     for ask in (lambda: kinds.find("v1", "Pod"), lambda: kinds.resource("v1/pods")):
         with pytest.raises(Retry) as raised:
             ask()
-        assert raised.value.after == FIRST_LOOK
+        assert raised.value.after == FIRST_RETRY
 
 
 @pytest.mark.parametrize(
