@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -15,7 +14,7 @@ from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore, Store
 from kcm.runtime.apiserver.storage.watches import Watch
 from kcm.runtime.client.api import Request, Response
-from tests.runtime.apiserver.contract import Given, Send, real_sender
+from tests.runtime.apiserver.contracts.requests import Given
 from tests.support.objects import WEB, pod_spec, pod_template
 
 START = 1_000_000_000.0  # 2001-09-09T01:46:40Z
@@ -234,15 +233,3 @@ def api() -> Api:
 def make_api() -> type[Api]:
     """For tests that need a store or options of their own."""
     return Api
-
-
-@pytest.fixture(scope="module")
-def real_send(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Send]:
-    """Sends to a kube-apiserver."""
-    from tests.e2e.kubectl import Api as Reached
-    from tests.e2e.real_server import assets_or_skip, real_server
-
-    assets = assets_or_skip()
-    with real_server(tmp_path_factory.mktemp("real"), assets) as server:
-        reached = Reached(server.kubeconfig)
-        yield real_sender(reached.url, reached.token)

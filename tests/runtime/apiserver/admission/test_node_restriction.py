@@ -1,4 +1,4 @@
-"""Audiences of the tokens that kubelets ask for, and pod certificates. The rest is in node_contract.py.
+"""Audiences of the tokens that kubelets ask for, and pod certificates. The rest is in contracts/node_restriction.py.
 
 Cases of kubernetes v1.36 plugin/pkg/admission/noderestriction/admission_test.go.
 """

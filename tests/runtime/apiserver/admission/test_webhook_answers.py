@@ -10,8 +10,8 @@ import pytest
 
 from kcm.runtime.apiserver.core.questions import PAUSED, Answer, Post, Question
 from tests.runtime.apiserver.conftest import Api
+from tests.runtime.apiserver.contracts.admission_webhooks import hook
 from tests.runtime.apiserver.converters import Object
-from tests.runtime.apiserver.webhook_contract import hook
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 FAILED = 'Internal error occurred: failed calling webhook "h.example.com": '

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kcm.runtime.apiserver.apiextensions.validation_errors import explain
 from kcm.runtime.apiserver.apiextensions.validators import checker
-from tests.runtime.apiserver.custom_resource_contract import GIVEN, RICH
+from tests.runtime.apiserver.contracts.custom_resources import GIVEN, RICH
 
 SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.none(),

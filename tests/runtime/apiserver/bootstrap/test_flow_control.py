@@ -75,7 +75,7 @@ def test_a_schema_says_whether_its_level_exists(served: Api) -> None:
 def test_the_recorded_ones_are_those_of_kube_apiserver(tmp_path: Path, path: str) -> None:
     from tests.e2e.kubectl import Api as RealApi
     from tests.e2e.real_server import assets_or_skip, real_server
-    from tests.runtime.apiserver.contract import JSON, Given, real_sender
+    from tests.runtime.apiserver.contracts.requests import JSON, Given, real_sender
 
     with real_server(tmp_path, assets_or_skip()) as server:
         reached = RealApi(server.kubeconfig)

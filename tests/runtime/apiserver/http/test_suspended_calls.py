@@ -15,10 +15,10 @@ import pytest
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.kinds.discovery import endpoint_slice
 from kcm.runtime.apiserver.storage.store import MemoryStore
+from tests.runtime.apiserver.contracts.admission_webhooks import hook
 from tests.runtime.apiserver.converters import Converter
 from tests.runtime.apiserver.core.test_conversion import V1, V2, definition, thing
 from tests.runtime.apiserver.http.served import Served, serving
-from tests.runtime.apiserver.webhook_contract import hook
 from tests.runtime.apiserver.webhooks import ANSWERS, BODIES, Hook, Review
 from tests.runtime.apiserver.webhooks import serving as listening
 

@@ -1,0 +1,36 @@
+"""The tables, by name."""
+
+from __future__ import annotations
+
+from tests.runtime.apiserver.contracts.kinds.play import Table
+from tests.runtime.apiserver.contracts.kinds.tables import (
+    admission,
+    autoscaling,
+    batch,
+    changes,
+    control_plane,
+    core,
+    networking,
+    pod_demands,
+    pods,
+    rbac,
+    resource,
+    storage,
+    workloads,
+)
+
+TABLES: dict[str, Table] = {
+    "admission": admission.TABLE,
+    "autoscaling": autoscaling.TABLE,
+    "batch": batch.TABLE,
+    "changes": changes.TABLE,
+    "control_plane": control_plane.TABLE,
+    "core": core.TABLE,
+    "networking": networking.TABLE,
+    "pod_demands": pod_demands.TABLE,
+    "pods": pods.TABLE,
+    "rbac": rbac.TABLE,
+    "resource": resource.TABLE,
+    "storage": storage.TABLE,
+    "workloads": workloads.TABLE,
+}

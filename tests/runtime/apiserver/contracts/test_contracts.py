@@ -1,0 +1,67 @@
+"""Contracts on the embedded API server, and their recorded answers on kube-apiserver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import zip_longest
+from typing import Any
+
+import pytest
+
+from tests.runtime.apiserver.conftest import Api
+from tests.runtime.apiserver.contracts.catalog import CONTRACTS
+from tests.runtime.apiserver.contracts.contract import Contract
+
+PLAYED = [
+    pytest.param(contract, scenario, id=f"{contract.name}: {scenario}")
+    for contract in CONTRACTS
+    for scenario in contract.scenarios
+]
+
+
+@cache
+def recorded(contract: Contract) -> dict[str, Any]:
+    return contract.recorded()
+
+
+@pytest.mark.parametrize(("contract", "scenario"), PLAYED)
+def test_embedded_server_answers_as_kube_apiserver(make_api: type[Api], contract: Contract, scenario: str) -> None:
+    ours = contract.play(scenario, contract.embedded(make_api, scenario))
+    theirs = recorded(contract)[scenario]
+    pairs = zip_longest(answers_of(ours), answers_of(theirs))
+    for number, ((our_answer, their_answer), step) in enumerate(zip(pairs, contract.steps(scenario), strict=True)):
+        assert our_answer == their_answer, f"step {number}: {step[0]} {step[1]}"
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
+def test_every_recorded_scenario_is_played(contract: Contract) -> None:
+    assert recorded(contract).keys() == contract.scenarios.keys()
+
+
+@pytest.fixture(scope="module")
+def real_server_for(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Contract, Callable[[str], Any]]]:
+    """Yield a contract and a function that prepares its kube-apiserver for a scenario."""
+    from tests.e2e.real_server import assets_or_skip
+
+    contract: Contract = request.param
+    with contract.real(tmp_path_factory.mktemp(contract.name), assets_or_skip()) as prepare:
+        yield contract, prepare
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("real_server_for", "scenario"), PLAYED, indirect=["real_server_for"])
+def test_recorded_answers_are_those_of_kube_apiserver(
+    real_server_for: tuple[Contract, Callable[[str], Any]], scenario: str
+) -> None:
+    contract, prepare = real_server_for
+    assert contract.play(scenario, prepare(scenario)) == recorded(contract)[scenario]
+
+
+def answers_of(played: Any) -> list[Any]:
+    """Return the answers to the steps. A contract with webhooks has more beside them."""
+    answers: list[Any] = played["answers"] if isinstance(played, dict) else played
+    return answers
