@@ -44,7 +44,7 @@ def what_is_there_already_stays_out() -> Iterator[None]:
     def of_others(_job: Object, _cron_job: Object) -> bool:
         return False
 
-    with patch.object(CronJobReconciler, "_take_up", left_out), patch.object(reconciler, "controlled_by", of_others):
+    with patch.object(CronJobReconciler, "_adopt", left_out), patch.object(reconciler, "controlled_by", of_others):
         yield
 
 
@@ -56,7 +56,7 @@ def cleared_before_it_is_noted() -> Iterator[None]:
         return cron_job
         yield
 
-    with patch.object(CronJobReconciler, "_take_up", left_out):
+    with patch.object(CronJobReconciler, "_adopt", left_out):
         yield
 
 

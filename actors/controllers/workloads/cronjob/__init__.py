@@ -1,6 +1,6 @@
-"""cronjob-controller: starts Jobs by a schedule.
+"""CronJob controller: creates Jobs by a schedule.
 
-slots.py has which times are due, jobs.py the Jobs that are made, status.py what a CronJob says of them.
+slots.py computes the scheduled times that are due, jobs.py builds the Jobs, status.py is the status being updated.
 """
 
 from kcm.actors.controllers.workloads.cronjob.spec import SPEC

@@ -1,10 +1,11 @@
-"""Which types the fields of CronJobs and their Jobs are of, as far as they decide anything here.
+"""Spec of a CronJob, parsed and validated; validation of its Jobs.
 
 Source: kubernetes v1.36 staging/src/k8s.io/api/batch/v1/types.go.
 """
 
 from __future__ import annotations
 
+from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, key_of
 from kcm.protocols.shapes import COUNT, FLAG, MAP, TEXT, TIME, check
 
@@ -31,8 +32,27 @@ _JOB = {
 }
 
 
-def check_cron_job(cron_job: Object) -> None:
-    """Raises ValueError that names the field that is missing or of the wrong type."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronJobSpec:
+    """The spec of a CronJob, as all decisions read it."""
+
+    schedule: str
+    time_zone: str | None
+    is_suspended: bool
+    concurrency_policy: str | None
+    deadline: int | None  # startingDeadlineSeconds
+    successful_limit: int | None  # successfulJobsHistoryLimit; None keeps all Jobs
+    failed_limit: int | None
+    template: Object
+
+    @property
+    def names_zone(self) -> bool:
+        """Report whether the schedule contains a time zone, which upstream accepts but does not officially support."""
+        return "TZ" in self.schedule
+
+
+def cron_job_spec(cron_job: Object) -> CronJobSpec:
+    """Raises ValueError with the name of a field, of spec or status, that is missing or has the wrong type."""
     check(cron_job, _CRON_JOB)
     spec = cron_job.get("spec") or {}
     if spec.get("schedule") is None:
@@ -41,10 +61,20 @@ def check_cron_job(cron_job: Object) -> None:
         for name in ("namespace", "name", "uid"):
             if not reference.get(name):
                 raise ValueError(f"status.active[{number}].{name} is missing")
+    return CronJobSpec(
+        schedule=spec["schedule"],
+        time_zone=spec.get("timeZone"),
+        is_suspended=spec.get("suspend") is True,
+        concurrency_policy=spec.get("concurrencyPolicy"),
+        deadline=spec.get("startingDeadlineSeconds"),
+        successful_limit=spec.get("successfulJobsHistoryLimit"),
+        failed_limit=spec.get("failedJobsHistoryLimit"),
+        template=spec.get("jobTemplate") or {},
+    )
 
 
 def check_job(job: Object) -> None:
-    """Raises ValueError that names the Job too."""
+    """Raises ValueError with the Job and the name of a field that has the wrong type."""
     try:
         check(job, _JOB)
     except ValueError as err:

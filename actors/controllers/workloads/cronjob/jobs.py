@@ -1,4 +1,4 @@
-"""The Jobs of a CronJob: their names and forms, and how they have ended.
+"""Jobs of a CronJob: name, body, scheduled time and outcome.
 
 Source: kubernetes v1.36 pkg/controller/cronjob/utils.go (getJobFromTemplate2, byJobStartTime), pkg/controller/job/util.
 """
@@ -18,22 +18,26 @@ COMPLETE, FAILED = "Complete", "Failed"
 
 
 def job_name(cron_job: Object, slot: int) -> str:
-    """One for each minute: it is the lock that keeps a slot from being started twice."""
+    """Return the name for the minute of the slot. As it is unique, a slot cannot be started twice."""
     return f"{name_of(cron_job)}-{slot // 60}"
 
 
-def job_of(cron_job: Object, slot: int, zone: Zone) -> Object:
-    template = cron_job["spec"].get("jobTemplate") or {}
+def job_of(cron_job: Object, template: Object, slot: int, zone: Zone) -> Object:
+    """Build the Job for a slot. template: spec.jobTemplate. Source: getJobFromTemplate2."""
     meta = template.get("metadata") or {}
     annotations = {**(meta.get("annotations") or {}), SCHEDULED: format_in_zone(zone, slot)}
-    made: Object = {"name": job_name(cron_job, slot), "namespace": namespace_of(cron_job), "annotations": annotations}
+    job_meta: Object = {
+        "name": job_name(cron_job, slot),
+        "namespace": namespace_of(cron_job),
+        "annotations": annotations,
+    }
     if meta.get("labels"):
-        made["labels"] = meta["labels"]
-    return own({"metadata": made, "spec": template.get("spec") or {}}, by=cron_job, of=CRONJOBS)
+        job_meta["labels"] = meta["labels"]
+    return own({"metadata": job_meta, "spec": template.get("spec") or {}}, by=cron_job, of=CRONJOBS)
 
 
 def slot_of(job: Object, cron_job: Object) -> int | None:
-    """The slot that the controller started this Job for; None if somebody else made it."""
+    """Return the slot that this controller created the Job for; None for other Jobs."""
     try:
         slot = int(parse_time(annotations_of(job)[SCHEDULED]))
     except (KeyError, ValueError):
@@ -42,7 +46,7 @@ def slot_of(job: Object, cron_job: Object) -> int | None:
 
 
 def end_of(job: Object) -> str:
-    """COMPLETE, FAILED, or "" of one that has not ended."""
+    """Return COMPLETE, FAILED, or "" if the Job is not finished."""
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition.get("type") in (COMPLETE, FAILED) and condition.get("status") == "True":
             return str(condition["type"])
@@ -50,11 +54,11 @@ def end_of(job: Object) -> str:
 
 
 def surplus(jobs: Sequence[Object], limit: int) -> list[Object]:
-    """The oldest of these, by when they started, so that `limit` stay."""
+    """Return the oldest Jobs by start time, so that `limit` remain."""
     return sorted(jobs, key=_age)[: max(len(jobs) - limit, 0)]
 
 
 def _age(job: Object) -> tuple[bool, float, str]:
-    """Those that never started are the youngest."""
+    """Sort key: Jobs that have not started are the youngest. Source: byJobStartTime."""
     started = (job.get("status") or {}).get("startTime")
     return not started, parse_time(started) if started else 0.0, name_of(job)

@@ -1,23 +1,26 @@
-"""cronjob-controller: starts a Job for each slot of a CronJob's schedule, and clears finished ones away.
+"""Reconciler of CronJobs.
 
-Reads CronJobs and Jobs. Creates and deletes Jobs, writes the CronJob's status. Records the events SuccessfulCreate,
+Input: CronJobs and Jobs. Output: Jobs created and deleted, the CronJob's status, and the events SuccessfulCreate,
 FailedCreate, SuccessfulDelete, FailedDelete, FailedGet, SawCompletedJob, UnexpectedJob, MissingJob, JobAlreadyActive,
 TooManyMissedTimes, UnknownTimeZone, UnsupportedSchedule, UnparseableSchedule, UnParseableCronJobSchedule and
 InvalidSchedule.
 
-A slot is started once. The Job's name says its slot, so that of two creations one is refused. Once the Job is gone,
-status.lastScheduleTime tells that the slot is done: so what the status does not say yet is written before any Job is
-cleared away. Where the table may not show what is, the CronJob is read live before a Job is created: for slots that an
-earlier leader may have started, after a sync that did not come to its end, and where the watch is silent.
+Each slot (scheduled time) is started once:
+- The Job's name contains the slot, so a second creation is rejected.
+- After the Job is deleted, status.lastScheduleTime records that the slot was started. So the status is written before
+  any Job is deleted.
+- Where the table may be stale, the CronJob is read from the server before a Job is created: for slots that an earlier
+  leader may have started, after a sync that was not completed, and while the watch is silent.
 
-Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go. Differences, beside those two:
-- A Job is a CronJob's by the owner's uid, there by its name.
-- A Job of ours that the status lacks, as we ended between two writes, is taken up into it, and so counts for Forbid;
-  there it is an UnexpectedJob for good.
-- Where a slot's name is taken, a Job of ours counts as started, and else the next slot is waited for. There that Job is
-  looked for without its namespace: it is never found, and the slot is tried for ever.
-- What is gone or being deleted when it is to be deleted is no FailedDelete.
-- MissSchedule never occurs there either: what is past the deadline is not looked for.
+Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go. Further differences:
+- Jobs are matched by the uid of their owner; upstream matches by name.
+- A Job that this controller created and that is missing in the status, because a sync ended between two writes, is added
+  to it, and counts for Forbid. Upstream reports it as UnexpectedJob in every sync.
+- If the name of a slot's Job exists, the slot counts as started if the CronJob controls that Job; otherwise the
+  controller waits for the next slot. Upstream looks for that Job without its namespace, never finds it, and retries the
+  slot without end.
+- A Job that is already deleted, or being deleted, causes no event FailedDelete.
+- As upstream, MissSchedule never occurs: slots before the deadline are not examined.
 """
 
 from __future__ import annotations
@@ -25,16 +28,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
-from kcm.actors.controllers.workloads.cronjob.fields import check_cron_job, check_job
+from kcm.actors.controllers.workloads.cronjob.fields import CronJobSpec, check_job, cron_job_spec
 from kcm.actors.controllers.workloads.cronjob.jobs import COMPLETE, FAILED, end_of, job_name, job_of, slot_of, surplus
-from kcm.actors.controllers.workloads.cronjob.schedules import names_zone, schedule_of, zone_of
+from kcm.actors.controllers.workloads.cronjob.schedules import schedule_of, zone_of
 from kcm.actors.controllers.workloads.cronjob.slots import (
     MANY,
     NoSlotError,
     earliest,
     latest_due,
     seconds_to_next,
-    still_in_time,
+    within_deadline,
 )
 from kcm.actors.controllers.workloads.cronjob.status import RunStatus
 from kcm.actors.reconciliation import (
@@ -77,63 +80,64 @@ from kcm.runtime.tables.tables import Tables
 
 FORBID, REPLACE = "Forbid", "Replace"
 DOCUMENTED = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/"
-CLOCKS_DIFFER = 10.0  # seconds, at most, those of two managers
-SILENT = 2.0  # seconds without a sign of life on the watch, which may be a stalled one
-AT_ODDS = 1.0  # seconds until a CronJob is looked at again that the watch shows otherwise than the server
+MAX_CLOCK_SKEW = 10.0  # seconds, between two managers
+MAX_SILENCE = 2.0  # seconds without an event or bookmark, after which the watch may be stalled
+STALE_DELAY = 1.0  # seconds until the next sync if the server has another version of the CronJob
 
 
 class CronJobReconciler:
     """Key: "namespace/name" of a CronJob."""
 
     def __init__(self, *, tables: Tables, clock: Clock, local: Zone, created: Callable[[float], None]) -> None:
-        """local: the zone of schedules that name none. created: called with how many seconds after its slot a Job was
-        created.
+        """Take the tables and the clock.
+
+        local: time zone of schedules without one.
+        created: observes the seconds between a slot and the creation of its Job.
         """
         self._cron_jobs, self._jobs = tables[CRONJOBS], tables[JOBS]
         self._clock, self._local, self._created = clock, local, created
         self._began = clock.now()
-        self._seen: dict[Key, tuple[object, ...]] = {}  # uid, schedule and zone as they were last
-        self._unfinished: set[Key] = set()  # whose last sync failed, or was ended: its writes may not be shown
+        self._seen: dict[Key, tuple[object, ...]] = {}  # uid, schedule and time zone at the last sync
+        self._unfinished: set[Key] = set()  # last sync failed or was closed: the tables may not show its writes
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Raises ValueError on a malformed CronJob, CommandError on a write that did not succeed."""
+        """Raises ValueError if the CronJob is malformed, CommandError if a write failed."""
         self._cron_jobs.require(key)
         cron_job = self._cron_jobs.get(key)
         if cron_job is None:
             self._seen.pop(key, None)
             self._unfinished.discard(key)
             return None
-        check_cron_job(cron_job)
-        rescheduled = self._is_rescheduled(key, cron_job)
+        spec = cron_job_spec(cron_job)
+        rescheduled = self._is_rescheduled(key, uid_of(cron_job), spec)
         jobs = sorted(owned(self._jobs, by=cron_job), key=name_of)
         for job in jobs:
             check_job(job)
-        unsure = key in self._unfinished
+        is_stale = key in self._unfinished
         self._unfinished.add(key)
-        cron_job = yield from self._take_up(cron_job, jobs)
-        status, failure, again = RunStatus(cron_job), None, None
+        cron_job = yield from self._adopt(cron_job, jobs)
+        status, failure, result = RunStatus(cron_job), None, None
         try:
-            yield from self._clear(cron_job, jobs, status)
-            yield from self._follow(cron_job, jobs, status)
+            yield from self._delete_finished(cron_job, spec, jobs, status)
+            yield from self._update_active(cron_job, jobs, status)
             if not is_deleting(cron_job):
-                again = yield from self._run(cron_job, status, rescheduled=rescheduled, unsure=unsure)
+                result = yield from self._run(cron_job, spec, status, rescheduled=rescheduled, is_stale=is_stale)
         except CommandError as err:
             failure = err
         yield from _write(cron_job, status)
         if failure is not None:
             raise failure
         self._unfinished.discard(key)
-        return again
+        return result
 
-    def _is_rescheduled(self, key: Key, cron_job: Object) -> bool:
-        spec = cron_job["spec"]
-        now = (uid_of(cron_job), spec["schedule"], spec.get("timeZone"))
+    def _is_rescheduled(self, key: Key, uid: str, spec: CronJobSpec) -> bool:
+        now = (uid, spec.schedule, spec.time_zone)
         before = self._seen.get(key)
         self._seen[key] = now
         return before is not None and before != now and before[0] == now[0]
 
-    def _take_up(self, cron_job: Object, jobs: Sequence[Object]) -> Step[Object]:
-        """Jobs of which the status does not tell, as it could not be written after they were created."""
+    def _adopt(self, cron_job: Object, jobs: Sequence[Object]) -> Step[Object]:
+        """Add Jobs to status.active whose creation was not recorded in the status."""
         status = RunStatus(cron_job)
         for job in jobs:
             slot = slot_of(job, cron_job)
@@ -144,19 +148,19 @@ class CronJobReconciler:
             status.started(slot)
         return (yield from _write(cron_job, status))
 
-    def _clear(self, cron_job: Object, jobs: Sequence[Object], status: RunStatus) -> Step[None]:
-        """Source: cleanupFinishedJobs. What cannot be deleted is left for another time."""
-        spec = cron_job["spec"]
-        for end, field in ((COMPLETE, "successfulJobsHistoryLimit"), (FAILED, "failedJobsHistoryLimit")):
-            limit = spec.get(field)
+    def _delete_finished(
+        self, cron_job: Object, spec: CronJobSpec, jobs: Sequence[Object], status: RunStatus
+    ) -> Step[None]:
+        """Delete finished Jobs above the history limits; errors are ignored. Source: cleanupFinishedJobs."""
+        for end, limit in ((COMPLETE, spec.successful_limit), (FAILED, spec.failed_limit)):
             if limit is None:
                 continue
             for job in surplus([job for job in jobs if end_of(job) == end], limit):
                 if not is_deleting(job):
                     yield from _remove(cron_job, job, status, rests_on_table=True)
 
-    def _follow(self, cron_job: Object, jobs: Sequence[Object], status: RunStatus) -> Step[None]:
-        """What has become of the Jobs."""
+    def _update_active(self, cron_job: Object, jobs: Sequence[Object], status: RunStatus) -> Step[None]:
+        """Remove finished and missing Jobs from status.active. Source: syncCronJob."""
         for job in jobs:
             end, listed = end_of(job), status.lists(uid_of(job))
             if end and listed:
@@ -170,84 +174,88 @@ class CronJobReconciler:
                 status.succeeded(job)
         known = {uid_of(job) for job in jobs}
         for reference in [each for each in status.active if each.get("uid") not in known]:
-            # The watch may be late.
+            # The table may be stale, so ask the server.
             found = yield from must(get_live(JOBS, _key_of(reference)), but=(NotFound,))
             if not isinstance(found, Done) or uid_of(decode_object(found.body)) != reference.get("uid"):
                 status.drop(reference["uid"])
                 message = f"Active job went missing: {reference['name']}"
                 yield record(CRONJOBS, cron_job, "Normal", "MissingJob", message)
 
-    def _run(self, cron_job: Object, status: RunStatus, *, rescheduled: bool, unsure: bool) -> Reconciliation:
-        """Start what is due. rescheduled: slots that another schedule would have had are not made up for. unsure: what
-        we wrote before may not be shown.
+    def _run(
+        self, cron_job: Object, spec: CronJobSpec, status: RunStatus, *, rescheduled: bool, is_stale: bool
+    ) -> Reconciliation:
+        """Start the latest slot that is due.
+
+        rescheduled: the schedule has changed, so no slot in the past is started.
+        is_stale: the tables may not show our own writes.
         """
-        schedule = yield from self._schedule(cron_job, rescheduled=rescheduled)
+        schedule = yield from self._schedule(cron_job, spec, rescheduled=rescheduled)
         if schedule is None:
             return None
         now = self._clock.now()
         if not rescheduled:
             try:
-                due = latest_due(schedule, since=still_in_time(cron_job, now), now=now)
+                since = within_deadline(earliest(cron_job), spec.deadline, now=now)
+                due = latest_due(schedule, since=since, now=now)
             except NoSlotError as err:
-                message = f"invalid schedule: {cron_job['spec']['schedule']} : {err}"
+                message = f"invalid schedule: {spec.schedule} : {err}"
                 yield record(CRONJOBS, cron_job, "Warning", "InvalidSchedule", message)
                 return None
             if due.slot is not None:
                 if due.missed > MANY:
                     yield _too_many_missed(cron_job)
-                if (yield from self._is_to_start(cron_job, due.slot, status)):
-                    unsure = unsure or self._may_be_late(due.slot)
-                    if unsure and not (yield from _is_as_shown(cron_job)):
-                        return RequeueAfter(AT_ODDS)
-                    yield from self._start(cron_job, due.slot, status)
-        wait = seconds_to_next(schedule, since=earliest(cron_job), now=now)
-        return None if wait is None else RequeueAfter(max(0.0, wait))
+                if (yield from self._should_start(cron_job, spec, due.slot, status)):
+                    is_stale = is_stale or self._may_be_stale(due.slot)
+                    if is_stale and not (yield from _is_current(cron_job)):
+                        return RequeueAfter(STALE_DELAY)
+                    yield from self._start(cron_job, spec, due.slot, status)
+        delay = seconds_to_next(schedule, since=earliest(cron_job), now=now)
+        return None if delay is None else RequeueAfter(max(0.0, delay))
 
-    def _may_be_late(self, slot: int) -> bool:
-        return slot <= self._began + CLOCKS_DIFFER or self._cron_jobs.age(self._clock.monotonic()) > SILENT
+    def _may_be_stale(self, slot: int) -> bool:
+        return slot <= self._began + MAX_CLOCK_SKEW or self._cron_jobs.age(self._clock.monotonic()) > MAX_SILENCE
 
-    def _schedule(self, cron_job: Object, *, rescheduled: bool) -> Step[Schedule | None]:
-        """None of one that is suspended, or cannot be read."""
-        spec = cron_job["spec"]
+    def _schedule(self, cron_job: Object, spec: CronJobSpec, *, rescheduled: bool) -> Step[Schedule | None]:
+        """Return None if the CronJob is suspended, or its schedule or time zone is invalid."""
 
         def warn(reason: str, message: str) -> Record:
             return record(CRONJOBS, cron_job, "Warning", reason, message)
 
         try:
-            zone_of(cron_job)
+            zone_of(spec)
         except UnknownZoneError as err:
-            yield warn("UnknownTimeZone", f"invalid timeZone: {quote(spec['timeZone'])}: {err}")
+            yield warn("UnknownTimeZone", f"invalid timeZone: {quote(spec.time_zone or '')}: {err}")
             return None
-        if spec.get("suspend"):
+        if spec.is_suspended:
             return None
-        if names_zone(cron_job) and not rescheduled:
-            message = f"CRON_TZ or TZ used in schedule {quote(spec['schedule'])} is not officially supported"
+        if spec.names_zone and not rescheduled:
+            message = f"CRON_TZ or TZ used in schedule {quote(spec.schedule)} is not officially supported"
             yield warn("UnsupportedSchedule", f"{message}, see {DOCUMENTED} for more details")
         try:
-            return schedule_of(cron_job, self._local)
+            return schedule_of(spec, self._local)
         except ScheduleError as err:
             if rescheduled:
-                yield warn("UnParseableCronJobSchedule", f"unparseable schedule for cronjob: {spec['schedule']}")
+                yield warn("UnParseableCronJobSchedule", f"unparseable schedule for cronjob: {spec.schedule}")
             else:
-                yield warn("UnparseableSchedule", f"unparseable schedule: {quote(spec['schedule'])} : {err}")
+                yield warn("UnparseableSchedule", f"unparseable schedule: {quote(spec.schedule)} : {err}")
             return None
 
-    def _is_to_start(self, cron_job: Object, slot: int, status: RunStatus) -> Step[bool]:
-        """Unless that was done, or another one runs that forbids it."""
+    def _should_start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[bool]:
+        """Report whether the slot was not started yet, and no active Job forbids it."""
         if status.lists_name(namespace_of(cron_job), job_name(cron_job, slot)):
             return False
         if status.last_schedule is not None and parse_time(status.last_schedule) >= slot:
             return False
-        if cron_job["spec"].get("concurrencyPolicy") == FORBID and status.active:
+        if spec.concurrency_policy == FORBID and status.active:
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
             yield record(CRONJOBS, cron_job, "Normal", "JobAlreadyActive", message)
             return False
         return True
 
-    def _start(self, cron_job: Object, slot: int, status: RunStatus) -> Step[None]:
-        if cron_job["spec"].get("concurrencyPolicy") == REPLACE:
+    def _start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[None]:
+        if spec.concurrency_policy == REPLACE:
             yield from self._replace(cron_job, status)
-        command = create(JOBS, job_of(cron_job, slot, zone_of(cron_job)))
+        command = create(JOBS, job_of(cron_job, spec.template, slot, zone_of(spec)))
         outcome = yield from perform(command)
         match outcome:
             case Done(body):
@@ -268,11 +276,11 @@ class CronJobReconciler:
         status.started(slot)
 
     def _replace(self, cron_job: Object, status: RunStatus) -> Step[None]:
-        """Delete what still runs. Raises CommandError where that cannot be done: then nothing is started."""
+        """Delete the active Jobs. Raises CommandError if that fails: then no new Job is created."""
         for reference in list(status.active):
             key = _key_of(reference)
             job = self._jobs.get(key)
-            if job is None or uid_of(job) != reference.get("uid"):  # the watch may be late
+            if job is None or uid_of(job) != reference.get("uid"):  # the table may be stale
                 command = get_live(JOBS, key)
                 found = yield from perform(command)
                 if not isinstance(found, Done):
@@ -285,7 +293,10 @@ class CronJobReconciler:
 
 
 def _remove(cron_job: Object, job: Object, status: RunStatus, *, rests_on_table: bool) -> Step[CommandError | None]:
-    """Source: deleteJob."""
+    """Delete a Job. Returns the error. Source: deleteJob.
+
+    rests_on_table: the deletion waits while a table is stale.
+    """
     command = delete(JOBS, job, propagation="Background", depends_on=None if rests_on_table else ())
     outcome = yield from perform(command)
     if not isinstance(outcome, Done | NotFound):
@@ -299,7 +310,7 @@ def _remove(cron_job: Object, job: Object, status: RunStatus, *, rests_on_table:
 
 
 def _is_running(job: Object) -> Step[bool]:
-    """On the server: the watch may be late."""
+    """Report whether the server has this Job, and it is not finished. The table may be stale."""
     found = yield from must(get_live(JOBS, key_of(job)), but=(NotFound,))
     if not isinstance(found, Done):
         return False
@@ -307,21 +318,21 @@ def _is_running(job: Object) -> Step[bool]:
     return uid_of(live) == uid_of(job) and not end_of(live)
 
 
-def _is_as_shown(cron_job: Object) -> Step[bool]:
-    """Whether the server has the CronJob as the decision to start a Job saw it."""
+def _is_current(cron_job: Object) -> Step[bool]:
+    """Report whether the server has the CronJob as it was read from the table."""
     found = yield from must(get_live(CRONJOBS, key_of(cron_job)), but=(NotFound,))
     if not isinstance(found, Done):
         return False
     live = decode_object(found.body)
-    return _what_counts(live) == _what_counts(cron_job)
+    return _identity(live) == _identity(cron_job)
 
 
-def _what_counts(cron_job: Object) -> tuple[object, ...]:
+def _identity(cron_job: Object) -> tuple[object, ...]:
     return uid_of(cron_job), is_deleting(cron_job), cron_job["spec"], cron_job.get("status") or {}
 
 
 def _write(cron_job: Object, status: RunStatus) -> Step[Object]:
-    """The status, if it has changed. Returns the CronJob as it is then. Raises CommandError, for a Conflict too."""
+    """Write the status if it has changed. Returns the written CronJob. Raises CommandError, also for a Conflict."""
     changed = status.changed()
     if changed is None:
         return cron_job

@@ -1,4 +1,4 @@
-"""Which slots of a schedule are due, and when the next one is. Times are Unix seconds.
+"""Slots of a schedule: the scheduled times that are due, and the next one. Times are Unix seconds.
 
 Source: kubernetes v1.36 pkg/controller/cronjob/utils.go (mostRecentScheduleTime, nextScheduleTimeDuration).
 """
@@ -11,42 +11,42 @@ from kcm.protocols.objects import Object, metadata
 from kcm.protocols.times import parse_time
 from kcm.runtime.scheduling.cron_times import Schedule
 
-MANY = 100
-DELTA = 0.1  # seconds after a slot, for clocks that differ
+MANY = 100  # missed slots after which TooManyMissedTimes is recorded
+DELTA = 0.1  # seconds added to the next slot, because clocks differ; upstream's nextScheduleDelta
 
 
 class NoSlotError(ValueError):
-    """A schedule that is well-formed, and has no slots: on the 31st of February."""
+    """A well-formed schedule without slots, such as the 31st of February."""
 
 
 class Due(NamedTuple):
-    """slot: the latest that is due; None if none is. missed: about how many are, all in all."""
+    """Result of latest_due."""
 
-    slot: int | None
-    missed: int
+    slot: int | None  # the latest slot that is due; None without one
+    missed: int  # approximate number of slots that are due
 
 
 def earliest(cron_job: Object) -> float:
-    """Slots after this are not yet done. Raises ValueError on what are no times."""
+    """Return the time of the last handled slot, or of the creation. Raises ValueError if the times are malformed."""
     last = (cron_job.get("status") or {}).get("lastScheduleTime")
     return parse_time(last or str(metadata(cron_job).get("creationTimestamp")))
 
 
-def still_in_time(cron_job: Object, now: float) -> float:
-    """The same; what the deadline has left behind is not started any more.
+def within_deadline(since: float, deadline: int | None, *, now: float) -> float:
+    """Return `since`, moved forward so that no slot before the deadline is started.
 
-    An "@every" that is longer than the deadline is never due, as upstream: it counts from here.
+    As upstream, an "@every" with an interval longer than the deadline is never due, because it counts from here.
+
+    deadline: startingDeadlineSeconds.
     """
-    deadline = cron_job["spec"].get("startingDeadlineSeconds")
-    since = earliest(cron_job)
     return since if deadline is None else max(since, now - deadline)
 
 
 def latest_due(schedule: Schedule, *, since: float, now: float) -> Due:
-    """The latest slot after `since`, and until now. Raises NoSlotError.
+    """Return the latest slot after `since` and until `now`. Raises NoSlotError. Source: mostRecentScheduleTime.
 
-    The number is reckoned from the first two slots, so that a year of minutes costs no more than an hour of them. Where
-    these are closer together than others it may be that slots are missed and none is found.
+    The number of missed slots is estimated from the interval between the first two, so that a year of minutes costs no
+    more than an hour of minutes. If that interval is shorter than others, slots may be missed although none is found.
     """
     first = schedule.next(since)
     if first is not None and now < first:
@@ -58,7 +58,7 @@ def latest_due(schedule: Schedule, *, since: float, now: float) -> Due:
         raise NoSlotError("time difference between two schedules is less than 1 second")
     gap = second - first
     missed = int(now - first) // gap + 1
-    # One step before the last that fits in: slots may lie unevenly, and those of "@every" have to keep their places.
+    # Begin one interval earlier than the estimate: intervals differ, and slots of "@every" depend on the start.
     found, slot = None, schedule.next(first + (missed - 2) * gap)
     while slot is not None and slot <= now:
         found, slot = slot, schedule.next(slot)
@@ -66,7 +66,7 @@ def latest_due(schedule: Schedule, *, since: float, now: float) -> Due:
 
 
 def seconds_to_next(schedule: Schedule, *, since: float, now: float) -> float | None:
-    """Until shortly after the next slot; None if there is none."""
+    """Return the seconds until shortly after the next slot; None without one. Source: nextScheduleTimeDuration."""
     try:
         due = latest_due(schedule, since=since, now=now)
     except NoSlotError:

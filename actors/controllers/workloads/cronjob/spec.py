@@ -1,4 +1,4 @@
-"""How the CronJob controller presents itself to the system: its options, metrics and watches."""
+"""ControllerSpec of the CronJob controller, its flags and its metric."""
 
 from __future__ import annotations
 

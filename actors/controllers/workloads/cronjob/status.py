@@ -1,4 +1,4 @@
-"""What a CronJob's status says, while it is brought up to date."""
+"""Status of a CronJob, updated during a sync."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kcm.protocols.times import format_time, parse_time
 
 
 class RunStatus:
-    """A working copy of status. active: references to Jobs that have not ended, as far as is known."""
+    """Working copy of the status."""
 
     def __init__(self, cron_job: Object) -> None:
         self._before: Object = cron_job.get("status") or {}
-        self.active: list[Object] = list(self._before.get("active") or ())
+        self.active: list[Object] = list(self._before.get("active") or ())  # references to unfinished Jobs
         self.last_schedule: str | None = self._before.get("lastScheduleTime")
         self.last_successful: str | None = self._before.get("lastSuccessfulTime")
 
@@ -39,7 +39,7 @@ class RunStatus:
         self.active = [each for each in self.active if each.get("uid") != uid]
 
     def started(self, slot: int) -> None:
-        """It never goes back: a slot that is done is not done again."""
+        """Set lastScheduleTime, unless it is later already: a slot is never started twice."""
         if self.last_schedule is None or parse_time(self.last_schedule) < slot:
             self.last_schedule = format_time(slot)
 
@@ -49,13 +49,13 @@ class RunStatus:
             self.last_successful = at
 
     def changed(self) -> Object | None:
-        """The status as it is to be; None where it is so already."""
-        said: dict[str, Any] = {
+        """Return the new status; None if it is unchanged."""
+        fields: dict[str, Any] = {
             "active": self.active,
             "lastScheduleTime": self.last_schedule,
             "lastSuccessfulTime": self.last_successful,
         }
-        others = {name: value for name, value in self._before.items() if name not in said}
-        after = others | {name: value for name, value in said.items() if value}
-        before = {name: value for name, value in self._before.items() if value or name not in said}
+        others = {name: value for name, value in self._before.items() if name not in fields}
+        after = others | {name: value for name, value in fields.items() if value}
+        before = {name: value for name, value in self._before.items() if value or name not in fields}
         return None if after == before else after

@@ -16,7 +16,7 @@ from kcm.actors.controllers.workloads.cronjob.slots import (
     earliest,
     latest_due,
     seconds_to_next,
-    still_in_time,
+    within_deadline,
 )
 from kcm.protocols.objects import name_of
 from kcm.protocols.times import format_time, parse_time
@@ -71,8 +71,8 @@ def test_a_schedule_that_never_comes_has_none() -> None:
 def test_what_the_deadline_has_left_behind_is_not_started(
     last: float | None, deadline: int | None, now: float, since: float, in_time: float
 ) -> None:
-    shown = cron_job(last="" if last is None else format_time(TEN + last), startingDeadlineSeconds=deadline)
-    assert (earliest(shown) - TEN, still_in_time(shown, TEN + now) - TEN) == (since, in_time)
+    begin = earliest(cron_job(last="" if last is None else format_time(TEN + last)))
+    assert (begin - TEN, within_deadline(begin, deadline, now=TEN + now) - TEN) == (since, in_time)
 
 
 @pytest.mark.parametrize(
