@@ -1,4 +1,4 @@
-"""replicationcontroller-controller: the ReplicaSet controller, for ReplicationControllers.
+"""ReplicationController controller: the ReplicaSet controller for ReplicationControllers.
 
 Source: kubernetes v1.36 pkg/controller/replication.
 """
@@ -31,7 +31,7 @@ class ReplicationControllerOptions(ControllerOptions):
 
 
 def _selector(labels: Mapping[str, Any]) -> LabelSelector:
-    """Raises ValueError on a value that is no string: it would match nothing, and release every pod."""
+    """Raises ValueError if a value is not a string: it would match nothing, and every pod would be released."""
     for key, value in labels.items():
         if not isinstance(value, str):
             raise ValueError(f"spec.selector is a map of strings, got {value!r} for {key}")

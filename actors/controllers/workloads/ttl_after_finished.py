@@ -1,11 +1,11 @@
-"""ttl-after-finished-controller: deletes Jobs some time after they have finished (spec.ttlSecondsAfterFinished).
+"""TTL-after-finished controller: deletes Jobs spec.ttlSecondsAfterFinished after they have finished.
 
-In: Jobs. Out: their deletion in the foreground, of the version that was read last. Key: "namespace/name".
+Input: Jobs. Output: deletions with propagation Foreground. Key: "namespace/name".
 
 Source: kubernetes v1.36 pkg/controller/ttlafterfinished. Differences:
-- The version that was read live is a precondition of the deletion, there its uid alone: a time that is extended at the
-  last moment counts.
-- A Job that does not say when it finished waits for its next change, there it is tried again and again.
+- The resourceVersion that was read from the server is a precondition of the deletion, so that a TTL that is extended at
+  the last moment has effect. Upstream's only precondition is the uid.
+- A Job without the time when it finished is synced at its next change; upstream retries it without end.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ _SPEC, _STATUS = {"ttlSecondsAfterFinished": COUNT}, {"conditions": _CONDITIONS}
 
 
 class Times(NamedTuple):
-    """Of a finished Job, in Unix seconds."""
+    """Times of a finished Job, in Unix seconds."""
 
     finished: float
     expires: float
 
 
 def times_of(job: Object) -> Times | None:
-    """None if the Job stays: it has not finished, is being deleted, or has no time to live.
+    """Return None if the Job is not finished, is being deleted, or has no ttlSecondsAfterFinished.
 
-    Raises ValueError on a Job that does not say when it finished, and on a malformed one.
+    Raises ValueError if the Job is malformed, or the time when it finished is missing.
     """
     check(job, {"spec": _SPEC})
     seconds = (job.get("spec") or {}).get("ttlSecondsAfterFinished")
@@ -96,7 +96,7 @@ def times_of(job: Object) -> Times | None:
 
 
 def expiring(job: Object) -> Iterable[str]:
-    """The index EXPIRES: Jobs that have finished and are to be deleted some time."""
+    """Return the values of the index EXPIRES: YES for finished Jobs with a TTL."""
     try:
         return () if times_of(job) is None else (YES,)
     except ValueError:
@@ -107,7 +107,7 @@ class TtlAfterFinished:
     def __init__(
         self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, deleted: Callable[[float], None]
     ) -> None:
-        """deleted: called for each deleted Job with how many seconds after its time it was deleted."""
+        """Take the table of Jobs. deleted: observes the seconds between the expiry of a Job and its deletion."""
         self._jobs, self._clock, self._log, self._deleted = tables[JOBS], clock, log, deleted
 
     def reconcile(self, key: Key) -> Reconciliation:
@@ -116,7 +116,7 @@ class TtlAfterFinished:
         left = None if job is None else self._left(key, job)
         if left is None or left > 0:
             return None if left is None else RequeueAfter(left)
-        # Its time to live may have been extended, and the watch be late.
+        # The TTL may have been extended, and the table may be stale.
         found = yield from must(get_live(JOBS, key), but=(NotFound,))
         if not isinstance(found, Done):
             return None
@@ -132,7 +132,7 @@ class TtlAfterFinished:
         return None
 
     def _left(self, key: Key, job: Object) -> float | None:
-        """Seconds until its time is up, negative after that; None if it stays."""
+        """Return the seconds until the Job expires, negative after that; None if it does not expire."""
         try:
             times = times_of(job)
         except ValueError as err:
@@ -146,7 +146,7 @@ class TtlAfterFinished:
                 "Job cleanup will be deferred.",
                 key=key,
             )
-        # By a right clock it takes no longer than its time: a wait by a wrong one would not end when that is set right.
+        # At most the TTL: a delay computed from a wrong clock would not become shorter when the clock is corrected.
         return min(times.expires - now, max(times.expires - times.finished, 1.0))
 
 

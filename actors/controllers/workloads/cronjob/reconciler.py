@@ -14,8 +14,8 @@ Each slot (scheduled time) is started once:
 
 Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go. Further differences:
 - Jobs are matched by the uid of their owner; upstream matches by name.
-- A Job that this controller created and that is missing in the status, because a sync ended between two writes, is added
-  to it, and counts for Forbid. Upstream reports it as UnexpectedJob in every sync.
+- A Job that this controller created and that is missing in the status, because a sync ended between two writes, is
+  added to it, and counts for Forbid. Upstream reports it as UnexpectedJob in every sync.
 - If the name of a slot's Job exists, the slot counts as started if the CronJob controls that Job; otherwise the
   controller waits for the next slot. Upstream looks for that Job without its namespace, never finds it, and retries the
   slot without end.

@@ -1,4 +1,4 @@
-"""disruption-controller: says in each PodDisruptionBudget how many of its pods may be evicted.
+"""Disruption controller: computes how many pods of each PodDisruptionBudget may be evicted.
 
 Source: kubernetes v1.36 pkg/controller/disruption. The documentation is docs/disruption-budgets.md.
 """

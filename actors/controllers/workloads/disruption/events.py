@@ -1,4 +1,4 @@
-"""The texts of the disruption controller's events.
+"""Texts of the events of the disruption controller.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go.
 """
@@ -31,5 +31,5 @@ def several_budgets(namespace: str, name: str, chosen: str) -> str:
 
 
 def not_deleted(budget: str) -> str:
-    """budget: its namespace and name; upstream names the namespace twice."""
+    """Return the text of NotDeleted. budget: "namespace/name"; upstream's text contains the namespace twice."""
     return f"Pod was expected by PDB {budget} to be deleted but it wasn't"

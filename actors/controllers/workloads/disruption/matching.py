@@ -1,9 +1,10 @@
-"""Which pods a PodDisruptionBudget selects, and which budgets select a pod.
+"""Selection of pods by PodDisruptionBudgets, and the budgets that a change enqueues.
 
 Source: kubernetes v1.36 client-go listers/policy/v1/poddisruptionbudget_expansion.go (GetPodPodDisruptionBudgets) and
-pkg/controller/disruption (addPod, updatePod, deletePod). Differences: all budgets of a pod are looked at when it
-changes, there an arbitrary one; and those that selected it before its labels changed, there none. Another size of what
-makes the pods has their budgets counted, there the next pod that comes or goes.
+pkg/controller/disruption (addPod, updatePod, deletePod). Differences:
+- A changed pod enqueues all its budgets, and the budgets that selected it before its labels changed. Upstream enqueues
+  an arbitrary one of the current budgets.
+- Scaling a controller enqueues the budgets of its pods. Upstream waits for the next pod that is created or deleted.
 """
 
 from __future__ import annotations
@@ -25,13 +26,12 @@ from kcm.runtime.tables.tables import Tables
 
 
 class BudgetFacts(NamedTuple):
-    """selector: None if the budget's is none: it selects nothing.
+    """Facts derived once from each version of a budget."""
 
-    state: a change of it has the budget counted. Its version; while it says SyncFailed, what it says without the text
-    of the failure: we write that, and one that reads otherwise each time would have us fail again at once.
-    """
-
-    selector: LabelSelector | None
+    selector: LabelSelector | None  # None if it is invalid: then it selects nothing
+    # A change of this value enqueues the budget. Usually its resourceVersion. While the condition is SyncFailed, the
+    # status without the text of the failure: the controller writes that text itself, and if it differed each time,
+    # every failure would cause the next sync at once.
     state: str | bytes
 
 
@@ -44,7 +44,7 @@ def budget_facts(budget: Object) -> BudgetFacts:
 
 
 def state_of(budget: Object) -> str | bytes:
-    """See BudgetFacts."""
+    """Return BudgetFacts.state."""
     status = budget.get("status") or {}
     condition = find_condition(status.get("conditions"), DISRUPTION_ALLOWED)
     if condition is None or condition.get("reason") != SYNC_FAILED:
@@ -54,7 +54,7 @@ def state_of(budget: Object) -> str | bytes:
 
 
 def selector_of(budget: Mapping[str, Any]) -> LabelSelector:
-    """Raises ValueError. One that is missing selects nothing, an empty one everything."""
+    """Return the selector: if missing, it selects nothing, if empty, everything. Raises ValueError if invalid."""
     spec = budget.get("spec") or {}
     selector = spec.get("selector")
     if selector is not None and not isinstance(selector, Mapping):
@@ -63,9 +63,9 @@ def selector_of(budget: Mapping[str, Any]) -> LabelSelector:
 
 
 class SizeFacts(NamedTuple):
-    """replicas: of a controller of pods, as it was sent."""
+    """Facts derived once from each version of a controller of pods."""
 
-    replicas: Any
+    replicas: Any  # spec.replicas; None if it is not a number
 
 
 def size_facts(controller: Object) -> SizeFacts:
@@ -78,7 +78,7 @@ BUDGET_FACTS = Facts(POD_DISRUPTION_BUDGETS, budget_facts)
 
 
 def selecting_budgets(budgets: Lister, namespace: str, labels: Mapping[str, str]) -> list[Key]:
-    """In the order of their names."""
+    """Return the budgets that select pods with these labels, sorted by name."""
     return sorted(
         entry.key
         for entry in budgets.entries(namespace)
@@ -87,7 +87,7 @@ def selecting_budgets(budgets: Lister, namespace: str, labels: Mapping[str, str]
 
 
 def budgets_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
-    """The budgets that select a pod, or did so before it changed."""
+    """Return the budgets that select a pod, or selected it before its labels changed."""
     budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
     if not budgets.entries(namespace):
         return ()
@@ -102,7 +102,7 @@ def budgets_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def budgets_of_size(change: Change, tables: Tables) -> Iterable[Key]:
-    """The budgets that count a share of what a controller wants, and select the pods that it makes."""
+    """Return the budgets that select the pods of a controller and depend on its number of replicas."""
     budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
     if not budgets.entries(namespace):
         return ()
@@ -112,7 +112,7 @@ def budgets_of_size(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def pod_with_several_budgets(change: Change, tables: Tables) -> Iterable[Key]:
-    """The key of a pod that more than one budget selects."""
+    """Return the pod's key if more than one budget selects it."""
     budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
     entry = None if change.deleted else tables[PODS].entry(change.key)
     if entry is None or len(budgets.entries(namespace)) < 2:

@@ -1,4 +1,4 @@
-"""How many pods of a PodDisruptionBudget are healthy, how many have to be, and how many may be evicted.
+"""Counts in the status of a PodDisruptionBudget: expected, healthy and desired pods, and allowed disruptions.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go (getExpectedPodCount, countHealthyPods,
 buildDisruptedPodMap, updatePdbStatus, failSafe).
@@ -15,62 +15,60 @@ from kcm.protocols.objects import Object, metadata, split_key
 from kcm.protocols.percentages import scaled_value
 from kcm.runtime.tables.table import Entry
 
-DELETION_TIMEOUT = 120.0  # seconds from an eviction to when its pod has to be seen as deleted
+DELETION_TIMEOUT = 120.0  # seconds until an evicted pod must be shown as deleted
 
 
 class CannotCountError(Exception):
-    """The pods of a budget cannot be counted: no eviction is allowed until they can.
-
-    reason: of the event that reports it; empty if there is none.
-    """
+    """The pods of a budget cannot be counted. No eviction is allowed until they can be counted."""
 
     def __init__(self, message: str, *, reason: str = "") -> None:
+        """Keep the text. reason: of the event; "" without an event."""
         super().__init__(message)
         self.reason = reason
 
 
 def needs_scale(spec: Mapping[str, Any]) -> bool:
-    """Whether the sizes of the pods' controllers are asked for, and not how many pods there are."""
+    """Report whether the budget depends on the replicas of the pods' controllers, and not on the number of pods."""
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
 class Need(NamedTuple):
-    """expected: pods that there are to be. desired: of these, those that have to be healthy."""
+    """Numbers of pods that a budget requires."""
 
     expected: int
-    desired: int
+    desired: int  # pods that must be healthy
 
 
 def need_of(spec: Mapping[str, Any], *, pods: int, scale: int) -> Need:
-    """pods: how many there are. scale: the sizes of their controllers together. Percentages are rounded up.
+    """Compute the need from maxUnavailable or minAvailable. Percentages are rounded up. Source: getExpectedPodCount.
 
-    Raises ValueError on a bound that is neither a number nor a percentage.
+    pods: number of pods. scale: sum of the replicas of their controllers.
+    Raises ValueError if a bound is neither a number nor a percentage.
     """
-    most_missing, fewest = spec.get("maxUnavailable"), spec.get("minAvailable")
-    if most_missing is not None:
-        return Need(scale, max(0, scale - scaled_value(most_missing, scale, round_up=True)))
-    if fewest is None:
+    max_unavailable, min_available = spec.get("maxUnavailable"), spec.get("minAvailable")
+    if max_unavailable is not None:
+        return Need(scale, max(0, scale - scaled_value(max_unavailable, scale, round_up=True)))
+    if min_available is None:
         return Need(0, 0)
-    return Need(scale if needs_scale(spec) else pods, scaled_value(fewest, scale, round_up=True))
+    return Need(scale if needs_scale(spec) else pods, scaled_value(min_available, scale, round_up=True))
 
 
 class Disrupted(NamedTuple):
-    """Pods that the API server is about to delete, and we do not see as deleted yet.
+    """Evicted pods that the table does not show as deleted yet."""
 
-    fresh: their names, and those of pods that may not be seen yet. overdue: pods that were evicted too long ago, and
-    stay. recheck: seconds until the first of the fresh ones is overdue; None if there is none.
-    """
-
-    fresh: frozenset[str]
-    overdue: tuple[Entry, ...]
-    recheck: float | None
+    fresh: frozenset[str]  # names of pods evicted within the timeout, including pods that the table may not show yet
+    overdue: tuple[Entry, ...]  # pods that were evicted longer ago, and were not deleted
+    recheck: float | None  # seconds until the first fresh pod is overdue; None without fresh pods
 
 
 def disrupted_pods(
     evicted: Mapping[str, float] | None, pods: Iterable[Entry], *, now: float, unseen: Iterable[str] = ()
 ) -> Disrupted:
-    """evicted: by name, since when we know of it, by the uptime, as now is: the API server's clock may be another's.
-    unseen: names among these whose pods a late table may show yet, as they were before their eviction.
+    """Divide the evicted pods into fresh and overdue ones. Source: buildDisruptedPodMap.
+
+    evicted: by name, when we learned of the eviction, in monotonic seconds: the API server's clock may differ.
+    unseen: names in `evicted` of pods that the table does not show yet, and may show as they were before the eviction.
+    now: monotonic seconds.
     """
     if not evicted:
         return Disrupted(frozenset(), (), None)
@@ -83,7 +81,7 @@ def disrupted_pods(
         if pod.facts.deleting or name not in evicted:
             continue
         left = evicted[name] + DELETION_TIMEOUT - now
-        if left <= 0:  # looked at again in no time, it would be again and again
+        if left <= 0:  # a recheck after 0 seconds would repeat without end
             overdue.append(pod)
         else:
             fresh.add(name)
@@ -92,14 +90,17 @@ def disrupted_pods(
 
 
 def healthy(pod: Entry, disrupted: Disrupted) -> bool:
-    """Ready, not being deleted, and not about to be."""
+    """Report whether the pod is ready, not being deleted and not evicted. Source: countHealthyPods."""
     return pod.facts.ready and not pod.facts.deleting and split_key(pod.key)[1] not in disrupted.fresh
 
 
 def next_status(budget: Object, need: Need, *, current: int, disrupted: Mapping[str, str], now: float) -> Object | None:
-    """The status to write; None if it is there. current: how many pods are healthy.
+    """Return the status to write; None if it is unchanged. Source: updatePdbStatus.
 
-    Nothing is allowed while no pod is expected: the first pods of a budget are safe before they are counted.
+    Without expected pods no disruption is allowed, so that the first pods of a budget are protected before they are
+    counted.
+
+    current: number of healthy pods.
     """
     status = budget.get("status") or {}
     counts = {
@@ -123,7 +124,7 @@ def next_status(budget: Object, need: Need, *, current: int, disrupted: Mapping[
 
 
 def fail_safe_status(budget: Object, why: str, *, now: float) -> Object | None:
-    """A status that allows nothing, as the pods could not be counted; None if it is there."""
+    """Return a status that allows no disruption; None if it is unchanged. Source: failSafe."""
     status: Object = budget.get("status") or {}
     conditions = set_condition(
         status.get("conditions"),

@@ -1,22 +1,23 @@
-"""What the disruption controller does.
+"""Reconciler of PodDisruptionBudgets.
 
-In: PodDisruptionBudgets and pods; the sizes of the pods' controllers. Out: the status of budgets; of pods that were to
-be deleted and are still there, the condition DisruptionTarget; events on both. Keys: "namespace/name" of a budget, or
-in two queues of a pod.
+Input: PodDisruptionBudgets, pods, and the replicas of the pods' controllers. Output: the status of budgets, the
+condition DisruptionTarget of evicted pods that were not deleted, and events on both. Keys: "namespace/name" of a
+budget, and of a pod in two queues.
 
-The API server spends disruptionsAllowed as it evicts pods, and notes them in disruptedPods. The version of the budget
-that was counted from is the precondition of each write, so an eviction meanwhile is never overwritten.
+The API server decrements disruptionsAllowed when it evicts a pod, and records the pod in disruptedPods. Each status
+write has the resourceVersion that the counts were computed from as precondition, so no eviction is overwritten.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
-- A budget whose pods cannot be counted allows nothing, as there, and is retried with backoff; upstream waits for its
-  next event. A retry that finds the same budget and the same pods records no further event, and one that finds other
-  pods no equal event within a minute; upstream records one each time that a pod changes. Our own write of the failure
-  does not enqueue the budget: a failure with another text each time wakes upstream at once.
-- A pod that cannot be read counts as not healthy.
-- The event NotDeleted names the budget.
-- An eviction of a pod that is not in the table stays noted while the table is older than the budget was when we heard
-  of it: it may show the pod later as it was before, and upstream then counts it as healthy.
-- The two minutes of an eviction are counted from when we know of it, there by the API server's time and our clock.
+- A budget whose pods cannot be counted allows no disruption, as upstream, but is retried with backoff; upstream waits
+  for its next event. If a retry reads the same budget and pods, no further event is recorded; if the pods have changed,
+  no equal event within a minute. Upstream records an event for each change of a pod. Our own write of the failure does
+  not enqueue the budget; upstream's does if the text differs.
+- An unreadable pod counts as not healthy.
+- The event NotDeleted contains the name of the budget.
+- The eviction of a pod that the table does not contain is kept while the table is older than the budget was when the
+  eviction was seen: the table may still show the pod as it was before. Upstream counts such a pod as healthy.
+- The two minutes of an eviction begin when this controller sees it; upstream compares the API server's time with its
+  own clock.
 """
 
 from __future__ import annotations
@@ -54,25 +55,22 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 QUEUE, RECHECK_QUEUE, STALE_QUEUE = "disruption", "disruption_recheck", "stale_pod_disruption"
-EQUAL_FAILURES = 60.0  # seconds between two equal events about a budget of which only the pods have changed
+EQUAL_FAILURES = 60.0  # seconds between two equal events about a budget if only its pods have changed
 
 
-class _Heard(NamedTuple):
-    """Of an eviction. since: by the uptime. version: of the budget that noted it."""
+class _SeenEviction(NamedTuple):
+    """Time and version at which this controller saw an eviction."""
 
-    since: float
-    version: int
+    since: float  # monotonic seconds
+    version: int  # resourceVersion of the budget that recorded it
 
 
 class _Reported(NamedTuple):
-    """The last failure to count that was recorded as an event.
+    """The last failure to count that was recorded as an event."""
 
-    failure: its text and the budget's resourceVersion. pods: uid and resourceVersion of each. at: monotonic seconds.
-    """
-
-    failure: tuple[str, str]
-    pods: frozenset[tuple[str, int]]
-    at: float
+    failure: tuple[str, str]  # its text, and the budget's resourceVersion
+    pods: frozenset[tuple[str, int]]  # uid and resourceVersion of each
+    at: float  # monotonic seconds
 
 
 class DisruptionReconciler:
@@ -80,12 +78,13 @@ class DisruptionReconciler:
         self._budgets, self._pods = tables[POD_DISRUPTION_BUDGETS], tables[PODS]
         self._clock, self._log = clock, log
         self._served = ServedKinds()
-        self._evictions: dict[Key, dict[tuple[str, Any], _Heard]] = {}  # by budget: a pod and when it was evicted
+        self._evictions: dict[
+            Key, dict[tuple[str, Any], _SeenEviction]
+        ] = {}  # by budget, then by pod and time of the eviction
         self._scales = Scales(tables=tables, served=self._served)
         self._reported: dict[Key, _Reported] = {}  # by budget
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
-        """What is served has changed."""
         return self._served.hear(message)
 
     # Queue disruption.
@@ -111,51 +110,51 @@ class DisruptionReconciler:
         return None
 
     def recheck(self, key: Key) -> Reconciliation:
-        """A pod was to be deleted by now."""
+        """Sync the budget again, as an evicted pod is overdue."""
         yield Enqueue(QUEUE, key)
         return None
 
     def _counted(self, key: Key, budget: Object) -> Step[tuple[Object | None, float | None]]:
-        """The status to write, or None; and the seconds after which to count again. Raises CannotCountError, Retry."""
+        """Return the status to write if it changed, and the delay of the next count. Raises CannotCountError, Retry."""
         spec = budget.get("spec") or {}
         pods = yield from self._pods_of(key, budget)
         try:
             need = yield from self._need(budget, spec, pods)
         except CannotCountError as err:
             raise CannotCountError(str(err), reason=events.CALCULATION_FAILED) from err
-        noted = (budget.get("status") or {}).get("disruptedPods") or {}
-        heard = self._heard_of(key, budget, noted)
-        since = {name: one.since for name, one in heard.items()}
-        unseen = self._unseen(key, heard)
+        recorded = (budget.get("status") or {}).get("disruptedPods") or {}
+        evictions = self._seen_evictions(key, budget, recorded)
+        since = {name: eviction.since for name, eviction in evictions.items()}
+        unseen = self._unseen(key, evictions)
         disrupted = disrupted_pods(since, pods, now=self._clock.monotonic(), unseen=unseen)
         for pod in disrupted.overdue:
             self._log.info("pod was expected to be deleted but it wasn't, updating PDB", v=1, key=key, pod=pod.key)
             yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
         current = sum(healthy(pod, disrupted) and not self._pods.is_unreadable(pod.key) for pod in pods)
-        fresh = {name: noted[name] for name in noted if name in disrupted.fresh}
+        fresh = {name: recorded[name] for name in recorded if name in disrupted.fresh}
         status = next_status(budget, need, current=current, disrupted=fresh, now=self._clock.now())
         return status, disrupted.recheck
 
-    def _unseen(self, key: Key, heard: Mapping[str, _Heard]) -> list[str]:
-        """Pods that were evicted and that the table may have not yet."""
+    def _unseen(self, key: Key, evictions: Mapping[str, _SeenEviction]) -> list[str]:
+        """Return evicted pods that the table does not show, and is too old to have deleted."""
         namespace, version = split_key(key)[0], self._pods.version
-        late = [name for name, one in heard.items() if version < one.version]
-        return [name for name in late if self._pods.entry(make_key(namespace, name)) is None]
+        newer = [name for name, eviction in evictions.items() if version < eviction.version]
+        return [name for name in newer if self._pods.entry(make_key(namespace, name)) is None]
 
-    def _heard_of(self, key: Key, budget: Object, noted: Mapping[str, Any]) -> dict[str, _Heard]:
-        """When we heard of the evictions that a budget notes: of each pod the last one.
+    def _seen_evictions(self, key: Key, budget: Object, recorded: Mapping[str, Any]) -> dict[str, _SeenEviction]:
+        """Return, by pod name, when the evictions in status.disruptedPods were first seen.
 
-        Raises CannotCountError on a time that is none.
+        Raises CannotCountError if a time is malformed.
         """
         try:
-            for at in noted.values():
+            for at in recorded.values():
                 parse_time(at)
         except ValueError as err:
             raise CannotCountError(f"status.disruptedPods: {err}") from err
         before = self._evictions.get(key, {})
-        now = _Heard(self._clock.monotonic(), parse_version(resource_version_of(budget)) or 0)
-        self._evictions[key] = {one: before.get(one, now) for one in noted.items()}
-        return {name: heard for (name, _), heard in self._evictions[key].items()}
+        now = _SeenEviction(self._clock.monotonic(), parse_version(resource_version_of(budget)) or 0)
+        self._evictions[key] = {eviction: before.get(eviction, now) for eviction in recorded.items()}
+        return {name: seen for (name, _), seen in self._evictions[key].items()}
 
     def _pods_of(self, key: Key, budget: Object) -> Step[list[Entry]]:
         try:
@@ -209,7 +208,7 @@ class DisruptionReconciler:
             yield self._event(budget, "Warning", err.reason, events.cannot_count(err.reason, str(err)))
 
     def _allow_nothing(self, budget: Object, why: str) -> Step[None]:
-        """No eviction is safe while it is not known what there is."""
+        """Allow no disruption, as the pods could not be counted."""
         status = fail_safe_status(budget, why, now=self._clock.now())
         if status is not None:
             put = update(POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status")
@@ -221,7 +220,7 @@ class DisruptionReconciler:
     # Queues of pods.
 
     def report_several(self, key: Key) -> Reconciliation:
-        """More than one budget selects this pod, so that it cannot be evicted."""
+        """Record an event if more than one budget selects the pod, as the API server then rejects its eviction."""
         pod = self._pods.entry(key)
         if pod is None:
             return None
@@ -233,7 +232,7 @@ class DisruptionReconciler:
         return None
 
     def clear_stale_target(self, key: Key) -> Reconciliation:
-        """A pod that is still there two minutes after it was to be deleted is no target any more."""
+        """Set DisruptionTarget to False if the pod was not deleted in time. Source: syncStalePodDisruption."""
         self._pods.require(key)
         pod = self._pods.get(key)
         since = None if pod is None else marked_since(pod)
@@ -241,7 +240,7 @@ class DisruptionReconciler:
             return None
         now = self._clock.now()
         if since + TIMEOUT > now:
-            return RequeueAfter(min(since + TIMEOUT - now, TIMEOUT))  # no longer, though our clock may be behind
+            return RequeueAfter(min(since + TIMEOUT - now, TIMEOUT))  # at most the timeout, even if our clock is behind
         put = update(PODS, {**pod, "status": unmarked_status(pod, now=now)}, subresource="status")
         outcome = yield from must(put, but=(NotFound,))
         if isinstance(outcome, Done):

@@ -1,8 +1,8 @@
-"""How many pods the controller of a pod is to have.
+"""Replicas of the controllers of pods.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go, the finders: getPodReplicationController,
-getPodDeployment, getPodReplicaSet, getPodStatefulSet, getScaleController. Differs: a scale is not asked for where
-discovery says that there is none, as DaemonSets have none and each of their pods would ask.
+getPodDeployment, getPodReplicaSet, getPodStatefulSet, getScaleController. Difference: no scale is requested for
+kinds without this subresource in discovery. DaemonSets are such a kind, and upstream sends a request for each pod.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 APPS = frozenset({"apps", "extensions"})  # groups in which there are, or were, ReplicaSets and Deployments
-SCALES = frozenset({"autoscaling/v1", "apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"})  # that can be read
+SCALES = frozenset({"autoscaling/v1", "apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"})  # supported versions
 
 
 class Scale(NamedTuple):
-    """uid: of the controller that has this size; for the pod of a ReplicaSet it is mostly a Deployment."""
+    """Replicas of a controller."""
 
-    uid: str
+    uid: str  # of the controller; for the pod of a ReplicaSet usually its Deployment
     replicas: int
 
 
 class Scales:
-    """Finds them in tables, or where these do not show the controller by its subresource `scale`, live."""
+    """Reads scales from the tables of built-in controllers, and else from the subresource `scale` of the server."""
 
     def __init__(self, *, tables: Tables, served: ServedKinds) -> None:
         self._replication_controllers, self._replica_sets = tables[REPLICATION_CONTROLLERS], tables[REPLICASETS]
@@ -41,7 +41,7 @@ class Scales:
         self._served = served
 
     def sum_of(self, pods: Iterable[Entry]) -> Step[tuple[int, list[str]]]:
-        """Of the distinct controllers of these pods; and the names of the pods that have none.
+        """Return the sum over the distinct controllers of these pods, and the names of pods without a controller.
 
         Raises CannotCountError, Retry.
         """
@@ -80,7 +80,7 @@ class Scales:
                 return None
 
     def _of_replica_set(self, owner: OwnerRef, namespace: str) -> Scale | None:
-        """Of its Deployment. One whose Deployment is not there counts by itself, once its scale was read live."""
+        """Return the scale of the ReplicaSet's Deployment. None if it is missing: then the server is asked."""
         replica_set = _entry(self._replica_sets, owner, namespace)
         if replica_set is None:
             return None
@@ -92,7 +92,7 @@ class Scales:
         return _scale(self._deployments, deployment, namespace)
 
     def _live(self, owner: OwnerRef, namespace: str) -> Step[Scale | None]:
-        """Raises CannotCountError if its kind has no scale, or it cannot be read; Retry before kinds are known."""
+        """Raises CannotCountError if the kind has no scale, or reading failed; Retry before discovery is complete."""
         served = self._served.find(owner.api_version, owner.kind)
         if served is None:
             raise CannotCountError(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"')
@@ -122,7 +122,7 @@ def _read(resource: Resource, body: bytes, owner: OwnerRef) -> Scale | None:
 
 
 def _entry(lister: Lister, owner: OwnerRef, namespace: str) -> Entry | None:
-    """The object that this reference names. Raises UnreadableError."""
+    """Return the owner's entry, None if its uid differs. Raises UnreadableError."""
     key = make_key(namespace, owner.name)
     lister.require(key)
     entry = lister.entry(key)

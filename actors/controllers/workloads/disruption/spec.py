@@ -1,4 +1,4 @@
-"""How the disruption controller presents itself to the system."""
+"""ControllerSpec of the disruption controller."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from kcm.protocols.resources import (
     STATEFULSETS,
 )
 
-RESTATED = Interest(changed=("state",))  # of a budget
-COUNTED = Interest(changed=("labels", "deleting", "ready"))  # of a pod: all that a budget counts by
+BUDGET_CHANGES = Interest(changed=("state",))
+POD_CHANGES = Interest(changed=("labels", "deleting", "ready"))  # the fields that the counts depend on
 
 SIZED = (REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS, STATEFULSETS)
 RESIZED = Interest(types=(EventType.MODIFIED,), changed=("replicas",))
@@ -50,8 +50,8 @@ SPEC = ControllerSpec(
         Queue(
             QUEUE,
             watches=(
-                Watch(POD_DISRUPTION_BUDGETS, to=itself, interest=RESTATED),
-                Watch(PODS, to=budgets_of_pod, interest=COUNTED),
+                Watch(POD_DISRUPTION_BUDGETS, to=itself, interest=BUDGET_CHANGES),
+                Watch(PODS, to=budgets_of_pod, interest=POD_CHANGES),
                 *(Watch(resource, to=budgets_of_size, interest=RESIZED) for resource in SIZED),
             ),
             concurrency=1,
@@ -67,7 +67,7 @@ SPEC = ControllerSpec(
         ),
         Queue(
             "disruption_overlaps",
-            watches=(Watch(PODS, to=pod_with_several_budgets, interest=COUNTED),),
+            watches=(Watch(PODS, to=pod_with_several_budgets, interest=POD_CHANGES),),
             reconcile=DisruptionReconciler.report_several,
             concurrency=1,
             terminal=(),

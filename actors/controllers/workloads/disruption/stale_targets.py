@@ -1,4 +1,4 @@
-"""The condition DisruptionTarget of pods that were to be deleted and are still there: after two minutes it is False.
+"""Condition DisruptionTarget of pods that were not deleted within two minutes: it is set to False.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go (nonTerminatingPodHasStaleDisruptionCondition,
 syncStalePodDisruption).
@@ -18,13 +18,13 @@ from kcm.protocols.resources import PODS
 from kcm.protocols.times import format_time, parse_time
 
 TIMEOUT = 120.0  # seconds
-BY_KUBELET = "TerminationByKubelet"  # a reason: the kubelet may take any time until the pod is deleted
+BY_KUBELET = "TerminationByKubelet"  # a reason without timeout: the kubelet may take any time to delete the pod
 MARKED = "disruption-target"
 TRUE = "True"
 
 
 def marked_since(pod: Object) -> float | None:
-    """Unix seconds since when the pod is said to go, and is not being deleted; None if it is not, or has ended."""
+    """Return since when the condition is True, in Unix seconds; None if the pod is being deleted or finished."""
     status = pod.get("status") or {}
     condition = find_condition(status.get("conditions"), DISRUPTION_TARGET)
     if condition is None or condition.get("status") != TRUE or condition.get("reason") == BY_KUBELET:
@@ -36,7 +36,7 @@ def marked_since(pod: Object) -> float | None:
 
 
 def marked_values(pod: Object) -> Iterable[str]:
-    """The index MARKED: of nearly every pod nothing."""
+    """Return the values of the index MARKED; nearly all pods have none."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == DISRUPTION_TARGET:
             return (TRUE,) if condition.get("status") == TRUE and not is_deleting(pod) else ()
@@ -48,7 +48,7 @@ PODS_MARKED = Watch(PODS, to=itself, interest=Interest(indexed=((MARKED, TRUE),)
 
 
 def unmarked_status(pod: Object, *, now: float) -> Object:
-    """The pod's status with the condition False, without reason and message."""
+    """Return the pod's status with the condition False, without reason and message."""
     status = pod["status"]
     cleared = {
         "type": DISRUPTION_TARGET,
@@ -56,5 +56,7 @@ def unmarked_status(pod: Object, *, now: float) -> Object:
         "lastTransitionTime": format_time(now),
         **observed_generation(pod),
     }
-    conditions = [cleared if one.get("type") == DISRUPTION_TARGET else one for one in status["conditions"]]
+    conditions = [
+        cleared if condition.get("type") == DISRUPTION_TARGET else condition for condition in status["conditions"]
+    ]
     return {**status, "conditions": conditions}
