@@ -1,8 +1,8 @@
-"""statefulset-controller: keeps pods that have an identity: a name, a place in an order, and claims of their own.
+"""StatefulSet controller: maintains pods with a stable identity: a name, an ordinal, and PersistentVolumeClaims.
 
-reconciler.py is what it does, pod_control.py the writes for one pod. The decisions: fields (what a spec says), identity
-(names, ordinals, the form of pods), claims (their form and owners), ordering (who is next), revisions (which template a
-pod has), status.
+Read reconciler.py first; pod_control.py has the writes for one pod. The decisions are in objects.py (the parsed
+StatefulSet), identity.py (names, ordinals, the form of pods), claims.py (claims and their owners), pod_steps.py (the
+next step for each pod), revisions.py (the template of each pod) and status.py.
 """
 
 from kcm.actors.controllers.workloads.statefulset.spec import SPEC

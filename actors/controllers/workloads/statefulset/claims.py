@@ -1,9 +1,9 @@
-"""The claims of a set's pods: their form, and by which owners they go when their retention policy wants that.
+"""PersistentVolumeClaims of a StatefulSet's pods: their form, and their owners by the retention policy.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_utils.go (getPersistentVolumeClaims,
 isClaimOwnerUpToDate, updateClaimOwnerRefForSetAndPod, hasUnexpectedController, hasStaleOwnerRef). Difference: a claim
-that goes with its set is owned by it from the first. Upstream writes that once the pod is there, and a claim whose set
-is deleted before stays for good.
+that is to be deleted with its set is created with the set as owner. Upstream adds the owner after the creation of the
+pod, and if the set is deleted before, the claim is never deleted.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
 from kcm.actors.controllers.workloads.statefulset.identity import claim_name
+from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet
 from kcm.protocols.objects import Object, metadata
 from kcm.protocols.resources import PODS, STATEFULSETS, Resource
 
 
 class Member(NamedTuple):
-    """A pod of a set. uid: "" until it is created."""
+    """A pod of a set."""
 
     name: str
-    uid: str
+    uid: str  # "" until it is created
     ordinal: int
 
 
 def claims_of(stateful_set: StatefulSet, ordinal: int) -> list[Object]:
-    """The claims that a pod needs, one for each template, with the owner that they have while the pod is wanted."""
+    """Return the claims to create for a pod, one for each template, with the set as owner if the policy demands it."""
     claims = [_claim(stateful_set, template, ordinal) for template in stateful_set.claim_templates]
     if not stateful_set.retention.on_delete or ordinal not in stateful_set.ordinals:
         return claims
@@ -47,13 +47,17 @@ def _claim(stateful_set: StatefulSet, template: Object, ordinal: int) -> Object:
 
 
 def is_stale(claim: Mapping[str, Any], member: Member) -> bool:
-    """Whether the claim goes with a former pod of this name, which is gone or about to be."""
+    """Report whether the claim is owned by a former pod of this name, and will be deleted with it.
+
+    Source: hasStaleOwnerRef.
+    """
     return _refers_to_former(claim, PODS, member.name, member.uid)
 
 
 def has_other_controller(claim: Mapping[str, Any], stateful_set: StatefulSet, member: Member) -> bool:
-    """Whether it is for somebody else to say when the claim goes: another controller, or a former set or pod of these
-    names. Without a policy that deletes claims, that is nobody's business.
+    """Report whether another controller, or a former set or pod of these names, owns the claim.
+
+    Always False if the retention policy deletes no claims. Source: hasUnexpectedController.
     """
     if not any(stateful_set.retention):
         return False
@@ -67,7 +71,10 @@ def has_other_controller(claim: Mapping[str, Any], stateful_set: StatefulSet, me
 
 
 def has_its_owners(claim: Mapping[str, Any], stateful_set: StatefulSet, member: Member) -> bool:
-    """Whether the owners of a claim are as the policy has them; or not for us to change."""
+    """Report whether the claim has the owners that the policy demands, or must not be changed.
+
+    Source: isClaimOwnerUpToDate.
+    """
     former = _refers_to_former(claim, STATEFULSETS, stateful_set.name, stateful_set.uid)
     if former or is_stale(claim, member):
         return True
@@ -76,17 +83,22 @@ def has_its_owners(claim: Mapping[str, Any], stateful_set: StatefulSet, member: 
     if has_other_controller(claim, stateful_set, member):
         return not by_set and not by_pod
     ours = (stateful_set.uid, member.uid)
-    if any(each.get("uid") in ours and not each.get("controller") for each in _references(claim)):
+    if any(reference.get("uid") in ours and not reference.get("controller") for reference in _references(claim)):
         return False
     return (by_set, by_pod) == _wanted_owners(stateful_set, member)
 
 
 def with_its_owners(claim: Object, stateful_set: StatefulSet, member: Member) -> Object:
-    """The claim as has_its_owners wants it. One that somebody else controls loses our references."""
-    references = [each for each in _references(claim) if _uid_of_namesake(each, stateful_set, member) is None]
+    """Return the claim with the owners that has_its_owners demands.
+
+    A claim of another controller loses our references. Source: updateClaimOwnerRefForSetAndPod.
+    """
+    references = [
+        reference for reference in _references(claim) if _uid_of_namesake(reference, stateful_set, member) is None
+    ]
     if not has_other_controller(claim, stateful_set, member):
         by_set, by_pod = _wanted_owners(stateful_set, member)
-        known = {each.get("uid") for each in references}
+        known = {reference.get("uid") for reference in references}
         if by_set and stateful_set.uid not in known:
             references.append(_controller(STATEFULSETS, stateful_set.name, stateful_set.uid))
         if by_pod and member.uid not in known:
@@ -95,22 +107,22 @@ def with_its_owners(claim: Object, stateful_set: StatefulSet, member: Member) ->
 
 
 def _wanted_owners(stateful_set: StatefulSet, member: Member) -> tuple[bool, bool]:
-    """Whether the set is to own the claim, and whether the pod is: it is while it is condemned."""
+    """Return whether the set must own the claim, and whether the pod must; a pod only while it is condemned."""
     on_delete, on_scale = stateful_set.retention
     condemned = member.ordinal not in stateful_set.ordinals
     return on_delete and not (on_scale and condemned), on_scale and condemned
 
 
 def _uid_of_namesake(reference: Mapping[str, Any], stateful_set: StatefulSet, member: Member) -> str | None:
-    """The uid that a reference to our set or pod should have; None if it names another object."""
+    """Return the uid that a reference to our set or pod must have; None if it names another object."""
     if _names(reference, STATEFULSETS, stateful_set.name):
         return stateful_set.uid
     return member.uid if _names(reference, PODS, member.name) else None
 
 
 def _refers_to_former(claim: Mapping[str, Any], resource: Resource, name: str, uid: str) -> bool:
-    """Whether the first reference to an object of this name is to another one."""
-    found = next((each for each in _references(claim) if _names(each, resource, name)), None)
+    """Report whether the first reference to an object of this name has another uid."""
+    found = next((reference for reference in _references(claim) if _names(reference, resource, name)), None)
     return found is not None and found.get("uid") != uid
 
 

@@ -1,4 +1,4 @@
-"""Several steps of one kind at once: what each yields goes together with what the others yield."""
+"""Concurrent steps: the commands that several generators yield are sent together."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import CommandError
 from kcm.runtime.tables.lister import UnreadableError
 
-MOST = 500  # steps that are under way at once
-FAILURES = (CommandError, RetryQuietly, UnreadableError)  # what a step raises of its object, and not of our bugs
+MAX_CONCURRENT = 500  # steps
+FAILURES = (CommandError, RetryQuietly, UnreadableError)  # failures that concern one object; others are bugs
 
 
-def abreast(steps: Iterable[Step[Any]]) -> Step[list[Exception]]:
-    """Take all steps to their end: the first command of each goes together, then the second, …; returns what they
-    raised, in their order.
+def run_together(steps: Iterable[Step[Any]]) -> Step[list[Exception]]:
+    """Run all steps to completion, and return the failures in the order of the steps.
+
+    The first commands of all steps are sent together, then the second ones, and so on.
     """
     failures: dict[int, Exception] = {}
-    under_way: dict[int, tuple[Step[Any], Any]] = {i: (one, None) for i, one in enumerate(steps)}
-    while under_way:
+    running: dict[int, tuple[Step[Any], Any]] = {i: (step, None) for i, step in enumerate(steps)}
+    while running:
         commands: list[Command] = []
         waiting: dict[int, tuple[Step[Any], slice | int]] = {}
-        for i, (one, outcome) in under_way.items():
+        for i, (step, outcome) in running.items():
             try:
-                yielded = one.send(outcome)
+                yielded = step.send(outcome)
                 while not isinstance(yielded, Command | list):
                     yield yielded
-                    yielded = one.send(None)
+                    yielded = step.send(None)
             except StopIteration:
                 continue
             except FAILURES as err:
@@ -38,24 +39,24 @@ def abreast(steps: Iterable[Step[Any]]) -> Step[list[Exception]]:
             first = len(commands)
             if isinstance(yielded, list):
                 commands += yielded
-                waiting[i] = one, slice(first, len(commands))
+                waiting[i] = step, slice(first, len(commands))
             else:
                 commands.append(yielded)
-                waiting[i] = one, first
+                waiting[i] = step, first
         outcomes = (yield commands) if commands else []
-        under_way = {i: (one, outcomes[where]) for i, (one, where) in waiting.items()}
+        running = {i: (step, outcomes[position]) for i, (step, position) in waiting.items()}
     return [failures[i] for i in sorted(failures)]
 
 
-def slow_start_abreast(steps: Iterable[Step[Any]]) -> Step[None]:
-    """In batches of 1, 2, 4, … and at most MOST; raises the first failure of a batch, which is then the last.
+def run_with_slow_start(steps: Iterable[Step[Any]]) -> Step[None]:
+    """Run the steps in batches of 1, 2, 4, … up to MAX_CONCURRENT. Raises the first failure, after its batch.
 
     Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go, slowStartBatch.
     """
     left = iter(steps)
     size = 1
     while batch := list(islice(left, size)):
-        failures = yield from abreast(batch)
+        failures = yield from run_together(batch)
         if failures:
             raise failures[0]
-        size = min(2 * size, MOST)
+        size = min(2 * size, MAX_CONCURRENT)

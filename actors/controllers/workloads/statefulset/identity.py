@@ -1,8 +1,8 @@
-"""Who the pods of a set are: their names and ordinals, and what each is created as.
+"""Identity of a StatefulSet's pods: names, ordinals, labels and volumes.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_utils.go (getParentNameAndOrdinal, identityMatches,
 storageMatches, newStatefulSetPod, updateIdentity, updateStorage). Difference: a pod whose ordinal has leading zeros
-("web-01") is no member of a set; upstream takes it for web-1, beside the pod of that name.
+("web-01") does not belong to the set; upstream treats it as web-1, beside the pod of that name.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from functools import lru_cache
 from typing import Any
 
 from kcm.actors.controllers.shared.generated_names import generate_name
-from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet
 from kcm.actors.reconciliation import own
 from kcm.protocols.integers import INT32
 from kcm.protocols.objects import Key, Object, metadata, name_of, split_key
 from kcm.protocols.resources import STATEFULSETS
 
-REVISION_LABEL = "controller-revision-hash"  # the name of the ControllerRevision that a pod was made from
+REVISION_LABEL = "controller-revision-hash"  # its value is the name of the pod's ControllerRevision
 NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 
 _MEMBER = re.compile(r"(.*)-(0|[1-9][0-9]*)")
 
 
-@lru_cache(maxsize=65_536)  # every look at a set asks this of each of its pods, several times
+@lru_cache(maxsize=65_536)  # every sync of a set calls this several times for each of its pods
 def parent_and_ordinal(name: str) -> tuple[str, int]:
-    """("web", 3) of web-3. ("", -1) of a name that ends in no number, or in one that is too large."""
+    """Split web-3 into ("web", 3). Return ("", -1) if the name does not end with a number within int32."""
     found = _MEMBER.fullmatch(name)
     if found is None or int(found[2]) not in INT32:
         return "", -1
@@ -36,14 +36,13 @@ def parent_and_ordinal(name: str) -> tuple[str, int]:
 
 
 def ordinal_of(pod: str, parent: str) -> int | None:
-    """The ordinal of a pod of this name in the set `parent`; None if it is no member of it."""
+    """Return the ordinal of a pod with this name in the set `parent`; None if it does not belong to that set."""
     found, ordinal = parent_and_ordinal(pod)
     return ordinal if found == parent and ordinal >= 0 else None
 
 
 @lru_cache(maxsize=65_536)
 def ordinal_of_key(pod: Key, parent: str) -> int | None:
-    """The same of a pod's key."""
     return ordinal_of(split_key(pod)[1], parent)
 
 
@@ -56,7 +55,10 @@ def claim_name(template: Object, parent: str, ordinal: int) -> str:
 
 
 def pod_of(stateful_set: StatefulSet, ordinal: int, *, template: Mapping[str, Any], revision: str) -> Object:
-    """The pod to create. template, revision: the pod template to use, and the name of its ControllerRevision."""
+    """Return the pod to create from this template.
+
+    revision: name of the ControllerRevision of the template. Source: newStatefulSetPod.
+    """
     name = pod_name(stateful_set.name, ordinal)
     meta = template.get("metadata") or {}
     labels = {**(meta.get("labels") or {}), **identity_labels(name, ordinal), REVISION_LABEL: revision}
@@ -77,7 +79,7 @@ def identity_labels(name: str, ordinal: int) -> dict[str, str]:
 
 
 def volumes_of(stateful_set: StatefulSet, ordinal: int, others: Iterable[Object]) -> list[Object]:
-    """A volume for each claim, and the others, but for those that a claim takes the name of."""
+    """Return a volume for each claim, followed by the other volumes whose names do not collide with a claim."""
     claimed = {
         name_of(each): {
             "name": name_of(each),
@@ -89,7 +91,7 @@ def volumes_of(stateful_set: StatefulSet, ordinal: int, others: Iterable[Object]
 
 
 def has_its_volumes(stateful_set: StatefulSet, ordinal: int, pod: Mapping[str, Any]) -> bool:
-    """Whether a pod's volumes are its claims."""
+    """Report whether the pod has a volume for each of its claims. Source: storageMatches."""
     volumes = {volume.get("name"): volume for volume in (pod.get("spec") or {}).get("volumes") or ()}
     for each in stateful_set.claim_templates:
         source = (volumes.get(name_of(each)) or {}).get("persistentVolumeClaim") or {}
@@ -99,7 +101,7 @@ def has_its_volumes(stateful_set: StatefulSet, ordinal: int, pod: Mapping[str, A
 
 
 def with_its_identity(stateful_set: StatefulSet, ordinal: int, pod: Object) -> Object:
-    """The pod with the labels and volumes that are its own."""
+    """Return the pod with the labels and volumes of its identity. Source: updateIdentity, updateStorage."""
     meta = metadata(pod)
     labels = {**(meta.get("labels") or {}), **identity_labels(name_of(pod), ordinal)}
     spec = pod.get("spec") or {}

@@ -1,8 +1,8 @@
-"""What the StatefulSet controller counts: both with the feature gate MaxUnavailableStatefulSet alone."""
+"""Metrics of the StatefulSet controller, with the feature gate MaxUnavailableStatefulSet only."""
 
 from __future__ import annotations
 
-from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet
 from kcm.protocols.objects import Key, split_key
 from kcm.runtime.metrics.registry import Family, Metrics
 
@@ -34,7 +34,7 @@ class StatefulSetMetrics:
         self._metrics.gauge(UNAVAILABLE, *_labels(stateful_set)).set(count)
 
     def forget(self, key: Key) -> None:
-        """The set is gone."""
+        """Remove the metrics of a deleted set."""
         for policy in (_ORDERED, _PARALLEL):
             for family in (MAX_UNAVAILABLE, UNAVAILABLE):
                 self._metrics.remove(family, *split_key(key), policy)

@@ -1,7 +1,7 @@
-"""The writes for one pod of a set and its claims, with their events on the set.
+"""Writes for one pod of a StatefulSet and its claims, with events on the set.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_pod_control.go. Differences: the claims of a pod are
-created together; a deletion has the uid as precondition; a pod whose claims alone had other owners is not written to.
+created together; a deletion has the uid as precondition; a pod is not updated if only the owners of its claims change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from kcm.actors.controllers.workloads.statefulset.claims import (
     is_stale,
     with_its_owners,
 )
-from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
 from kcm.actors.controllers.workloads.statefulset.identity import (
     NAME_LABEL,
     has_its_volumes,
@@ -24,6 +23,7 @@ from kcm.actors.controllers.workloads.statefulset.identity import (
     pod_of,
     with_its_identity,
 )
+from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet
 from kcm.actors.reconciliation import (
     RetryQuietly,
     Step,
@@ -45,11 +45,11 @@ from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 
-TRIES = 4  # of an update that meets a newer version
+MAX_TRIES = 4  # of an update that conflicts with a newer version
 
 
-class ClaimGoing(RetryQuietly):
-    """A claim that a pod needs is being deleted: it is somebody else's to finish that."""
+class ClaimTerminating(RetryQuietly):
+    """A claim that a pod needs is being deleted. Other components must finish that first."""
 
 
 class PodControl:
@@ -59,9 +59,10 @@ class PodControl:
         self._set, self._pods, self._claims = stateful_set, pods, claims
 
     def create(self, ordinal: int, *, template: Object, revision: str) -> Step[bool]:
-        """Create its missing claims, then the pod. Returns False where a claim goes with a former pod of its name.
+        """Create the missing claims of a pod, then the pod.
 
-        Raises CommandError; ClaimGoing.
+        Returns False if a claim will be deleted with a former pod of this name. Raises CommandError or
+        ClaimTerminating.
         """
         name = pod_name(self._set.name, ordinal)
         member = Member(name, "", ordinal)
@@ -69,7 +70,7 @@ class PodControl:
             return False
         try:
             yield from self._create_claims(name, ordinal)
-        except (CommandError, ClaimGoing) as err:
+        except (CommandError, ClaimTerminating) as err:
             yield from self._report("Create", name, err)
             raise
         command = create(PODS, pod_of(self._set, ordinal, template=template, revision=revision))
@@ -88,13 +89,13 @@ class PodControl:
         return True
 
     def complete_claims(self, pod: Entry, ordinal: int) -> Step[None]:
-        """Create the claims that a pending pod waits for. Raises as `create` does."""
+        """Create the missing claims of a pending pod. Raises as `create` does."""
         member = self._member(pod, ordinal)
         yield from self._create_claims(member.name, ordinal)
         yield from self._own_claims_of(member)
 
     def keep(self, pod: Entry, ordinal: int) -> Step[None]:
-        """Give the pod its labels and volumes, and its claims their owners, where they are others."""
+        """Correct the labels and volumes of a pod, and the owners of its claims. Source: UpdateStatefulPod."""
         member = self._member(pod, ordinal)
         is_itself = self._is_itself(pod, ordinal)
         has_claims = self.claims_have_their_owners(pod, ordinal)
@@ -103,7 +104,7 @@ class PodControl:
         try:
             if not is_itself:
                 yield from self._create_claims(member.name, ordinal)
-        except (CommandError, ClaimGoing) as err:
+        except (CommandError, ClaimTerminating) as err:
             yield from self._report("Update", member.name, err)
             raise
         if not has_claims:
@@ -117,13 +118,14 @@ class PodControl:
         yield from self._report("Update", member.name, None)
 
     def own_claims(self, pod: Entry, ordinal: int) -> Step[None]:
-        """Give its claims the owners that the retention policy wants, before a pod goes. Raises CommandError."""
+        """Set the owners of the claims by the retention policy, before a pod is deleted. Raises CommandError."""
         yield from self._own_claims(self._member(pod, ordinal))
 
     def delete(self, pod: Entry) -> Step[None]:
-        """Delete the pod. One that is gone is no failure. Raises CommandError.
+        """Delete the pod. Raises CommandError, but not if the pod does not exist.
 
-        A Conflict has no event: another pod has its name by now, which the table shows soon, or it is refused for now.
+        A Conflict has no event: either the pod was replaced, which the table will show soon, or the server rejects the
+        deletion for now.
         """
         command = delete(PODS, pod, depends_on=(PODS, (STATEFULSETS, key_of(self._set.obj))))
         outcome = yield from perform(command)
@@ -135,15 +137,15 @@ class PodControl:
             raise failure
 
     def needs_nothing(self, pod: Entry, ordinal: int) -> bool:
-        """Whether `keep` would do nothing."""
+        """Report whether `keep` would write nothing."""
         return self._is_itself(pod, ordinal) and self.claims_have_their_owners(pod, ordinal)
 
     def claims_are_there(self, ordinal: int) -> bool:
-        """Whether a pod has all its claims, and none of them goes."""
+        """Report whether all claims of a pod exist and none is being deleted."""
         if not self._set.claim_templates:
             return True
-        there = [claim for claim in self._known_claims(ordinal) if not is_deleting(claim)]
-        return len(there) == len(self._set.claim_templates)
+        existing = [claim for claim in self._known_claims(ordinal) if not is_deleting(claim)]
+        return len(existing) == len(self._set.claim_templates)
 
     def claims_have_their_owners(self, pod: Entry, ordinal: int) -> bool:
         if not self._set.claim_templates:
@@ -157,7 +159,7 @@ class PodControl:
         return not self._set.claim_templates or has_its_volumes(self._set, ordinal, self._pods.object_of(pod))
 
     def _update(self, pod: Entry, ordinal: int) -> Step[None]:
-        current, left = self._pods.object_of(pod), TRIES
+        current, left = self._pods.object_of(pod), MAX_TRIES
         while True:
             command = update(PODS, with_its_identity(self._set, ordinal, current))
             outcome = yield from perform(command)
@@ -171,14 +173,14 @@ class PodControl:
                 raise CommandError(command, outcome)
 
     def _create_claims(self, pod: str, ordinal: int) -> Step[None]:
-        """Create the claims that are missing. Raises CommandError; ClaimGoing for one that is being deleted."""
-        missing, going = [], []
+        """Create the missing claims. Raises CommandError, or ClaimTerminating if a claim is being deleted."""
+        missing, terminating = [], []
         for claim in claims_of(self._set, ordinal) if self._set.claim_templates else ():
-            there = self._known_claim(name_of(claim))
-            if there is None:
+            existing = self._known_claim(name_of(claim))
+            if existing is None:
                 missing.append(claim)
-            elif is_deleting(there):
-                going.append(f"pvc {name_of(claim)} is being deleted")
+            elif is_deleting(existing):
+                terminating.append(f"pvc {name_of(claim)} is being deleted")
         commands = [create(PERSISTENT_VOLUME_CLAIMS, claim) for claim in missing]
         outcomes = yield from together(commands)
         failures: list[CommandError] = []
@@ -190,13 +192,13 @@ class PodControl:
             if not isinstance(outcome, AlreadyExists | Refused):
                 yield self._claim_event(pod, name_of(claim), outcome.message)
         if failures:
-            said = aggregate([*(each.failure.message for each in failures), *going])
-            raise CommandError(failures[0].command, dataclasses.replace(failures[0].failure, message=said))
-        if going:
-            raise ClaimGoing(aggregate(going))
+            message = aggregate([*(failure.failure.message for failure in failures), *terminating])
+            raise CommandError(failures[0].command, dataclasses.replace(failures[0].failure, message=message))
+        if terminating:
+            raise ClaimTerminating(aggregate(terminating))
 
     def _own_claims_of(self, member: Member) -> Step[None]:
-        """As own_claims, for a pod that stays: what fails is said of the pod."""
+        """Set the owners of the claims of a pod that is kept, with an event about the pod on failure."""
         try:
             yield from self._own_claims(member)
         except CommandError as err:
@@ -220,7 +222,7 @@ class PodControl:
                 raise _failed(command, outcome, f"could not update claim {name} for delete policy ownerRefs")
 
     def _known_claims(self, ordinal: int) -> list[Object]:
-        """Those of its claims that are there."""
+        """Return the existing claims of a pod."""
         if not self._set.claim_templates:
             return []
         found = (self._known_claim(name_of(claim)) for claim in claims_of(self._set, ordinal))
@@ -235,22 +237,22 @@ class PodControl:
     def _member(self, pod: Entry, ordinal: int) -> Member:
         return Member(split_key(pod.key)[1], pod.uid, ordinal)
 
-    def _report(self, verb: str, pod: str, failure: CommandError | ClaimGoing | None) -> Step[None]:
-        """An event about a write of this pod; none about one that was never sent."""
+    def _report(self, verb: str, pod: str, failure: CommandError | ClaimTerminating | None) -> Step[None]:
+        """Record an event about a write for this pod, unless the write was not sent."""
         if isinstance(failure, CommandError) and isinstance(failure.failure, Refused):
             return
-        said = f"{verb} Pod {pod} in StatefulSet {self._set.name}"
+        text = f"{verb} Pod {pod} in StatefulSet {self._set.name}"
         if failure is None:
-            yield record(STATEFULSETS, self._set.obj, "Normal", f"Successful{verb}", f"{said} successful")
+            yield record(STATEFULSETS, self._set.obj, "Normal", f"Successful{verb}", f"{text} successful")
         else:
-            why = failure.failure.message if isinstance(failure, CommandError) else str(failure)
-            yield record(STATEFULSETS, self._set.obj, "Warning", f"Failed{verb}", f"{said} failed error: {why}")
+            reason = failure.failure.message if isinstance(failure, CommandError) else str(failure)
+            yield record(STATEFULSETS, self._set.obj, "Warning", f"Failed{verb}", f"{text} failed error: {reason}")
 
-    def _claim_event(self, pod: str, claim: str, why: str) -> Record:
-        if not why:
+    def _claim_event(self, pod: str, claim: str, error: str) -> Record:
+        if not error:
             text = f"Create Claim {claim} Pod {pod} in StatefulSet {self._set.name} success"
             return record(STATEFULSETS, self._set.obj, "Normal", "SuccessfulCreate", text)
-        text = f"Create Claim {claim} for Pod {pod} in StatefulSet {self._set.name} failed error: {why}"
+        text = f"Create Claim {claim} for Pod {pod} in StatefulSet {self._set.name} failed error: {error}"
         return record(STATEFULSETS, self._set.obj, "Warning", "FailedCreate", text)
 
 

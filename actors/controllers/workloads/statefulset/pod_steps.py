@@ -2,9 +2,9 @@
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet, processReplica,
 processCondemned, updateStatefulSetAfterInvariantEstablished). Differences:
-- In order, a condemned pod that has ended is deleted without waiting for its predecessors. Upstream waits until it runs
-  again, which never happens if its Ready condition is still True or if a predecessor has ended as well.
-- A pod that does not run is unavailable, even if its Ready condition is True.
+- With OrderedReady, a terminal condemned pod is deleted without waiting for its predecessors. Upstream waits until it
+  runs again, which never happens if its Ready condition is still True or if a predecessor is terminal as well.
+- A pod that is not running is unavailable, even if its Ready condition is True.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
-from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
 from kcm.actors.controllers.workloads.statefulset.identity import REVISION_LABEL, ordinal_of_key
+from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet
 from kcm.protocols.pods import PodFacts, is_available, is_terminal
 from kcm.runtime.tables.table import Entry
 
 
 class Members(NamedTuple):
-    """The pods of a set that exist, by ordinal. condemned: those outside of its ordinals, from the highest down."""
+    """The existing pods of a set, by ordinal."""
 
     replicas: Mapping[int, Entry]
-    condemned: Mapping[int, Entry]
+    condemned: Mapping[int, Entry]  # outside of the set's ordinals, in descending order
 
 
 def members_of(stateful_set: StatefulSet, pods: Iterable[Entry]) -> Members:
@@ -40,20 +40,20 @@ def members_of(stateful_set: StatefulSet, pods: Iterable[Entry]) -> Members:
 
 
 class PodStep(Enum):
-    """What is to be done about a pod now. KEEP: nothing but what its identity needs. WAIT: nothing, until it changes.
-
-    REPLACE: it has ended, and is deleted so that another one can have its name.
-    """
+    """The next step for a pod."""
 
     CREATE = auto()
-    REPLACE = auto()
-    WAIT = auto()
-    KEEP = auto()
+    REPLACE = auto()  # delete a terminal pod, so that a new pod can have its name
+    WAIT = auto()  # until the pod changes
+    KEEP = auto()  # correct only its identity
     DELETE = auto()
 
 
 def step_for_replica(stateful_set: StatefulSet, pod: PodFacts | None, *, now: float) -> PodStep:
-    """For a pod that the set wants. In order, every predecessor is available by the time that this is asked."""
+    """Return the step for a pod within the set's ordinals.
+
+    With OrderedReady, call this only when every predecessor is available. Source: processReplica.
+    """
     if pod is None:
         return PodStep.CREATE
     if is_terminal(pod):
@@ -66,7 +66,8 @@ def step_for_replica(stateful_set: StatefulSet, pod: PodFacts | None, *, now: fl
 def step_for_condemned(stateful_set: StatefulSet, pod: PodFacts, *, is_first_unavailable: bool, now: float) -> PodStep:
     """Return the step for a pod outside of the set's ordinals.
 
-    In order, a pod that is not available is deleted only if it is the first unavailable one, or if it has ended.
+    With OrderedReady, an unavailable pod is deleted only if it is the first unavailable one, or terminal.
+    Source: processCondemned.
     """
     if pod.deleting:
         return PodStep.WAIT
@@ -89,7 +90,7 @@ def first_unavailable(stateful_set: StatefulSet, members: Members, *, now: float
 
 
 def next_for_update(stateful_set: StatefulSet, members: Members, *, update: str, now: float) -> list[int]:
-    """The pod that an update deletes next: the highest that is not of this revision, once all above are available."""
+    """Return the pod that an update deletes next: the highest outdated pod, if all pods above it are available."""
     for ordinal in _updated_from_the_top(stateful_set):
         pod = members.replicas.get(ordinal)
         if pod is not None and revision_of(pod) != update and not pod.facts.deleting:
@@ -100,7 +101,10 @@ def next_for_update(stateful_set: StatefulSet, members: Members, *, update: str,
 
 
 def some_for_update(stateful_set: StatefulSet, members: Members, *, update: str, now: float) -> list[int]:
-    """As next_for_update, but so many that spec.updateStrategy.rollingUpdate.maxUnavailable are unavailable then."""
+    """Return the pods that an update deletes next, up to spec.updateStrategy.rollingUpdate.maxUnavailable.
+
+    The result contains the highest outdated pods.
+    """
     left = stateful_set.at_once() - unavailable_replicas(stateful_set, members, now=now)
     old: list[int] = []
     for ordinal in _updated_from_the_top(stateful_set):
@@ -122,8 +126,8 @@ def _updated_from_the_top(stateful_set: StatefulSet) -> range:
 
 
 def is_unavailable(stateful_set: StatefulSet, pod: Entry | None, *, now: float) -> bool:
-    # Shares _is_unready with step_for_condemned: a condemned pod that is waited for has to be one that can be found
-    # by first_unavailable, or it is never deleted.
+    # Shares _is_unready with step_for_condemned: otherwise first_unavailable may not find a condemned pod for which
+    # step_for_condemned returns WAIT, and the pod would never be deleted.
     return pod is None or pod.facts.deleting or _is_unready(stateful_set, pod.facts, now=now)
 
 
@@ -138,6 +142,6 @@ def _is_unready(stateful_set: StatefulSet, pod: PodFacts, *, now: float) -> bool
 
 
 def revision_of(pod: Entry) -> str:
-    """The name of the ControllerRevision that it was made from; "" without one."""
+    """Return the name of the pod's ControllerRevision; "" if it is missing."""
     labels: Mapping[str, str] = pod.facts.labels
     return labels.get(REVISION_LABEL, "")

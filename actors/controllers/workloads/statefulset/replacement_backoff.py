@@ -1,7 +1,7 @@
-"""Backoff for replacing a pod that ended right after its creation, and whose successors do so again.
+"""Backoff for replacing a pod that repeatedly ends right after its creation.
 
-Upstream replaces it at once, however often its node rejects it. As for ReplicaSets, in
-actors/controllers/shared/replacements.py, but for each identity by itself.
+Upstream replaces it at once, however often its node rejects it. It is the backoff of ReplicaSets
+(actors/controllers/shared/replacements.py), applied to each ordinal separately.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from kcm.protocols.objects import Key
 
 
 class _Wait(NamedTuple):
-    """level: how often it was doubled. since: when last; until: when it ends, in monotonic seconds."""
+    """A delay, in monotonic seconds."""
 
-    level: int
-    since: float
+    level: int  # how often it was doubled
+    since: float  # when it was doubled last
     until: float
 
 
-class Patience:
-    """Of one controller: which pods of which sets are not created yet."""
+class ReplacementBackoff:
+    """Delays of the pods of all sets, by ordinal."""
 
     def __init__(self) -> None:
-        self._waits: dict[Key, tuple[str, dict[int, _Wait]]] = {}  # by set: its uid, and its ordinals
+        self._waits: dict[Key, tuple[str, dict[int, _Wait]]] = {}  # by set: its uid, and the delays by ordinal
 
-    def ended(self, key: Key, uid: str, ordinal: int, *, age: float | None, now: float) -> None:
-        """A pod of this age (s; None: not known) has ended, and is deleted."""
+    def record_end(self, key: Key, uid: str, ordinal: int, *, age: float | None, now: float) -> None:
+        """Delay the replacement of a terminal pod that was just deleted.
+
+        age: seconds since its creation; None if unknown.
+        """
         if age is None or age > QUICK:
             return
         waits = self._of(key, uid)
@@ -38,12 +41,12 @@ class Patience:
         self._waits[key] = uid, waits
 
     def seconds_left(self, key: Key, uid: str, ordinal: int, *, now: float) -> float:
-        """Until the pod may be created; 0 if it may be now."""
+        """Return the seconds until the pod may be created; 0.0 if it may be created now."""
         wait = self._of(key, uid).get(ordinal)
         return 0.0 if wait is None else max(0.0, wait.until - now)
 
     def forget(self, key: Key) -> None:
-        """The set is gone."""
+        """Remove all delays of a deleted set."""
         self._waits.pop(key, None)
 
     def _of(self, key: Key, uid: str) -> dict[int, _Wait]:

@@ -1,8 +1,8 @@
-"""The revisions of a set: which template its pods have.
+"""ControllerRevisions of a StatefulSet: the current and the update revision, and the template of each pod.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (getStatefulSetRevisions, truncateHistory),
-stateful_set_utils.go (newRevision, newVersionedStatefulSetPod). Difference: revisions are compared by what they mean,
-where upstream compares bytes first, and then what the newest one means.
+stateful_set_utils.go (newRevision, newVersionedStatefulSetPod). Difference: revisions are compared semantically;
+upstream compares bytes first, and then only the newest revision semantically.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kcm.actors.controllers.shared.controller_revisions import (
     with_template_of,
 )
 from kcm.actors.controllers.shared.revision_history import create_unique, renumber
-from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet
 from kcm.actors.reconciliation import Step, delete, must_all
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.objects import Object, annotations_of, labels_of, metadata, name_of
@@ -28,10 +28,10 @@ from kcm.protocols.resources import CONTROLLER_REVISIONS, STATEFULSETS
 
 
 class Revisions(NamedTuple):
-    """all: the set's ControllerRevisions. current: the one that its pods had before the update to `update`."""
+    """The ControllerRevisions of a set."""
 
     all: Sequence[Object]
-    current: Object
+    current: Object  # the revision of pods before the update to `update`
     update: Object
     collision_count: int
 
@@ -45,20 +45,23 @@ class Revisions(NamedTuple):
 
 
 def settle_revisions(stateful_set: StatefulSet, revisions: Iterable[Object]) -> Step[Revisions]:
-    """Find the revision of the set's template, or create it; an older one that is it becomes the newest."""
+    """Find or create the revision of the set's template. An older equal revision becomes the newest.
+
+    Source: getStatefulSetRevisions.
+    """
     known = in_order(revisions)
-    collisions = stateful_set.status.get("collisionCount") or 0
+    collisions = stateful_set.collision_count
     proposed = _proposed(stateful_set, known, collisions)
     equal = equal_revisions(known, proposed)
     if equal:
-        # The newest of all is kept: what is equal has one number in the end, be it that several record the same.
+        # If several revisions are equal, the newest one is used.
         newest = equal[-1] is known[-1]
         update = known[-1] if newest else (yield from renumber(equal[-1], next_number(known)))
     else:
         created = yield from create_unique(proposed, owner=stateful_set.obj, collision_count=collisions)
         update, collisions = created.revision, created.collision_count
-    named = stateful_set.status.get("currentRevision")
-    current = next((each for each in known if name_of(each) == named), update)
+    current_name = stateful_set.current_revision
+    current = next((revision for revision in known if name_of(revision) == current_name), update)
     return Revisions(known, current, update, collisions)
 
 
@@ -76,28 +79,29 @@ def _proposed(stateful_set: StatefulSet, known: Sequence[Object], collisions: in
 
 
 def revision_for(stateful_set: StatefulSet, revisions: Revisions, ordinal: int) -> Object:
-    """Which revision a new pod of this ordinal has.
+    """Return the revision of a new pod with this ordinal.
 
-    Below the partition it is the current one; where a rolling update has none, below as many as are still current.
+    It is the current revision below the partition; without a partition, below status.currentReplicas.
+    Source: newVersionedStatefulSetPod.
     """
     start = stateful_set.ordinals.start
     if stateful_set.partition is not None:
         current = ordinal < start + stateful_set.partition
     else:
-        current = stateful_set.rolling and ordinal < start + (stateful_set.status.get("currentReplicas") or 0)
+        current = stateful_set.rolling and ordinal < start + stateful_set.current_replicas
     return revisions.current if current else revisions.update
 
 
 def template_of(stateful_set: StatefulSet, revision: Object) -> Object:
-    """Raises ValueError on a revision that has none."""
+    """Return the pod template of a revision. Raises ValueError if the revision contains none."""
     template: Object = with_template_of(revision, stateful_set.obj)["spec"]["template"]
     return template
 
 
 def truncate_history(stateful_set: StatefulSet, revisions: Revisions, of_pods: Iterable[str]) -> Step[None]:
-    """Delete the oldest revisions beyond the limit. of_pods: names of revisions that pods have."""
+    """Delete the oldest revisions beyond the limit. of_pods: names of the revisions of existing pods."""
     if stateful_set.history_limit is None:
         return
     live = {revisions.current_name, revisions.update_name, *of_pods}
     old = surplus(revisions.all, limit=stateful_set.history_limit, live=live)
-    yield from must_all([delete(CONTROLLER_REVISIONS, each) for each in old], but=(NotFound,))
+    yield from must_all([delete(CONTROLLER_REVISIONS, revision) for revision in old], but=(NotFound,))

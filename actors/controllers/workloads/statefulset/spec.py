@@ -1,4 +1,4 @@
-"""How the StatefulSet controller presents itself to the system."""
+"""The ControllerSpec and the watches of the StatefulSet controller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kcm.runtime.tables.tables import Tables
 
 
 def set_of_its_name(change: Change, tables: Tables) -> Iterable[Key]:
-    """The set that a pod without a controller may belong to: only one has the right name."""
+    """Enqueue the set to which an orphaned pod may belong, which follows from its name."""
     namespace, name = split_key(change.key)
     key = make_key(namespace, parent_and_ordinal(name)[0])
     if change.controller is None and not change.deleted and tables[STATEFULSETS].entry(key) is not None:
@@ -27,7 +27,7 @@ def set_of_its_name(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def sets_of_claim(change: Change, tables: Tables) -> Iterable[Key]:
-    """The sets whose pods may use a claim of this name: "<template>-<set>-<ordinal>"."""
+    """Enqueue the sets whose pods may use a claim of this name: "<template>-<set>-<ordinal>"."""
     namespace, name = split_key(change.key)
     words = parent_and_ordinal(name)[0].split("-")
     for i in range(1, len(words)):

@@ -1,8 +1,8 @@
 """The status of a StatefulSet.
 
 Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set_control.go (computeReplicaStatus),
-stateful_set_utils.go (inconsistentStatus, completeRollingUpdate). Difference: it counts pods after the sync has created
-and deleted some, as the lister shows them; upstream corrects by one the counts from before.
+stateful_set_utils.go (inconsistentStatus, completeRollingUpdate). Difference: it counts the pods after the sync has
+created and deleted pods; upstream adjusts the counts from before by one.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcm.actors.controllers.shared.status import without_zeros
-from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet
 from kcm.actors.controllers.workloads.statefulset.pod_steps import is_running_and_ready, revision_of
-from kcm.protocols.objects import Object, metadata
+from kcm.protocols.objects import Object
 from kcm.protocols.pods import is_available
 from kcm.runtime.tables.table import Entry
 
@@ -22,7 +22,7 @@ _LEFT_OUT_AS_ZERO = ("observedGeneration", "readyReplicas", "currentReplicas", "
 def status_of(
     stateful_set: StatefulSet, pods: Iterable[Entry], *, current: str, update: str, collision_count: int, now: float
 ) -> Object:
-    """The whole status. current, update: the names of its revisions."""
+    """Return the complete status. current, update: names of the revisions."""
     replicas = ready = available = of_current = of_update = 0
     for pod in pods:
         replicas += 1
@@ -36,7 +36,7 @@ def status_of(
     if stateful_set.rolling and replicas == ready == of_update == stateful_set.replicas:
         current, of_current = update, of_update  # the update is complete
     status = {
-        "observedGeneration": metadata(stateful_set.obj).get("generation") or 0,
+        "observedGeneration": stateful_set.generation,
         "replicas": replicas,
         "readyReplicas": ready,
         "currentReplicas": of_current,
@@ -50,7 +50,10 @@ def status_of(
 
 
 def differs(stateful_set: StatefulSet, status: Object) -> bool:
-    """Whether the status is to be written: another collisionCount alone is no reason."""
+    """Report whether the status must be written. A different collisionCount alone is ignored.
+
+    Source: inconsistentStatus.
+    """
     before = {name: value for name, value in stateful_set.status.items() if name in status or value}
     before.pop("conditions", None)
     return {**before, "collisionCount": 0} != {**status, "collisionCount": 0}

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcm.actors.controllers.shared.controller_revisions import new_revision, template_data
-from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet, stateful_set
 from kcm.actors.controllers.workloads.statefulset.identity import NAME_LABEL, REVISION_LABEL
 from kcm.actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
+from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet, parse_stateful_set
 from kcm.actors.controllers.workloads.statefulset.reconciler import StatefulSetReconciler
 from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, bodies, drive
 from kcm.protocols.messages.commands import Create, Update
@@ -55,7 +55,7 @@ def claim_template(name: str) -> Object:
 
 
 def read(obj: Object) -> StatefulSet:
-    return stateful_set(obj)
+    return parse_stateful_set(obj)
 
 
 def revision(image: str = "v1", number: int = 1) -> Object:

@@ -15,7 +15,7 @@ from kcm.actors.controllers.workloads.statefulset.claims import (
     is_stale,
     with_its_owners,
 )
-from kcm.actors.controllers.workloads.statefulset.fields import StatefulSet
+from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet
 from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.statefulset.scenes import a_claim, a_reference, a_set, read
 

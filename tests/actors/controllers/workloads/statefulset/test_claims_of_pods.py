@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcm.actors.controllers.workloads.statefulset.pod_control import ClaimGoing
+from kcm.actors.controllers.workloads.statefulset.pod_control import ClaimTerminating
 from kcm.actors.controllers.workloads.statefulset.spec import SPEC, sets_of_claim
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import bodies
@@ -65,7 +65,7 @@ def test_without_its_claim_no_pod_is_created() -> None:
 
 def test_a_claim_that_is_being_deleted_is_waited_for() -> None:
     going = a_claim("data-web-0", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["a/b"])
-    driven = Scene(a_set(1, claims=["data"]), claims=[going]).sync(raises=ClaimGoing)
+    driven = Scene(a_set(1, claims=["data"]), claims=[going]).sync(raises=ClaimTerminating)
     assert made(driven) == []
     why = "Create Pod web-0 in StatefulSet web failed error: pvc data-web-0 is being deleted"
     assert driven.events == [("Warning", "FailedCreate", why)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcm.actors.controllers.workloads.statefulset.concurrent_steps import slow_start_abreast
+from kcm.actors.controllers.workloads.statefulset.concurrent_steps import run_with_slow_start
 from kcm.actors.reconciliation import RequeueAfter, get_live, perform
 from kcm.actors.simulation.driver import NOW, Bench, created_names, deleted_keys, drive_steps
 from kcm.protocols.messages.commands import Create, Delete
@@ -64,7 +64,7 @@ def test_in_parallel_all_are_created_in_batches_that_grow() -> None:
 def test_no_batch_is_larger_than_500() -> None:
     bench = Bench({PODS: []})
     steps = (perform(get_live(PODS, "default/web-0")) for _ in range(1100))
-    driven = drive_steps(slow_start_abreast(steps), bench.accept, tables=bench.tables)
+    driven = drive_steps(run_with_slow_start(steps), bench.accept, tables=bench.tables)
     assert [len(batch) for batch in driven.batches] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 89]
 
 

@@ -1,7 +1,7 @@
-"""What a StatefulSet says, read and checked.
+"""StatefulSets, parsed and checked: decisions take the frozen value instead of the raw object.
 
-The API server fills in defaults and checks types. What it would never let through stops this one set, with an error
-that names the field.
+The API server fills in defaults and checks types. A malformed object that bypassed it stops this StatefulSet alone,
+with an error that names the field.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kcm.protocols.objects import Object, name_of, namespace_of, uid_of
+from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.percentages import IntOrString, scaled_value
 from kcm.protocols.selectors import LabelSelector, label_selector_of
 from kcm.protocols.shapes import COUNT, MAP, NUMBER, TEXT, check
@@ -33,37 +33,41 @@ _SHAPE = {
 
 
 class Retention(NamedTuple):
-    """What becomes of claims. on_delete: when the set is deleted. on_scale: when a pod is no longer wanted. True: they
-    are deleted.
-    """
+    """The retention policy of claims: True if they are deleted in this case."""
 
-    on_delete: bool = False
-    on_scale: bool = False
+    on_delete: bool = False  # of the set
+    on_scale: bool = False  # when a pod is removed by scaling down
 
 
 class StatefulSet(NamedTuple):
-    """A set. ordinals: those of its pods. rolling: strategy RollingUpdate, else OnDelete. partition: pods whose index
-    is below keep the current revision; None without spec.updateStrategy.rollingUpdate. history_limit: None keeps all.
-    """
+    """A StatefulSet, parsed and checked."""
 
     obj: Object
+    key: Key
     name: str
     namespace: str
     uid: str
-    ordinals: range
+    generation: int  # 0 if it is missing
+    is_deleting: bool
+    ordinals: range  # of its pods
     selector: LabelSelector
     match_labels: Mapping[str, str]
     template: Object
     service: str
     parallel: bool
-    rolling: bool
-    partition: int | None
+    rolling: bool  # strategy RollingUpdate; otherwise OnDelete
+    partition: (
+        int | None
+    )  # pods with a lower index keep the current revision; None without updateStrategy.rollingUpdate
     max_unavailable: IntOrString
     claim_templates: tuple[Object, ...]
     retention: Retention
     min_ready_seconds: int
-    history_limit: int | None
+    history_limit: int | None  # None keeps all revisions
     status: Mapping[str, Any]
+    current_replicas: int  # status.currentReplicas
+    current_revision: str  # status.currentRevision; "" if it is missing
+    collision_count: int
 
     @property
     def replicas(self) -> int:
@@ -71,21 +75,21 @@ class StatefulSet(NamedTuple):
 
     @property
     def ordered(self) -> bool:
-        """Pod management policy OrderedReady: one pod after the other."""
+        """Report whether the pod management policy is OrderedReady: one pod after the other."""
         return not self.parallel
 
     def at_once(self) -> int:
-        """How many pods an update may make unavailable, at least 1. Raises ValueError on what is no number.
+        """Return how many pods may be unavailable in an update, at least 1. Raises ValueError if it is malformed.
 
         Source: getStatefulSetMaxUnavailable.
         """
         return max(1, scaled_value(self.max_unavailable, self.replicas, round_up=False))
 
 
-def stateful_set(obj: Object) -> StatefulSet:
-    """Raises ValueError that names the field which is missing or of the wrong type."""
+def parse_stateful_set(obj: Object) -> StatefulSet:
+    """Parse a StatefulSet. Raises ValueError that names the field that is missing or of the wrong type."""
     check(obj, _SHAPE)
-    spec = obj.get("spec") or {}
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
     strategy = spec.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
     start = (spec.get("ordinals") or {}).get("start") or 0
@@ -99,9 +103,12 @@ def stateful_set(obj: Object) -> StatefulSet:
     replicas = 1 if spec.get("replicas") is None else spec["replicas"]
     return StatefulSet(
         obj=obj,
+        key=key_of(obj),
         name=name_of(obj),
         namespace=namespace_of(obj),
         uid=uid_of(obj),
+        generation=metadata(obj).get("generation") or 0,
+        is_deleting=is_deleting(obj),
         ordinals=range(start, start + replicas),
         selector=compiled,
         match_labels=selector.get("matchLabels") or {},
@@ -115,21 +122,26 @@ def stateful_set(obj: Object) -> StatefulSet:
         retention=_retention(spec),
         min_ready_seconds=spec.get("minReadySeconds") or 0,
         history_limit=None if limit < 0 else limit,
-        status=obj.get("status") or {},
+        status=status,
+        current_replicas=status.get("currentReplicas") or 0,
+        current_revision=status.get("currentRevision") or "",
+        collision_count=status.get("collisionCount") or 0,
     )
 
 
 def _retention(spec: Mapping[str, Any]) -> Retention:
     """An unknown policy counts as Retain, for both. Source: isClaimOwnerUpToDate."""
-    said = spec.get("persistentVolumeClaimRetentionPolicy") or {}
-    policies = [said.get(when) or RETAIN for when in ("whenDeleted", "whenScaled")]
-    if any(policy not in (RETAIN, DELETE) for policy in policies):
+    policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    policies = [policy.get(when) or RETAIN for when in ("whenDeleted", "whenScaled")]
+    if any(value not in (RETAIN, DELETE) for value in policies):
         return Retention()
-    return Retention(*(policy == DELETE for policy in policies))
+    return Retention(*(value == DELETE for value in policies))
 
 
 def _claim_templates(spec: Mapping[str, Any]) -> tuple[Object, ...]:
     templates = spec.get("volumeClaimTemplates") or []
-    if not isinstance(templates, list) or not all(isinstance(each, dict) and name_of(each) for each in templates):
+    if not isinstance(templates, list) or not all(
+        isinstance(template, dict) and name_of(template) for template in templates
+    ):
         raise ValueError(f"spec.volumeClaimTemplates is a list of claims that have a name, got {templates!r}")
     return tuple(templates)
