@@ -101,7 +101,7 @@ def is_asked(pod: Object) -> bool:
 
 def unpullable(*asked: Object) -> tuple[str, ...]:
     """Patterns of images, of all these objects."""
-    lists = [text for one in asked if (text := annotations_of(one).get(UNPULLABLE))]
+    lists = [text for obj in asked if (text := annotations_of(obj).get(UNPULLABLE))]
     return (
         () if not lists else tuple(pattern.strip() for text in lists for pattern in text.split(",") if pattern.strip())
     )

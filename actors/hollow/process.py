@@ -92,8 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def credentials_of(fleet: Iterable[HollowNode], key: bytes) -> dict[str, CredentialSource]:
     """By user: each node has a token of its own."""
     return {
-        one.user: FixedCredential(Credential(authorization=bearer(node_token(key, one.name), origin=one.name)))
-        for one in fleet
+        node.user: FixedCredential(Credential(authorization=bearer(node_token(key, node.name), origin=node.name)))
+        for node in fleet
     }
 
 

@@ -92,8 +92,8 @@ class HollowProvisioner:
 
     def make_classes(self) -> Reconciliation:
         """Once, at the start. What users have changed stays so."""
-        missing = [one for one in classes() if self._classes.get(name_of(one)) is None]
-        yield from must_all([create(STORAGE_CLASSES, one) for one in missing], but=(AlreadyExists,))
+        missing = [cls for cls in classes() if self._classes.get(name_of(cls)) is None]
+        yield from must_all([create(STORAGE_CLASSES, storage_class) for storage_class in missing], but=(AlreadyExists,))
         return None
 
     # Queue of claims.
@@ -147,7 +147,7 @@ class HollowProvisioner:
             yield from must(delete(PERSISTENT_VOLUMES, volume), but=(NotFound,))
             volume = self._volumes.get(name)
         if volume is not None and is_deleting(volume) and EXTERNAL_PROTECTION in finalizers_of(volume):
-            rest = [one for one in finalizers_of(volume) if one != EXTERNAL_PROTECTION]
+            rest = [finalizer for finalizer in finalizers_of(volume) if finalizer != EXTERNAL_PROTECTION]
             put = update(PERSISTENT_VOLUMES, {**volume, "metadata": {**metadata(volume), "finalizers": rest}})
             yield from must(put, but=(NotFound,))
         return None
@@ -190,7 +190,7 @@ def _claims_of_class(change: Change, tables: Tables) -> Iterable[Key]:
     if change.deleted or change.new.get("provisioner") != NAME:
         return ()
     claims = tables[PERSISTENT_VOLUME_CLAIMS].objects()
-    return [key_of(one) for one in claims if class_of(one) == change.key and not is_bound(one)]
+    return [key_of(claim) for claim in claims if class_of(claim) == change.key and not is_bound(claim)]
 
 
 def _volume_of_claim(change: Change, _tables: Tables) -> Iterable[Key]:
@@ -201,7 +201,11 @@ def _volume_of_claim(change: Change, _tables: Tables) -> Iterable[Key]:
 def _claims_on_node(change: Change, tables: Tables) -> Iterable[Key]:
     """Those that wait for a volume there."""
     claims = tables[PERSISTENT_VOLUME_CLAIMS].objects()
-    return [key_of(one) for one in claims if annotations_of(one).get(SELECTED_NODE) == change.key and not is_bound(one)]
+    return [
+        key_of(claim)
+        for claim in claims
+        if annotations_of(claim).get(SELECTED_NODE) == change.key and not is_bound(claim)
+    ]
 
 
 SPEC = ControllerSpec(

@@ -186,8 +186,8 @@ class SimulatedCluster:
     def serve(self, *definitions: ResourceDefinition) -> None:
         """Kinds beside the usual ones (served.py), from now on."""
         self._served += definitions
-        for one in definitions:
-            self.server.registry.add(one)
+        for definition in definitions:
+            self.server.registry.add(definition)
 
     def restart_server(self) -> None:
         """Another server on the same disk: it knows all objects, and nothing of what happened before."""

@@ -87,11 +87,11 @@ class Bench:
         for resource in objects:
             check_resource(resource)
         indexes, facts = tuple(indexes), tuple(facts)
-        check_each("indexes of a Bench", indexes, lambda what, one: check_type(what, one, Index, "an Index"))
-        check_each("facts of a Bench", facts, lambda what, one: check_type(what, one, Facts, "a Facts"))
+        check_each("indexes of a Bench", indexes, lambda what, index: check_type(what, index, Index, "an Index"))
+        check_each("facts of a Bench", facts, lambda what, view: check_type(what, view, Facts, "a Facts"))
         self.clock = StillClock()
         self._version = 100
-        derived = {one.resource.id: one.derive for one in facts}
+        derived = {fact.resource.id: fact.derive for fact in facts}
         self._by_id = {resource.id: frozen_table(resource, derive=derived.get(resource.id)) for resource in objects}
         for index in indexes:
             self._by_id[index.resource.id].add_indexes({index.name: index.values_of})

@@ -77,7 +77,7 @@ class MetricsServer:
         for pod in self._pods(namespace, request.query):
             value = cpu(pod)
             if value is not None:
-                used = [{"name": one["name"], "usage": {"cpu": value}} for one in pod["spec"]["containers"]]
+                used = [{"name": container["name"], "usage": {"cpu": value}} for container in pod["spec"]["containers"]]
                 items.append({"metadata": _reference(pod), "window": f"{WINDOW}s", "containers": used, **self._at})
         return _ok({"kind": "PodMetricsList", "items": items})
 
@@ -93,8 +93,8 @@ class MetricsServer:
             for pod in self._pods(namespace, query):
                 value = value_of(pod)
                 if value is not None:
-                    one = {"describedObject": _reference(pod), "value": value, "windowSeconds": WINDOW}
-                    items.append({**one, **self._at})
+                    usage = {"describedObject": _reference(pod), "value": value, "windowSeconds": WINDOW}
+                    items.append({**usage, **self._at})
         else:
             of_namespace = parts[0] == "metrics"
             metric = parts[1] if of_namespace else parts[2]

@@ -25,7 +25,7 @@ _KINDS = (
 )
 
 SERVED: tuple[ResourceDefinition, ...] = tuple(
-    one
-    for one in BUILT_IN
-    if one.group not in _GROUPS and one.name not in _KINDS and (one.group, one.version) != ("autoscaling", "v1")
+    kind
+    for kind in BUILT_IN
+    if kind.group not in _GROUPS and kind.name not in _KINDS and (kind.group, kind.version) != ("autoscaling", "v1")
 )

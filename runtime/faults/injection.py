@@ -65,16 +65,16 @@ class Injector:
         if armed is None:
             return None
         now = self._clock.monotonic()
-        for one in armed:
-            fault = one.fault
-            if one.left == 0 or not fault.is_on(now):
+        for candidate in armed:
+            fault = candidate.fault
+            if candidate.left == 0 or not fault.is_on(now):
                 continue
             if not fault.concerns(process=process, actor=actor, resource=resource, key=key):
                 continue
-            if fault.rate < 1 and one.random.random() >= fault.rate:
+            if fault.rate < 1 and candidate.random.random() >= fault.rate:
                 continue
-            if one.left is not None:
-                one.left -= 1
+            if candidate.left is not None:
+                candidate.left -= 1
             self.happened(fault, process=process, actor=actor, at=at)
             return fault
         return None
@@ -87,4 +87,4 @@ class Injector:
 
     def share(self, fault: Fault) -> float:
         """A number in [0, 1) that belongs to this fault, another each time."""
-        return next(one for one in self._armed[fault.kind] if one.fault is fault).random.random()
+        return next(candidate for candidate in self._armed[fault.kind] if candidate.fault is fault).random.random()

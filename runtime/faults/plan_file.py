@@ -72,17 +72,17 @@ def plan_of(document: Any) -> FaultPlan:
         raise ValueError(f"seed: expected a whole number, got {seed!r}")
     if not isinstance(faults, list) or not faults:
         raise ValueError("faults: expected a list with at least one fault")
-    return FaultPlan(seed=seed, faults=tuple(_fault(one, f"faults[{index}]") for index, one in enumerate(faults)))
+    return FaultPlan(seed=seed, faults=tuple(_fault(entry, f"faults[{index}]") for index, entry in enumerate(faults)))
 
 
-def _fault(one: Any, where: str) -> Fault:
+def _fault(entry: Any, where: str) -> Fault:
     try:
-        if isinstance(one, str):
-            fault = parse_fault(one)
-        elif isinstance(one, dict):
-            fault = _fault_of(one)
+        if isinstance(entry, str):
+            fault = parse_fault(entry)
+        elif isinstance(entry, dict):
+            fault = _fault_of(entry)
         else:
-            raise ValueError(f"expected a mapping or a line of text, got {one!r}")
+            raise ValueError(f"expected a mapping or a line of text, got {entry!r}")
         if fault.kind in NOT_LIVE:
             raise ValueError(f"{fault.kind} is for the simulator: {NOT_LIVE[fault.kind]}")
     except ValueError as err:

@@ -143,7 +143,7 @@ class _Way:
         return lambda: self._thread.do(stop)
 
     def hung(self) -> Sequence[HungCall]:
-        return sorted([*self._threads.pool.hung(), *self._coroutines.pool.hung()], key=lambda one: one.since)
+        return sorted([*self._threads.pool.hung(), *self._coroutines.pool.hung()], key=lambda hung: hung.since)
 
     def close(self) -> None:
         self._threads.pool.close()

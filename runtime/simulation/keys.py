@@ -66,7 +66,7 @@ def _request(
 
     names: list[x509.GeneralName] = [
         *map(x509.DNSName, dns_names),
-        *(x509.IPAddress(ipaddress.ip_address(one)) for one in ip_addresses),
+        *(x509.IPAddress(ipaddress.ip_address(address)) for address in ip_addresses),
         *map(x509.RFC822Name, email_addresses),
         *map(x509.UniformResourceIdentifier, uris),
     ]
@@ -130,7 +130,7 @@ def _name(common_name: str, *organizations: str) -> x509.Name:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
-    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
     if common_name:
         parts.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
     return x509.Name(parts)

@@ -102,7 +102,7 @@ class SimulatedNetwork:
 
         def answer() -> None:
             if server is self._server and not self.server_is_down:
-                then([self.ask(one) for one in questions])
+                then([self.ask(question) for question in questions])
 
         self.clock.call_after(2 * self.delay(), answer)
 
@@ -326,14 +326,14 @@ class _Exchange:
     def _have_answered(self, suspended: Suspended, server: ApiServer) -> None:
         """The server asks webhooks; the last of their answers comes as late as the way there and back takes."""
         network, questions = self._network, suspended.questions
-        after = max(one.seconds if isinstance(one, Pause) else 2 * network.delay() for one in questions)
+        after = max(question.seconds if isinstance(question, Pause) else 2 * network.delay() for question in questions)
         self._clock.call_after(after, lambda: self._resume(suspended, server))
 
     def _resume(self, suspended: Suspended, server: ApiServer) -> None:
         network = self._network
         if network.server_is_down or network.server is not server:
             return  # it knows nothing of the request any more
-        outcome = suspended.resume([network.ask(one) for one in suspended.questions])
+        outcome = suspended.resume([network.ask(question) for question in suspended.questions])
         if isinstance(outcome, Suspended):
             self._have_answered(outcome, server)
             return

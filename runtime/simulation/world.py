@@ -124,9 +124,9 @@ class Process:
         self._held[sender, actor] = deque([frame])
 
         def release() -> None:
-            for one in self._held.pop((sender, actor), ()):
+            for frame in self._held.pop((sender, actor), ()):
                 with contextlib.suppress(pykka.ActorDeadError):
-                    self.world.put(actor, one)
+                    self.world.put(actor, frame)
 
         self.world.clock.call_after(seconds, release)
 
@@ -314,7 +314,7 @@ class World:
 
     def actor(self, system: ActorSystem, name: str) -> Actor | None:
         """Return the living actor of this name; None if there is none."""
-        return next((one for one in self._actors if one.context.system is system and one.name == name), None)
+        return next((actor for actor in self._actors if actor.context.system is system and actor.name == name), None)
 
     def ask(self, system: ActorSystem, name: str, message: Any) -> Any:
         """The decoded result, within one virtual minute. Raises TimeoutError otherwise."""

@@ -18,7 +18,7 @@ def actions(scenario: Scenario) -> Iterator[Action]:
 
 
 def unsettled(cluster: SimulatedCluster) -> list[str]:
-    return [f"{name_of(one)} is there" for one in cluster.list(CONFIGMAPS) if name_of(one) == "b"]
+    return [f"{name_of(configmap)} is there" for configmap in cluster.list(CONFIGMAPS) if name_of(configmap) == "b"]
 
 
 SETTING = Setting(

@@ -57,7 +57,9 @@ class Ordinals:
     def __init__(self, context: ControllerContext, flaws: Flaws) -> None:
         tables = context.tables
         if flaws.no_overlay:
-            tables = Tables({one.resource.id: tables.overlays()[one.resource.id].table for one in _listers(tables)})
+            tables = Tables(
+                {table.resource.id: tables.overlays()[table.resource.id].table for table in _listers(tables)}
+            )
         self._owners, self._pods, self._flaws = tables[REPLICASETS], tables[PODS], flaws
         self._begun: set[Key] = set()
         self._seen_ending: set[Key] = set()

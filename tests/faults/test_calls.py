@@ -83,9 +83,9 @@ def actions(scenario: Scenario) -> Iterator[Action]:
 
 def unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     directory: FakeDirectory = cluster.outside
-    for one in cluster.shown(CONFIGMAPS, "default"):
-        name = f"default/{one['metadata']['name']}"
-        number = (one.get("data") or {}).get("number")
+    for configmap in cluster.shown(CONFIGMAPS, "default"):
+        name = f"default/{configmap['metadata']['name']}"
+        number = (configmap.get("data") or {}).get("number")
         if name.startswith("default/entry") and number != str(directory.numbers.get(name)):
             yield f"{name} has not the number that the directory gave it"
 

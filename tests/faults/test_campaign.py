@@ -29,7 +29,10 @@ SHARES = {USUAL.name: 1, EVERYTHING.name: 40}  # by setting: one in so many seed
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
     ("setting", "seeds"),
-    [pytest.param(one, max(1, SEEDS // SHARES.get(one.name, 10)), id=one.name) for one in SETTINGS.values()],
+    [
+        pytest.param(setting, max(1, SEEDS // SHARES.get(setting.name, 10)), id=setting.name)
+        for setting in SETTINGS.values()
+    ],
 )
 def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: int, part: int) -> None:
     campaign = run_campaign(setting, range(part, seeds, PARTS))

@@ -84,12 +84,12 @@ def test_what_was_planned_and_never_struck_is_named() -> None:
 
 
 def test_coverages_of_runs_add_up() -> None:
-    both, one = Coverage(), coverage_of(ONE_LOST)
-    both.add(one)
-    both.add(one)
-    assert both.struck == {pair: 2 * count for pair, count in one.struck.items()}
-    assert both.taken == {step: 2 * count for step, count in one.taken.items()}
-    assert both.planned == one.planned
+    both, lost = Coverage(), coverage_of(ONE_LOST)
+    both.add(lost)
+    both.add(lost)
+    assert both.struck == {pair: 2 * count for pair, count in lost.struck.items()}
+    assert both.taken == {step: 2 * count for step, count in lost.taken.items()}
+    assert both.planned == lost.planned
 
 
 def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:

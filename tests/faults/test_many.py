@@ -62,16 +62,16 @@ class Broken(Executor):
         return future
 
 
-def shown(one: Tried) -> Tried:
+def shown(result: Tried) -> Tried:
     """Without what differs from run to run."""
-    return dataclasses.replace(one, spent=0.0)
+    return dataclasses.replace(result, spent=0.0)
 
 
 @pytest.fixture(scope="module")
 def in_sequence() -> list[Tried]:
     found: list[Tried] = []
     run_campaign(FLAWED, SEEDS, seen=found.append)
-    assert 0 < sum(bool(one.violations) for one in found) < len(SEEDS)
+    assert 0 < sum(bool(result.violations) for result in found) < len(SEEDS)
     return found
 
 
@@ -85,7 +85,7 @@ def test_results_and_reports_come_in_order_as_in_sequence(executor: Executor, in
     found: list[Tried] = []
     campaign = run_campaign(FLAWED, SEEDS, executor=executor, seen=found.append)
     assert list(map(shown, found)) == list(map(shown, in_sequence))
-    assert [one.seed for one in campaign.failed] == [one.seed for one in in_sequence if one.violations]
+    assert [result.seed for result in campaign.failed] == [result.seed for result in in_sequence if result.violations]
 
 
 def test_the_command_prints_the_same_with_several_processes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,8 +100,8 @@ def test_the_command_prints_the_same_with_several_processes(capsys: pytest.Captu
 def test_a_campaign_that_must_hold_fails_with_all_reports(in_sequence: list[Tried]) -> None:
     campaign = Campaign("some")
     campaign.must_hold()
-    for one in in_sequence:
-        campaign.add(one)
+    for result in in_sequence:
+        campaign.add(result)
     with pytest.raises(AssertionError) as raised:
         campaign.must_hold()
     assert str(raised.value).count("replay:") == len(campaign.failed)
@@ -186,7 +186,7 @@ def tried(setting: Setting, seeds: range, failing: Path) -> list[tuple[int, bool
     """(seed, failed), in the order in which they were tried."""
     found: list[Tried] = []
     run_campaign(setting, seeds, failing=failing, shrink=False, seen=found.append)
-    return [(one.seed, bool(one.violations)) for one in found]
+    return [(result.seed, bool(result.violations)) for result in found]
 
 
 def test_seeds_that_failed_are_kept_tried_first_and_leave_once_they_hold(tmp_path: Path) -> None:

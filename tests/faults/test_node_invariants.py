@@ -125,9 +125,9 @@ def no_threshold() -> Any:
 def test_what_is_spoilt_is_objected_to(spoil: Spoil, invariant: str, plan: str, seed: int) -> None:
     """seed: the first one that found it; others are tried after it."""
     found = []
-    for one in (seed, *range(12)):
+    for other_seed in (seed, *range(12)):
         with spoil():
-            violations = run(one, parse_faults(plan), setting=NODES_SETTING).violations
+            violations = run(other_seed, parse_faults(plan), setting=NODES_SETTING).violations
         found += [violation.invariant for violation in violations]
         if invariant in found:
             return

@@ -149,14 +149,14 @@ def test_a_test_that_must_hold_shows_what_was_raised() -> None:
 
 
 def connect() -> None:
-    with socket.socket() as one:
-        one.connect(("127.0.0.1", 9))
+    with socket.socket() as listening:
+        listening.connect(("127.0.0.1", 9))
 
 
 def send() -> None:
-    one, other = socket.socketpair()
-    with one, other:
-        one.sendall(b"x")
+    first, other = socket.socketpair()
+    with first, other:
+        first.sendall(b"x")
 
 
 def wait() -> None:

@@ -26,16 +26,16 @@ def table_ids(specs: tuple[ControllerSpec, ...], log: FilteringBoundLogger) -> l
 
 def selected(cluster: SimulatedCluster) -> set[str]:
     return {
-        f"{namespace_of(one)}/{one['metadata']['name']}"
+        f"{namespace_of(configmap)}/{configmap['metadata']['name']}"
         for namespace in NAMESPACES
-        for one in cluster.list(CONFIGMAPS, namespace)
-        if labels_of(one).get("app") == "web"
+        for configmap in cluster.list(CONFIGMAPS, namespace)
+        if labels_of(configmap).get("app") == "web"
     }
 
 
 def mirrored(cluster: SimulatedCluster) -> list[str]:
-    secrets = [one for namespace in EVERYWHERE for one in cluster.list(SECRETS, namespace)]
-    return sorted(one["metadata"]["annotations"][OF] for one in secrets if LABEL in labels_of(one))
+    secrets = [secret for namespace in EVERYWHERE for secret in cluster.list(SECRETS, namespace)]
+    return sorted(secret["metadata"]["annotations"][OF] for secret in secrets if LABEL in labels_of(secret))
 
 
 def change(cluster: SimulatedCluster, chance: random.Random, there: dict[str, str]) -> None:

@@ -36,7 +36,7 @@ NO_RETRY = (34, *range(50))  # seeds; that which finds a retry that is lost come
 
 def test_a_failure_is_reported_with_its_seed_few_faults_the_trace_and_how_to_replay_it() -> None:
     setting = planted(Flaws(no_retry=True))
-    failed = next(one for one in (check(seed, setting=setting) for seed in NO_RETRY) if one.violations)
+    failed = next(result for result in (check(seed, setting=setting) for seed in NO_RETRY) if result.violations)
     shown = small(failed, setting=setting)
     assert 1 <= len(shown.faults) <= len(failed.faults)
     text = report(shown)
@@ -129,7 +129,9 @@ def test_user_actions_are_shrunk_and_selected_in_the_replay() -> None:
     """Of all that users do, a Deployment that is never to be there is enough."""
 
     def unsettled(cluster: SimulatedCluster) -> list[str]:
-        return [f"{name_of(one)} is there" for one in cluster.list(DEPLOYMENTS) if name_of(one) == "b"]
+        return [
+            f"{name_of(deployment)} is there" for deployment in cluster.list(DEPLOYMENTS) if name_of(deployment) == "b"
+        ]
 
     made = [create(at, DEPLOYMENTS, workload(DEPLOYMENTS, name, 1, "v1")) for at, name in enumerate("abc", start=1)]
     setting = Setting(name="tests:SETTING", actions=lambda _: made, unsettled=unsettled, settled=20.0)

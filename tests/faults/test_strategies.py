@@ -35,7 +35,7 @@ def actions(scenario: Scenario) -> Iterator[Action]:
 
 
 def too_large(cluster: SimulatedCluster) -> list[str]:
-    sizes = [int(one.get("data", {}).get("size", 0)) for one in cluster.list(CONFIGMAPS)]
+    sizes = [int(configmap.get("data", {}).get("size", 0)) for configmap in cluster.list(CONFIGMAPS)]
     return [f"{size} is too large" for size in sizes if size > 7]
 
 

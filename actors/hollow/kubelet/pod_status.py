@@ -56,7 +56,7 @@ def has_running(pod: Object) -> bool:
     """One of its containers runs, so that there is something to stop."""
     status = pod.get("status") or {}
     lists = (status.get("containerStatuses"), status.get("initContainerStatuses"))
-    return any((one.get("state") or {}).get("running") for statuses in lists for one in statuses or ())
+    return any((status.get("state") or {}).get("running") for statuses in lists for status in statuses or ())
 
 
 def rejected(pod: Object, *, capacity_milli_cpu: int, now: float) -> PodPlan:
@@ -104,7 +104,7 @@ def running(
     containers = cast.containers()
     phase = _phase(init, containers, initialised=cast.initialised, failed=cast.failed)
     if phase in ("Succeeded", "Failed"):
-        init = [stopped(one, exit_code=0, now=now, initialised=False) for one in init]
+        init = [stopped(container_status, exit_code=0, now=now, initialised=False) for container_status in init]
     plan = _plan(pod, init, containers, phase, now=now)
     due = min((at for at in (deadline, cast.due) if at is not None), default=None)
     if phase in ("Succeeded", "Failed"):
@@ -131,7 +131,7 @@ class _Cast:
         if not spec.get("initContainers"):
             return []
         before = _by_name(status.get("initContainerStatuses"))
-        begun = any(one.get("containerID") for one in status.get("containerStatuses") or ())
+        begun = any(container_status.get("containerID") for container_status in status.get("containerStatuses") or ())
         around = self._around
         if around.restart_policy == "Always":
             around = around._replace(restart_policy="OnFailure")
@@ -184,7 +184,7 @@ def _name(status: Mapping[str, Any]) -> str:
 
 
 def _by_name(statuses: Sequence[Object] | None) -> dict[str, Object]:
-    return {one["name"]: one for one in statuses or ()}
+    return {status["name"]: status for status in statuses or ()}
 
 
 def _is_sidecar(container: Mapping[str, Any]) -> bool:
@@ -211,7 +211,7 @@ NEVER_STARTED = PodPlan({"phase": "Failed"})
 def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
     """A pod whose containers have been stopped. killed: its grace period was too short for them."""
     init, containers = _halted(pod, exit_code=KILLED if killed else 0, now=now)
-    codes = [one["state"].get("terminated", {}).get("exitCode", KILLED) for one in containers]
+    codes = [container["state"].get("terminated", {}).get("exitCode", KILLED) for container in containers]
     phase = "Failed" if any(codes) else "Succeeded"
     return PodPlan(_plan(pod, init, containers, phase, now=now))
 
@@ -219,16 +219,16 @@ def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
 def _halted(pod: Object, *, exit_code: int, now: float) -> tuple[list[Object], list[Object]]:
     """Its init containers and its containers, all stopped."""
     status = pod.get("status") or {}
-    begun = [_has_begun(one) for one in status.get("initContainerStatuses") or ()]
-    last = max((index for index, one in enumerate(begun) if one), default=0)
+    begun = [_has_begun(init_status) for init_status in status.get("initContainerStatuses") or ()]
+    last = max((index for index, init_status in enumerate(begun) if init_status), default=0)
     init = [
-        stopped(one, exit_code=exit_code if index == last else 0, now=now, initialised=index <= last)
-        for index, one in enumerate(status.get("initContainerStatuses") or ())
+        stopped(init_status, exit_code=exit_code if index == last else 0, now=now, initialised=index <= last)
+        for index, init_status in enumerate(status.get("initContainerStatuses") or ())
     ]
     initialised = not begun or any(map(_has_begun, status.get("containerStatuses") or ()))
     containers = [
-        stopped(one, exit_code=exit_code, now=now, initialised=initialised)
-        for one in status.get("containerStatuses") or ()
+        stopped(container_status, exit_code=exit_code, now=now, initialised=initialised)
+        for container_status in status.get("containerStatuses") or ()
     ]
     return init, containers
 
@@ -321,8 +321,10 @@ def _unready(pod: Object, init: Sequence[Object], containers: Sequence[Object]) 
     """The names of sidecars and containers that are not ready, as their pod has them."""
     spec = pod["spec"]
     ready = {status["name"] for status in (*init, *containers) if status.get("ready")}
-    sidecars = [one["name"] for one in spec.get("initContainers") or () if _is_sidecar(one)] if init else []
-    return [name for name in (*sidecars, *(one["name"] for one in spec["containers"])) if name not in ready]
+    sidecars = (
+        [container["name"] for container in spec.get("initContainers") or () if _is_sidecar(container)] if init else []
+    )
+    return [name for name in (*sidecars, *(container["name"] for container in spec["containers"])) if name not in ready]
 
 
 def _initialized(pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str) -> Object:
@@ -335,7 +337,7 @@ def _initialized(pod: Object, init: Sequence[Object], containers: Sequence[Objec
         for container, status in zip(pod["spec"]["initContainers"], init, strict=False)
         if status.get("started" if _is_sidecar(container) else "ready")
     }
-    incomplete = [one["name"] for one in pod["spec"]["initContainers"] if one["name"] not in done]
+    incomplete = [container["name"] for container in pod["spec"]["initContainers"] if container["name"] not in done]
     if not incomplete:
         return {"status": "True"}
     message = f"containers with incomplete status: [{' '.join(incomplete)}]"

@@ -227,7 +227,7 @@ class HollowKubelet:
                     if (offset := offset_of(ranges, address)) is not None
                 ],
             )
-        size = min(one.num_addresses for one in ranges)
+        size = min(network.num_addresses for network in ranges)
         return addresses_at(ranges, self._addresses.assign(entry.key, entry.uid, name, size=size))
 
     def _forget(self, key: Key) -> None:
@@ -240,12 +240,12 @@ def _field_path(pod: Object, said: Said) -> str:
     """Of the container that an event is about."""
     if not said.container:
         return ""
-    init = any(one["name"] == said.container for one in pod["spec"].get("initContainers") or ())
+    init = any(container["name"] == said.container for container in pod["spec"].get("initContainers") or ())
     return f"spec.{'initContainers' if init else 'containers'}{{{said.container}}}"
 
 
 def _ips_of(pod: Object) -> list[str]:
-    return [one["ip"] for one in (pod.get("status") or {}).get("podIPs") or ()]
+    return [statu["ip"] for statu in (pod.get("status") or {}).get("podIPs") or ()]
 
 
 def _seconds_to_stop(pod: Object, node: Object) -> float:

@@ -20,7 +20,7 @@ def pod_ranges(cidrs: tuple[str, ...]) -> tuple[Range, ...]:
 
 
 def addresses_at(ranges: Sequence[Range], offset: int) -> list[str]:
-    return [str(one[offset]) for one in ranges]
+    return [str(network[offset]) for network in ranges]
 
 
 def offset_of(ranges: Sequence[Range], address: str) -> int | None:
@@ -29,9 +29,9 @@ def offset_of(ranges: Sequence[Range], address: str) -> int | None:
         parsed: IPv4Address | IPv6Address = ip_address(address)
     except ValueError:
         return None
-    for one in ranges:
-        if parsed.version == one.version and parsed in one:
-            return int(parsed) - int(one.network_address)
+    for network in ranges:
+        if parsed.version == network.version and parsed in network:
+            return int(parsed) - int(network.network_address)
     return None
 
 

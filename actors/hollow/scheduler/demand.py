@@ -88,7 +88,7 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         terms=terms,
         names=_names(terms),
-        tolerations=tuple(_toleration(one) for one in spec.get("tolerations") or ()),
+        tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
         ports=host_ports(spec),
         owner=controller.uid if controller is not None else "",
     )
@@ -167,7 +167,7 @@ def _names(terms: tuple[Term, ...] | None) -> frozenset[str] | None:
         return None
     names: set[str] = set()
     for term in terms:
-        named = [set(one.values) for one in term.fields if one.operator is Operator.IN]
+        named = [set(field.values) for field in term.fields if field.operator is Operator.IN]
         if not named:
             return None
         names |= set.intersection(*named)

@@ -44,7 +44,8 @@ class NodeView:
 def node_view(node: Object) -> NodeView:
     spec, labels = node.get("spec") or {}, labels_of(node)
     taints = [
-        Taint(one.get("key", ""), one.get("value") or "", one.get("effect", "")) for one in spec.get("taints") or ()
+        Taint(taint.get("key", ""), taint.get("value") or "", taint.get("effect", ""))
+        for taint in spec.get("taints") or ()
     ]
     return NodeView(
         name=name_of(node),

@@ -136,18 +136,18 @@ class PodVolumes:
         """The volume of each claim that waits, None for one that is to be made. None if the node does not do."""
         chosen: list[tuple[Waiting, Entry | None]] = []
         taken: set[Key] = set()
-        for one in claimed.waiting:
-            if one.node is not None:
-                if one.node != node.name:
+        for waiting in claimed.waiting:
+            if waiting.node is not None:
+                if waiting.node != node.name:
                     return None
-                chosen.append((one, None))
+                chosen.append((waiting, None))
                 continue
-            volume = self._free_volume(one.wish, node, taken)
-            if volume is None and not _can_be_made(one.class_, node):
+            volume = self._free_volume(waiting.wish, node, taken)
+            if volume is None and not _can_be_made(waiting.class_, node):
                 return None
             if volume is not None:
                 taken.add(volume.key)
-            chosen.append((one, volume))
+            chosen.append((waiting, volume))
         return chosen
 
     def _free_volume(self, wish: Wish, node: NodeView, taken: set[Key]) -> Entry | None:
@@ -163,14 +163,14 @@ class PodVolumes:
         """Reserve volumes, and have others made, where the pod is to run. Whether all of its claims are bound."""
         if not claimed.waiting:
             return True
-        for one, entry in self._chosen(claimed, node) or ():
+        for waiting, entry in self._chosen(claimed, node) or ():
             if entry is not None:
                 volume = self._volumes.object_of(entry)
-                reserved = None if is_of(volume, one.claim) else bound_volume(volume, one.claim)
+                reserved = None if is_of(volume, waiting.claim) else bound_volume(volume, waiting.claim)
                 if reserved is not None:
                     yield from must_object(update(PERSISTENT_VOLUMES, reserved))
-            elif one.node is None:
-                marked = with_annotations(one.claim, {SELECTED_NODE: node.name})
+            elif waiting.node is None:
+                marked = with_annotations(waiting.claim, {SELECTED_NODE: node.name})
                 yield from must(update(PERSISTENT_VOLUME_CLAIMS, marked), but=(NotFound,))
         return False
 
@@ -192,8 +192,8 @@ def _can_be_made(class_: Mapping[str, Any], node: NodeView) -> bool:
     topologies = class_.get("allowedTopologies") or ()
     return not topologies or any(
         all(
-            node.labels.get(one.get("key") or "") in (one.get("values") or ())
-            for one in term.get("matchLabelExpressions") or ()
+            node.labels.get(expression.get("key") or "") in (expression.get("values") or ())
+            for expression in term.get("matchLabelExpressions") or ()
         )
         for term in topologies
     )

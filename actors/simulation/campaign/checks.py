@@ -50,8 +50,10 @@ def _compared(disturbed: Run, setting: Setting) -> Iterable[Violation]:
         # It may not have been at its end, if `unsettled` forgets something: the whole run is what counts.
         calm = undisturbed(number, setting, actions, brief=False)
     if calm.violations:
-        for one in calm.violations:
-            yield Violation(one.at, one.invariant, f"{one.text} (in the run of seed {calm.seed} without faults)")
+        for violation in calm.violations:
+            yield Violation(
+                violation.at, violation.invariant, f"{violation.text} (in the run of seed {calm.seed} without faults)"
+            )
     elif disturbed.end != calm.end:
         yield Violation(disturbed.seconds, SAME_END, "; ".join(differences(calm.end, disturbed.end)))
 

@@ -136,18 +136,18 @@ def _run(
 ) -> Campaign:
     """Raises JournalError and KeptSeedsError on files that cannot be used."""
 
-    def show(one: Tried) -> None:
-        if one.violations:
-            print(groups.add(one), flush=True)
-        elif one.report:  # --journal, of a seed that holds
-            print(one.report, flush=True)
+    def show(tried: Tried) -> None:
+        if tried.violations:
+            print(groups.add(tried), flush=True)
+        elif tried.report:  # --journal, of a seed that holds
+            print(tried.report, flush=True)
 
     setting, shrink = arguments.setting, not arguments.no_shrink
     if arguments.journal is not None:
         campaign = Campaign(setting.name)
-        one = Attempt(setting, arguments.seed, faults, actions, shrink=shrink, journal=arguments.journal)()
-        campaign.add(one)
-        show(one)
+        tried = Attempt(setting, arguments.seed, faults, actions, shrink=shrink, journal=arguments.journal)()
+        campaign.add(tried)
+        show(tried)
         return campaign
     return run_campaign(
         setting,

@@ -58,7 +58,7 @@ def _fewest_faults(failed: Run, setting: Setting) -> Run:
         return check(failed.seed, faults, setting=setting, actions=failed.chosen)
 
     def fails(faults: tuple[Fault, ...]) -> bool:
-        return any(one.invariant in names for one in rerun(faults).violations)
+        return any(violation.invariant in names for violation in rerun(faults).violations)
 
     kept = shrunk(failed.faults, fails, most_runs=MOST_RUNS)
     return failed if kept == failed.faults else rerun(kept)
@@ -88,11 +88,14 @@ def _fewest_actions(failed: Run, setting: Setting) -> Run:
 def _complaints(violations: Iterable[Violation]) -> set[str]:
     """What is violated. Of what does not converge also what is left, without numbers and drawn names."""
     found = set()
-    for one in violations:
-        if one.invariant in (CONVERGES, DOABLE):
-            found |= {f"{one.invariant}: {_NAMED.sub('#', part)}" for part in one.text.partition(": ")[2].split("; ")}
+    for violation in violations:
+        if violation.invariant in (CONVERGES, DOABLE):
+            found |= {
+                f"{violation.invariant}: {_NAMED.sub('#', part)}"
+                for part in violation.text.partition(": ")[2].split("; ")
+            }
         else:
-            found.add(one.invariant)
+            found.add(violation.invariant)
     return found
 
 
@@ -108,16 +111,16 @@ def must_hold(
     if isinstance(seed, UserActions):
         if setting is not None:
             raise TypeError(f"UserActions have their own setting, {seed.setting.name}: omit `setting`")
-        one = check(seed.number, faults, setting=seed.setting)
-        if one.violations:
-            raise AssertionError(report(explained(one, setting=seed.setting), replay=AGAIN))
+        result = check(seed.number, faults, setting=seed.setting)
+        if result.violations:
+            raise AssertionError(report(explained(result, setting=seed.setting), replay=AGAIN))
         return
     setting = USUAL if setting is None else setting
     check_type("setting of must_hold", setting, Setting, "a Setting")
     check_number("seed of must_hold", seed, whole=True)
-    one = check(seed, faults, setting=setting)
-    if one.violations:
-        raise AssertionError(report(small(one, setting=setting)))
+    result = check(seed, faults, setting=setting)
+    if result.violations:
+        raise AssertionError(report(small(result, setting=setting)))
 
 
 # Hints.
@@ -223,16 +226,18 @@ def _happened(failed: Run) -> list[str]:
     about = _concerned(failed, failed.recording)
     lines: list[tuple[float, str]] = []
     left_out = 0
-    for one in reversed(sent):
-        message = one.message
-        if message is None or not _is_about(one, message, about):
+    for frame in reversed(sent):
+        message = frame.message
+        if message is None or not _is_about(frame, message, about):
             continue
         if len(lines) == LINES:
             left_out += 1
             continue
-        cause = f"#{one.cause}" if one.cause else "-"
+        cause = f"#{frame.cause}" if frame.cause else "-"
         text = described(message, longest=LONGEST)
-        lines.append((one.at, f"{one.process:<10} #{one.number:<6} {cause:<7} {one.sender} → {one.to}: {text}"))
+        lines.append(
+            (frame.at, f"{frame.process:<10} #{frame.number:<6} {cause:<7} {frame.sender} → {frame.to}: {text}")
+        )
     lines.reverse()
     since = lines[0][0] if left_out else 0.0
     notes = [(note.at, f"{note.process:<10} {_who(note)}{note.text}") for note in failed.notes if note.at >= since]
@@ -266,24 +271,24 @@ def _concerned(failed: Run, recording: Recording) -> _Concerned:
     names_leases = any("Lease" in word for word in words)
     sent, actors = recording.sent, set()
     keys = {state.key for state in recording.keys if state.kind and last_syncs.is_named(state, words)}
-    for one in sent:
-        actors |= {name for name in (one.sender, one.to) if name in words or name.partition(":")[2] in words}
-        for key in keys_in(one.message):
+    for frame in sent:
+        actors |= {name for name in (frame.sender, frame.to) if name in words or name.partition(":")[2] in words}
+        for key in keys_in(frame.message):
             namespace, name = split_key(key)
             if (key in words or name in words) and (namespace != LEASE_NAMESPACE or names_leases):
                 keys.add(key)
-    hollow = any(one.process == HOLLOW and one.sender in actors for one in sent)
+    hollow = any(frame.process == HOLLOW and frame.sender in actors for frame in sent)
     return _Concerned(frozenset(keys), frozenset(actors), hollow)
 
 
-def _is_about(one: Sent, message: object, about: _Concerned) -> bool:
-    if type(message).__name__ in CHATTER or (one.process == HOLLOW and not about.hollow):
+def _is_about(sent: Sent, message: object, about: _Concerned) -> bool:
+    if type(message).__name__ in CHATTER or (sent.process == HOLLOW and not about.hollow):
         return False
     if about.keys:
         return not about.keys.isdisjoint(keys_in(message))
     if about.actors:
-        return one.sender in about.actors or one.to in about.actors
-    if ELECTOR in (one.sender, one.to):
+        return sent.sender in about.actors or sent.to in about.actors
+    if ELECTOR in (sent.sender, sent.to):
         return False
     lease = make_key(*LEASE)  # also the beginning of the keys of its events
     return not any("lease" in key or key.startswith(lease) for key in keys_in(message))

@@ -200,7 +200,7 @@ def lines(states: Iterable[KeyState], words: Collection[str]) -> list[str]:
     """
     named = [state for state in states if is_named(state, words)]
     works = {(state.controller, state.queue, state.key) for state in named if state.is_ready}
-    named = [one for one in named if one.is_ready or (one.controller, one.queue, one.key) not in works]
+    named = [state for state in named if state.is_ready or (state.controller, state.queue, state.key) not in works]
     named.sort(key=lambda state: state.kind not in words)
     texts = [state.text for state in named[:MOST]]
     return [*texts, f"({len(named) - MOST} more)"] if len(named) > MOST else texts

@@ -54,11 +54,11 @@ class Attempt:
 
     def _tried(self) -> Tried:
         setting, began = self.setting, time.process_time()
-        first = one = check(self.seed, self.faults, setting=setting, actions=self.actions, compared=self.compared)
+        first = shown = check(self.seed, self.faults, setting=setting, actions=self.actions, compared=self.compared)
         if self.journal is not None:  # of the very run that was asked for
-            one = explained(one, setting=setting, journal=self.journal)
-        elif one.violations:
-            one = small(one, setting=setting) if self.shrink else explained(one, setting=setting)
+            shown = explained(shown, setting=setting, journal=self.journal)
+        elif shown.violations:
+            shown = small(shown, setting=setting) if self.shrink else explained(shown, setting=setting)
         return Tried(
             seed=self.seed,
             actions=len(first.actions),
@@ -68,8 +68,8 @@ class Attempt:
             checks=first.checked.total(),
             seconds=first.seconds,
             violations=tuple(first.violations),
-            report=report(one) if first.violations else "",
-            replay=replay_of(one) if first.violations else "",
+            report=report(shown) if first.violations else "",
+            replay=replay_of(shown) if first.violations else "",
             spent=time.process_time() - began,
         )
 
@@ -124,17 +124,17 @@ class Campaign:
     failed: list[Tried] = field(default_factory=list)
     stopped: bool = False
 
-    def add(self, one: Tried) -> None:
+    def add(self, tried: Tried) -> None:
         self.runs += 1
-        self.actions += one.actions
-        self.faults += one.faults
-        self.checks += one.checks
-        self.seconds += one.seconds
-        self.spent += one.spent
-        self.struck += one.struck
-        self.coverage.add(one.coverage)
-        if one.violations:
-            self.failed.append(one)
+        self.actions += tried.actions
+        self.faults += tried.faults
+        self.checks += tried.checks
+        self.seconds += tried.seconds
+        self.spent += tried.spent
+        self.struck += tried.struck
+        self.coverage.add(tried.coverage)
+        if tried.violations:
+            self.failed.append(tried)
 
     def must_hold(self) -> None:
         """For tests: raise AssertionError with the report of each failure, once for all seeds that fail alike."""
@@ -213,11 +213,11 @@ def run_campaign(
             importable_name(setting)
             executor = closing.enter_context(processes(jobs or None))
         results = closing.enter_context(contextlib.closing(_in_order(attempts(), executor)))
-        for one in results:
-            campaign.add(one)
+        for result in results:
+            campaign.add(result)
             if kept is not None:
-                kept.learn(one.seed, [violation.invariant for violation in one.violations])
-            seen(one)
+                kept.learn(result.seed, [violation.invariant for violation in result.violations])
+            seen(result)
             if len(campaign.failed) == stop_after:
                 campaign.stopped = True
                 break
@@ -241,11 +241,11 @@ def _in_order(attempts: Iterable[Attempt], executor: Executor | None) -> Generat
         while under_way:
             attempt, future = under_way.popleft()
             try:
-                one = future.result()
+                tried = future.result()
             except BrokenExecutor as err:
                 err.add_note(f"seed {attempt.seed} of {attempt.setting.name} has no result, nor has any later one")
                 raise
-            yield one
+            yield tried
             hand_out(1)
     finally:
         for _, future in under_way:

@@ -117,24 +117,26 @@ def run(
     """
     try:
         plan = setting.plan(seed) if faults is None else tuple(faults)
-        one = _Run(seed, plan, setting=setting, actions=actions, brief=brief, traced=traced or recording is not None)
+        simulation = _Run(
+            seed, plan, setting=setting, actions=actions, brief=brief, traced=traced or recording is not None
+        )
     except Exception as err:  # the trials' `actions`, say
         _note_run(err, setting, seed, at=0.0)
         raise
     if recording is not None:
-        recording.attach(one.cluster, seed=seed)
+        recording.attach(simulation.cluster, seed=seed)
     try:
-        result = one.to_its_end()
+        result = simulation.to_its_end()
         if recording is not None:
-            recording.ended(one.cluster)
+            recording.ended(simulation.cluster)
             result.recording = recording
         if later is not None:
-            later(one.cluster, one.composed, result)
+            later(simulation.cluster, simulation.composed, result)
     except Exception as err:
-        _note_run(err, setting, seed, at=one.cluster.clock.monotonic())
+        _note_run(err, setting, seed, at=simulation.cluster.clock.monotonic())
         raise
     finally:
-        one.cluster.world.close()
+        simulation.cluster.world.close()
         if recording is not None:
             recording.close()
     return result
@@ -244,7 +246,7 @@ class _Run:
             # What users could not do before, as a name was taken, say, takes as long as what they did in time.
             if cluster.clock.monotonic() >= max(faults, *self._done.values(), 0.0) + setting.settled:
                 if waiting:
-                    self._fail(DOABLE, f"after {setting.settled:g} s: {'; '.join(one.text for one in waiting)}")
+                    self._fail(DOABLE, f"after {setting.settled:g} s: {'; '.join(action.text for action in waiting)}")
                 if left := [*composed.unsettled(cluster)]:
                     self._fail(CONVERGES, f"after {setting.settled:g} s: {'; '.join(left)}")
                 return

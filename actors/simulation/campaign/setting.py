@@ -101,7 +101,9 @@ class Setting:
         if not callable(self.controllers):
             checked_specs(f"controllers of {self.name}", self.controllers)
         if self.trials is not None:
-            check_each(f"trials of {self.name}", self.trials, lambda what, one: check_type(what, one, Trial, "a Trial"))
+            check_each(
+                f"trials of {self.name}", self.trials, lambda what, trial: check_type(what, trial, Trial, "a Trial")
+            )
         check_function(f"prepare of {self.name}", self.prepare)
         if callable(self.controllers) and self.outside is None:
             raise TypeError(f"the controllers of {self.name} are a function of its `outside`, and it has none")
@@ -252,8 +254,8 @@ def _check_counted(trials: Iterable[Trial], specs: Mapping[str, ControllerSpec])
     """Raises ValueError for a controller whose pods are to be counted and that does not see all of them."""
     for trial in trials:
         counted = [owns for owns in trial.owns if owns.dependents == PODS and owns.wanted is not None]
-        for resource in {one for owns in counted for one in (owns.owner, owns.dependents)}:
-            if any(one.resource == resource and one.is_restricted for one in specs[trial.controller].selecting):
+        for resource in {dependent for owns in counted for dependent in (owns.owner, owns.dependents)}:
+            if any(spec.resource == resource and spec.is_restricted for spec in specs[trial.controller].selecting):
                 raise ValueError(
                     f"{trial.controller} selects {resource}, and what its owners want is counted over all of them: "
                     f"its Owns has no `wanted`, and an invariant of its own counts"

@@ -54,7 +54,7 @@ class ApprovedByWhoMay:
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         for after, before in _written(observation):
-            known = {one["type"] for one in _conditions(before)}
+            known = {condition["type"] for condition in _conditions(before)}
             for condition in _conditions(after):
                 if condition["type"] == "Approved" and condition.get("reason") == "AutoApproved":
                     if known & {"Approved", "Denied"} - ({"Approved"} if _is_same(condition, before) else set()):
@@ -75,13 +75,13 @@ class ApprovedByWhoMay:
         user = User(spec.get("username") or "", groups=tuple(spec.get("groups") or ()))
         ways = ["nodeclient"] + ["selfnodeclient"] * (user.name == facts.common_name)
         attributes = {"resource": "certificatesigningrequests", "verb": "create"}
-        if not any(self._cluster.authorize(Access(user, {**attributes, "subresource": one})).allowed for one in ways):
+        if not any(self._cluster.authorize(Access(user, {**attributes, "subresource": way})).allowed for way in ways):
             return f"{user.name} may not"
         return ""
 
 
 def _is_same(condition: Mapping[str, Any], before: Object) -> bool:
-    return any(one == condition for one in _conditions(before))
+    return any(condition == other for other in _conditions(before))
 
 
 class SignedAsApproved:
@@ -100,7 +100,7 @@ class SignedAsApproved:
         for after, before in _written(observation):
             if not before and (now := self._current()) in self._authorities:
                 self._replaced[uid_of(after)] = self._authorities.index(now)
-            made, there = (_status(one).get("certificate") for one in (after, before))
+            made, there = (_status(request).get("certificate") for request in (after, before))
             if there and made != there:
                 fail(f"the certificate of {name_of(after)} is replaced")
             elif made and not there and (problem := self._problem(after, made)):
@@ -110,7 +110,7 @@ class SignedAsApproved:
         from cryptography import x509  # heavy
         from cryptography.exceptions import InvalidSignature
 
-        types = {one["type"] for one in _conditions(request)}
+        types = {condition["type"] for condition in _conditions(request)}
         if "Approved" not in types or types & {"Denied", "Failed"}:
             return f"its conditions are {sorted(types)}"
         made, asked = x509.load_pem_x509_certificate(base64.b64decode(certificate)), _asked(request)
@@ -131,7 +131,7 @@ class SignedAsApproved:
 
 def is_overdue(request: Mapping[str, Any], *, now: float) -> bool:
     """Whether it may be cleaned up. now: Unix seconds."""
-    ages = {one["type"]: now - parse_time(one["lastUpdateTime"]) for one in _conditions(request)}
+    ages = {condition["type"]: now - parse_time(condition["lastUpdateTime"]) for condition in _conditions(request)}
     if not ages:
         return now - parse_time(metadata(request)["creationTimestamp"]) > 24 * HOUR
     approved = ages.get("Approved", 0.0) > (HOUR if _status(request).get("certificate") else 24 * HOUR)

@@ -114,10 +114,10 @@ class Streaks(Generic[Value]):
 
     def started(self, process: str) -> None:
         """The process is a new one, and what was known in the one before is gone."""
-        for sender in [sender for one, sender in self._incarnations if one == process]:
+        for sender in [sender for of_process, sender in self._incarnations if of_process == process]:
             del self._incarnations[process, sender]
         self._end(process)
 
     def _end(self, process: str, sender: str | None = None) -> None:
-        for one in [one for one in self._streaks if one[0] == process and sender in (None, one[1])]:
-            del self._streaks[one]
+        for streak in [streak for streak in self._streaks if streak[0] == process and sender in (None, streak[1])]:
+            del self._streaks[streak]

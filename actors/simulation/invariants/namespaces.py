@@ -48,7 +48,7 @@ class EmptiedInOrder:
 
     def _finalized(self, before: Object, after: Object, fail: Fail) -> None:
         name = before["metadata"]["name"]
-        was, is_now = (set((one.get("spec") or {}).get("finalizers") or ()) for one in (before, after))
+        was, is_now = (set((version.get("spec") or {}).get("finalizers") or ()) for version in (before, after))
         if was - is_now != {FINALIZER} or is_now - was:
             fail(f"namespace {name} had the finalizers {sorted(was)}, and has {sorted(is_now)}")
         if finalizers_of(before) != finalizers_of(after):
@@ -69,5 +69,5 @@ def content_of(cluster: SimulatedCluster, namespace: str) -> Iterator[tuple[Reso
 
 def held_by(cluster: SimulatedCluster, namespace: str) -> list[str]:
     """The finalizers of what is in there."""
-    there = (one for _, objects in content_of(cluster, namespace) for one in objects)
-    return sorted({each for one in there for each in finalizers_of(one)})
+    there = (obj for _, objects in content_of(cluster, namespace) for obj in objects)
+    return sorted({each for obj in there for each in finalizers_of(obj)})

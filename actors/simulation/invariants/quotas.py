@@ -147,7 +147,7 @@ class CountsWhatWasThere:
         if not equal(hard, wanted):
             fail(f"quota {key_of(quota)} is counted with limits {in_words(hard)}, and {in_words(wanted)} are wanted")
         used, known = read_amounts(status.get("used")), read_amounts(replaced.get("used"))
-        changed = {name for name, one in used.items() if name not in known or known[name].value != one.value}
+        changed = {name for name, quantity in used.items() if name not in known or known[name].value != quantity.value}
         version = parse_version(resource_version_of(before)) or 0
         for evaluator in evaluators_at(0.0):
             names = evaluator.matching(used)
@@ -155,8 +155,8 @@ class CountsWhatWasThere:
                 continue
             claimed = masked(used, names)
             found = list(self._counts(quota, names, evaluator.resource, version))
-            if not any(equal(claimed, one) for one in found):
-                possible = " or ".join(dict.fromkeys(in_words(one) for one in found))
+            if not any(equal(claimed, usage) for usage in found):
+                possible = " or ".join(dict.fromkeys(in_words(usage) for usage in found))
                 fail(
                     f"quota {key_of(quota)} says that {in_words(claimed)} is used, counted since version {version}: "
                     f"there was {possible}"
@@ -167,7 +167,7 @@ class CountsWhatWasThere:
         now = self._cluster.clock.now()
         since = self._written.get(version, now)
         for objects in self._states(resource, namespace_of(quota), version):
-            gone = (gone_at(one) for one in objects) if resource == PODS.name else ()
+            gone = (gone_at(obj) for obj in objects) if resource == PODS.name else ()
             ends = [time + _JUST for time in gone if time is not None]
             for offset in self._offsets:
                 for time in (since + offset, now + offset, *ends):
@@ -176,7 +176,7 @@ class CountsWhatWasThere:
 
     def _states(self, resource: str, namespace: str, version: int) -> Iterator[Sequence[Object]]:
         """What there was, from now back to that version."""
-        objects: dict[Key, Object] = {key_of(one): one for one in self._cluster.shown(COUNTED[resource], namespace)}
+        objects: dict[Key, Object] = {key_of(obj): obj for obj in self._cluster.shown(COUNTED[resource], namespace)}
         yield list(objects.values())
         for change in reversed(self._changes.get((resource, namespace), [])):
             if change.revision <= version:
@@ -191,5 +191,5 @@ class CountsWhatWasThere:
     def _used(
         quota: Object, names: Iterable[str], resource: str, objects: Sequence[Object], now: float
     ) -> Mapping[str, Quantity]:
-        mine = [one for one in evaluators_at(now) if one.resource == resource]
+        mine = [evaluator for evaluator in evaluators_at(now) if evaluator.resource == resource]
         return calculate_usage(quota, names, mine, lambda _: objects).used

@@ -17,7 +17,7 @@ def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Of the forms that the trial draws."""
     pairs, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
     return all(labels.get(key) == value for key, value in pairs.items()) and all(
-        one["operator"] == "Exists" and one["key"] in labels for one in expressions
+        expression["operator"] == "Exists" and expression["key"] in labels for expression in expressions
     )
 
 

@@ -56,7 +56,7 @@ class BoundOnce:
         if before is not None and volume_name_of(before) not in ("", name):
             fail(f"claim {key_of(claim)} was bound to {volume_name_of(before)}, and now to {name or 'none'}")
         if is_bound(claim):
-            others = [one for one in self._claims.values() if one is not claim and is_bound(one)]
+            others = [other for other in self._claims.values() if other is not claim and is_bound(other)]
             for other in others:
                 if volume_name_of(other) == name and phase_of(other) != "Lost" and phase_of(claim) != "Lost":
                     fail(f"claims {key_of(claim)} and {key_of(other)} are both bound to {name}")

@@ -72,6 +72,10 @@ class Trial:
         about = f"the trial of {self.controller}"
         for what in ("actions", "unsettled", "end_state", "invariants"):
             check_function(f"{what} of {about}", getattr(self, what))
-        check_each(f"owns of {about}", self.owns, lambda what, one: check_type(what, one, Owns, "an Owns"))
-        check_each(f"deletes of {about}", self.deletes, lambda what, one: check_type(what, one, Resource, "a Resource"))
-        check_each(f"raises of {about}", self.raises, lambda what, one: check_type(what, one, type, "an exception"))
+        check_each(f"owns of {about}", self.owns, lambda what, owns: check_type(what, owns, Owns, "an Owns"))
+        check_each(
+            f"deletes of {about}",
+            self.deletes,
+            lambda what, resource: check_type(what, resource, Resource, "a Resource"),
+        )
+        check_each(f"raises of {about}", self.raises, lambda what, error: check_type(what, error, type, "an exception"))

@@ -68,8 +68,8 @@ def test_a_node_flaps(cluster: SimulatedCluster, log: Any) -> None:
     cluster.hollow_nodes(nodes=2, zones=1)
     cluster.run_for(5)
     begin(cluster, log, "node-flapping 0..30 object=hollow-node-1 seconds=10")
-    one = ["hollow-node-1"]
-    assert seen(cluster, [5, 15, 25, 35, 45], lambda: silent(cluster)) == [one, [], one, [], []]
+    nodes = ["hollow-node-1"]
+    assert seen(cluster, [5, 15, 25, 35, 45], lambda: silent(cluster)) == [nodes, [], nodes, [], []]
 
 
 def test_who_is_silent_at_the_end_of_the_run_may_speak_again(cluster: SimulatedCluster, log: Any) -> None:

@@ -122,7 +122,7 @@ def test_heartbeats_go_on_and_write_nothing_else(hollow: SimulatedCluster) -> No
         hollow.run_for(LEASE_INTERVAL)
         for lease in hollow.list(LEASES):
             assert hollow.clock.now() - parse_time(lease["spec"]["renewTime"]) < 1.1 * LEASE_INTERVAL
-    changed = sum(one != other for one, other in zip(before, versions(hollow, NODES), strict=True))
+    changed = sum(version != other for version, other in zip(before, versions(hollow, NODES), strict=True))
     assert changed <= 1  # the early first repetition of a status
 
 

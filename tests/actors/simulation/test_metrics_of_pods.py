@@ -40,6 +40,6 @@ def test_a_test_may_say_what_containers_use(cluster: SimulatedCluster) -> None:
     metrics = metrics_server(cluster)
     metrics.cpu = lambda pod: "250m" if name_of(pod) == "web" else None
     said = decode_object(metrics.answer(Request(method="GET", path=PODS_OF_DEFAULT)).body)
-    assert [(one["metadata"]["name"], one["containers"]) for one in said["items"]] == [
+    assert [(item["metadata"]["name"], item["containers"]) for item in said["items"]] == [
         ("web", [{"name": "c", "usage": {"cpu": "250m"}}])
     ]

@@ -108,7 +108,7 @@ def relist_forgets_deletions() -> Iterator[None]:
     end_list = Contents.end_list
 
     def forgetful(self: Contents, version: int) -> list[Difference]:
-        return [one for one in end_list(self, version) if one.type is not EventType.DELETED]
+        return [event for event in end_list(self, version) if event.type is not EventType.DELETED]
 
     with patch.object(Contents, "end_list", forgetful):
         yield

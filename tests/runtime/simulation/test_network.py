@@ -317,7 +317,7 @@ def test_a_request_that_asks_a_webhook_takes_longer_and_the_others_do_not() -> N
     client.send("POST", body=pod("web"))
 
     (began,), (ended, status, _) = (
-        [at for at, _, one in client.network.requests if one.path == PODS],
+        [at for at, _, scope in client.network.requests if scope.path == PODS],
         client.responses[-1],
     )
     assert status == 400
@@ -334,6 +334,6 @@ def test_the_events_of_a_watch_wait_for_the_webhook_that_converts_them() -> None
     client.watch(path=V2)
     client.send("POST", V1, thing("b"))
     assert [(type_, name) for _, type_, name in client.lines] == [("ADDED", "a"), ("ADDED", "b")]
-    posted = next(at for at, _, one in reversed(client.network.requests) if one.method == "POST")
+    posted = next(at for at, _, scope in reversed(client.network.requests) if scope.method == "POST")
     assert client.lines[-1][0] >= posted + 4 * LATENCY
     assert len(converter.heard) == 2

@@ -31,7 +31,7 @@ def test_the_result_fails_and_its_order_is_the_plans(plan: list[int], least: int
     kept = shrunk(plan, fails)
     assert fails(kept)
     rest = iter(plan)
-    assert all(one in rest for one in kept)
+    assert all(item in rest for item in kept)
 
 
 def test_no_more_runs_are_made_than_allowed() -> None:

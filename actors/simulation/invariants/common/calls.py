@@ -108,7 +108,7 @@ class NoLookWithoutReason:
                     self._incarnations[process, name] = incarnation
                     self._forget(process, name)
             case ProcessStarted(process, _):
-                for name in [name for one, name in self._incarnations if one == process]:
+                for name in [name for of_process, name in self._incarnations if of_process == process]:
                     del self._incarnations[process, name]
                     self._forget(process, name)
             case Committed(changes):
@@ -120,8 +120,8 @@ class NoLookWithoutReason:
     def _forget(self, process: str, name: str) -> None:
         """Another incarnation knows nothing."""
         del self._reasons[process, name]
-        self._asked = {one for one in self._asked if one[:2] != (process, name)}
-        self._looked = {one: version for one, version in self._looked.items() if one[:2] != (process, name)}
+        self._asked = {target for target in self._asked if target[:2] != (process, name)}
+        self._looked = {target: version for target, version in self._looked.items() if target[:2] != (process, name)}
 
     def _sees_orphans(self, system: ControllerSystem, command: Get | List) -> bool:
         """Whether an owner is read live while some possible dependents have no owner."""
@@ -139,7 +139,9 @@ class NoLookWithoutReason:
         _, name = split_key(command.key)
         shown = system.tables[owns.owner.id].get(command.key)
         owners = (entry.controller for entry in system.tables[owns.dependents.id].entries())
-        named = {one.uid for one in owners if one is not None and (one.kind, one.name) == (owns.owner.kind, name)}
+        named = {
+            owner.uid for owner in owners if owner is not None and (owner.kind, owner.name) == (owns.owner.kind, name)
+        }
         return bool(named - {"" if shown is None else shown.uid})
 
     def _asks_first(self, process: str, sender: str, command: Get | List) -> bool:
@@ -149,9 +151,9 @@ class NoLookWithoutReason:
         if command.resource not in resources:
             return False
         about = command.key if isinstance(command, Get) else f"{command.namespace} {command.label_selector}"
-        one = (process, sender, command.resource, about)
-        is_first = one not in self._asked
-        self._asked.add(one)
+        target = (process, sender, command.resource, about)
+        is_first = target not in self._asked
+        self._asked.add(target)
         return is_first
 
     def _looks_at_another(self, process: str, system: ControllerSystem, sender: str, command: Get | List) -> bool:
@@ -159,13 +161,13 @@ class NoLookWithoutReason:
         resources = {each for owns in self._ownership.keepers[sender].owns if owns.looks for each in owns.resources}
         if not isinstance(command, Get) or command.resource not in resources:
             return False
-        one = (process, sender, command.resource, command.key)
-        entry, there = system.tables[command.resource].get(command.key), self._versions.get(one[2:], 0)
+        target = (process, sender, command.resource, command.key)
+        entry, there = system.tables[command.resource].get(command.key), self._versions.get(target[2:], 0)
         shown = 0 if entry is None else entry.resource_version
         if there != shown:
             return True  # it learns that its table is late, and looks again once it is not
-        is_another = there != self._looked.get(one)
-        self._looked[one] = there
+        is_another = there != self._looked.get(target)
+        self._looked[target] = there
         return is_another
 
 

@@ -40,9 +40,9 @@ class SingleOwner:
                 fail(f"{change.storage} {change.key} goes from {before.name} to {after.name} at once")
 
 
-def _are_of_one_set(one: OwnerRef, other: OwnerRef) -> bool:
+def _are_of_one_set(owner_ref: OwnerRef, other: OwnerRef) -> bool:
     """Whether these are a StatefulSet and one of its pods."""
-    names = {one.kind: one.name, other.kind: other.name}
+    names = {owner_ref.kind: owner_ref.name, other.kind: other.name}
     return names.keys() == {"StatefulSet", "Pod"} and names["Pod"].rpartition("-")[0] == names["StatefulSet"]
 
 

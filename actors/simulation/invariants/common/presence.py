@@ -169,7 +169,11 @@ class NeverMorePodsThanWanted:
             return
         active[uid_of(pod)] = made._replace(asker=decision.asker)
         begun = decision.begun
-        known = [one.key for one in active.values() if one.since <= begun.pods or one.asker == decision.asker]
+        known = [
+            creation.key
+            for creation in active.values()
+            if creation.since <= begun.pods or creation.asker == decision.asker
+        ]
         known = sorted({*known, made.key})
         wanted = self._wanted.between(owner.uid, begun.owners, decision.newest)
         if len(known) > max(wanted, default=len(known)):

@@ -51,8 +51,8 @@ class NoWriteByTheReplaced:
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process, _):
-                self._current = {one: i for one, i in self._current.items() if one[0] != process}
-                self._asked = {one: who for one, who in self._asked.items() if one[0] != process}
+                self._current = {sender: i for sender, i in self._current.items() if sender[0] != process}
+                self._asked = {ticket: who for ticket, who in self._asked.items() if ticket[0] != process}
             case Submitted(process, _, submit):
                 for command in submit.commands:
                     if not isinstance(command, Get | List | Fetch | Call | CloudCall):

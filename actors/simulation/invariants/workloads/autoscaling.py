@@ -166,12 +166,13 @@ def _too_fast(
     rules = behavior["scaleUp" if up else "scaleDown"]
     allowed = []
     for policy in rules["policies"]:
-        recent = [one.by for one in changes if one.at > now - policy["periodSeconds"]]
-        surely = [one.by for one in changes if one.at > now - policy["periodSeconds"] + MARGIN]
+        recent = [change.by for change in changes if change.at > now - policy["periodSeconds"]]
+        surely = [change.by for change in changes if change.at > now - policy["periodSeconds"] + MARGIN]
         befores = {current - sum(recent), current - sum(surely)}
         allowed.append(any(_allows(policy, before, replicas, up=up) for before in befores))
     if rules["selectPolicy"] == "Disabled" or not (all if rules["selectPolicy"] == "Min" else any)(allowed):
-        yield f"its policies do not allow it: {rules}, after {[(one.by, round(now - one.at, 1)) for one in changes]}"
+        past = [(change.by, round(now - change.at, 1)) for change in changes]
+        yield f"its policies do not allow it: {rules}, after {past}"
 
 
 def _allows(policy: Mapping[str, Any], before: int, replicas: int, *, up: bool) -> bool:

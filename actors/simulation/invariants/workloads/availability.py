@@ -88,9 +88,11 @@ class NeverFewerThanAllowed:
             return  # the Deployment's size is another one
         begun, newest = decision.begun, decision.newest
         fewest = min(self._fewest.between(owner.uid, begun.deployments, newest), default=0)
-        there = {one: len(self._there[one]) for one in self._sets[owner.uid]}
+        there = {set_uid: len(self._there[set_uid]) for set_uid in self._sets[owner.uid]}
         known = {
-            one: max(self._counted.between(one, begun.replica_sets, version), default=0) for one in there if one != uid
+            set_uid: max(self._counted.between(set_uid, begun.replica_sets, version), default=0)
+            for set_uid in there
+            if set_uid != uid
         }
         known[uid] = size_of(before).available
         if not resource_version_of(asked):
@@ -105,4 +107,4 @@ class NeverFewerThanAllowed:
 
 def _left(available: dict[str, int], uid: str, wanted: int) -> int:
     """Of the available pods of each ReplicaSet, those that are left in all once that one has so many."""
-    return sum(min(count, wanted) if one == uid else count for one, count in available.items())
+    return sum(min(count, wanted) if set_uid == uid else count for set_uid, count in available.items())

@@ -140,5 +140,5 @@ def _is_unforeseen(pod: _Pod, made: _Pod) -> bool:
     """Whether the process that asked for `made` could not know of the other pod then."""
     if pod.asked is None or made.asked is None:
         return False
-    one, other = pod.asked, made.asked
-    return (one.process, one.start) != (other.process, other.start) and pod.created > other.seen
+    previous, other = pod.asked, made.asked
+    return (previous.process, previous.start) != (other.process, other.start) and pod.created > other.seen

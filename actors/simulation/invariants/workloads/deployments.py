@@ -60,7 +60,9 @@ class _Own:
                 return None
             bounds = bounds_of(deployments.object_of(entry))
         entries = replica_sets.indexed(OWNER, deployment)
-        sizes = {one.uid: size_of(replica_sets.object_of(one)) for one in entries if one.uid not in self.gone}
+        sizes = {
+            listed.uid: size_of(replica_sets.object_of(listed)) for listed in entries if listed.uid not in self.gone
+        }
         for uid, (version, owner, size) in self.written.items():
             if owner == deployment and version > replica_sets.version and uid not in self.gone:
                 sizes[uid] = size
@@ -242,8 +244,12 @@ class NeverLargerThanAllowed:
         if owner is None or wanted <= max(before, default=0):
             return
         begun = decision.begun
-        others = [one for one in self._sets[owner.uid] if one != uid and self._sizes.since(one) <= begun.replica_sets]
-        total = wanted + sum(min(self._sizes.between(one, begun.replica_sets, version)) for one in others)
+        others = [
+            set_uid
+            for set_uid in self._sets[owner.uid]
+            if set_uid != uid and self._sizes.since(set_uid) <= begun.replica_sets
+        ]
+        total = wanted + sum(min(self._sizes.between(other, begun.replica_sets, version)) for other in others)
         allowed = self._most.between(owner.uid, begun.deployments, decision.newest)
         if total > max(allowed, default=total):
             fail(

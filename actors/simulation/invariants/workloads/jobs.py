@@ -195,7 +195,7 @@ class NoMoreThanMayRun:
 
     def _judge(self, change: Change, made: _Pod, decision: _Decision, fail: Fail) -> None:
         said = self._most.between(made.owner, decision.version, change.revision)
-        active = [one for one in self._active.values() if one.owner == made.owner and not _is_unforeseen(one, decision)]
+        active = [pod for pod in self._active.values() if pod.owner == made.owner and not _is_unforeseen(pod, decision)]
         if said and len(active) > max(said):
             fail(f"a Job has {len(active)} active pods with {change.key}, and may have {max(said)}")
 

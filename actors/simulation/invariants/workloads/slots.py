@@ -87,13 +87,13 @@ class StartedOnce:
         now = self._cluster.clock.monotonic()
         known = self._wanted[owner.uid]
         # What was said before counts until it can be known that it is said no more.
-        recent = [one for one, after in zip(known, [*known[1:], None], strict=True) if not _is_over(after, now)]
+        recent = [state for state, after in zip(known, [*known[1:], None], strict=True) if not _is_over(after, now)]
         if slot > self._cluster.clock.now() + self._ahead:
             fail(f"Job {key_of(job)} is started {slot - self._cluster.clock.now():.3f} s too early")
-        if not any(_has_slot(one, slot) for one in recent):
+        if not any(_has_slot(state, slot) for state in recent):
             fail(f"Job {key_of(job)} is of no slot of {known[-1].schedule!r}")
         beside = [key for key, uid in self._running.items() if uid == owner.uid]
-        if beside and all(one.policy == "Forbid" for one in recent):
+        if beside and all(state.policy == "Forbid" for state in recent):
             fail(f"Job {key_of(job)} is started beside {beside[0]}, which is forbidden")
         self._running[key_of(job)] = owner.uid
 

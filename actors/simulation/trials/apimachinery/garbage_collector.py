@@ -59,7 +59,7 @@ def made(
         found = [cluster.get(CONFIGMAPS, make_key(NAMESPACE, owner)) for owner in owners]
         if None in found or cluster.get(CONFIGMAPS, make_key(NAMESPACE, name)) is not None:
             return False
-        uids = [*((owner, uid_of(one)) for owner, one in zip(owners, found, strict=True) if one is not None)]
+        uids = [*((owner, uid_of(obj)) for owner, obj in zip(owners, found, strict=True) if obj is not None)]
         uids += [(stranger, STRANGER) for stranger in strangers]
         references = [
             {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid, "blockOwnerDeletion": blocks}
@@ -87,7 +87,11 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """Who is left of each family, and who owns them. A child that is left to nobody may be too young to be spared."""
-    return {f"ConfigMap {name_of(one)}": _owners(one) for one in cluster.list(CONFIGMAPS, NAMESPACE) if _counts(one)}
+    return {
+        f"ConfigMap {name_of(configmap)}": _owners(configmap)
+        for configmap in cluster.list(CONFIGMAPS, NAMESPACE)
+        if _counts(configmap)
+    }
 
 
 def _counts(obj: Object) -> bool:
@@ -96,7 +100,7 @@ def _counts(obj: Object) -> bool:
 
 
 def _owners(obj: Object) -> list[str]:
-    return sorted(one["name"] for one in references_of(obj))
+    return sorted(reference["name"] for reference in references_of(obj))
 
 
 TRIAL = Trial(

@@ -85,9 +85,9 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """Which namespaces there are, and what was put into them."""
     return {
-        f"namespace {name_of(one)}": sorted(_own(cluster, name_of(one)))
-        for one in cluster.list(NAMESPACES)
-        if name_of(one).startswith(TEAM)
+        f"namespace {name_of(namespace)}": sorted(_own(cluster, name_of(namespace)))
+        for namespace in cluster.list(NAMESPACES)
+        if name_of(namespace).startswith(TEAM)
     }
 
 

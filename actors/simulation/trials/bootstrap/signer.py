@@ -85,8 +85,8 @@ def _data(cluster: SimulatedCluster) -> Mapping[str, str]:
 def _tokens(cluster: SimulatedCluster) -> Mapping[str, bytes]:
     """The keys to sign with, by id."""
     now = cluster.clock.now()
-    secrets: list[Object] = [one for one in cluster.shown(SECRETS, NAMESPACE) if one.get("type") == TYPE]
-    return dict(filter(None, (key_to_sign_with(one, now=now) for one in secrets)))
+    secrets: list[Object] = [secret for secret in cluster.shown(SECRETS, NAMESPACE) if secret.get("type") == TYPE]
+    return dict(filter(None, (key_to_sign_with(secret, now=now) for secret in secrets)))
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

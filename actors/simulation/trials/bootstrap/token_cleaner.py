@@ -75,8 +75,8 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """Without those that were given more time: a manager whose clock is ahead deletes them before."""
-    ours = (one for one in cluster.shown(SECRETS, NAMESPACE) if name_of(one).startswith(PREFIX + EXPIRING))
-    return {name_of(one): labels_of(one) for one in ours if LATE not in annotations_of(one)}
+    ours = (secret for secret in cluster.shown(SECRETS, NAMESPACE) if name_of(secret).startswith(PREFIX + EXPIRING))
+    return {name_of(our): labels_of(our) for our in ours if LATE not in annotations_of(our)}
 
 
 def _lives_its_time(cluster: SimulatedCluster) -> LivesItsTime:

@@ -36,7 +36,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """Who is left undecided. What is decided is cleaned up, by a clock that may be off."""
     requests = cluster.list(CERTIFICATE_SIGNING_REQUESTS)
-    undecided = [name_of(one) for one in requests if not (one.get("status") or {}).get("conditions")]
+    undecided = [name_of(request) for request in requests if not (request.get("status") or {}).get("conditions")]
     return {"undecided requests for certificates": sorted(undecided)}
 
 

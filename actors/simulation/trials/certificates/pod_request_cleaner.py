@@ -36,8 +36,8 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    for one in cluster.shown(POD_CERTIFICATE_REQUESTS):
-        yield f"PodCertificateRequest {name_of(one)} is there"
+    for pod_request in cluster.shown(POD_CERTIFICATE_REQUESTS):
+        yield f"PodCertificateRequest {name_of(pod_request)} is there"
 
 
 TRIAL = Trial(

@@ -60,7 +60,7 @@ CLIENT = Kind("client", KUBE_APISERVER_CLIENT, CLIENT_USAGES, organizations=("de
 SERVER = Kind("server", KUBE_APISERVER_CLIENT, SERVING_USAGES, fits=False)
 FOREIGN = Kind("foreign", "example.com/signer", fits=False)
 KINDS: Mapping[str, Kind] = {
-    one.name: one for one in (OWN, FIRST, FORGED, GREEDY, SERVING, NAMELESS, CLIENT, SERVER, FOREIGN)
+    requester.name: requester for requester in (OWN, FIRST, FORGED, GREEDY, SERVING, NAMELESS, CLIENT, SERVER, FOREIGN)
 }
 
 
@@ -116,7 +116,7 @@ def decides(at: float, name: str, decision: str, *, ago: float = 0.0) -> Action:
         if request is None:
             return False
         conditions = request["status"].get("conditions") or []
-        if not any(one["type"] in ("Approved", "Denied") for one in conditions):
+        if not any(condition["type"] in ("Approved", "Denied") for condition in conditions):
             condition: dict[str, Any] = {"type": decision, "status": "True", "reason": "ByHand", "message": "by hand"}
             if ago:
                 condition["lastUpdateTime"] = format_time(cluster.clock.now() - ago)

@@ -57,7 +57,7 @@ def _replaced(at: float) -> Iterable[Action]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for request in cluster.shown(CERTIFICATE_SIGNING_REQUESTS):
         kind, status = kind_of(name_of(request)), request.get("status") or {}
-        types = {one["type"] for one in status.get("conditions") or ()}
+        types = {condition["type"] for condition in status.get("conditions") or ()}
         if kind is None or "Approved" not in types or kind is FOREIGN:
             continue
         if not status.get("certificate") and "Failed" not in types:

@@ -27,7 +27,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     wanted: Counter[tuple[str, str]] = Counter()
     for node in cluster.shown(NODES):
-        wanted.update((name_of(node), one) for one in pod_ranges(node))
+        wanted.update((name_of(node), network) for network in pod_ranges(node))
         condition = find_condition(node["status"].get("conditions"), "NetworkUnavailable")
         if condition is None or condition["status"] != "False":
             yield f"{name_of(node)}: its network is not available"

@@ -27,9 +27,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     """One to three Services that want a load balancer now and then, and nodes that are kept out of them for a while."""
     chance = scenario.chance("service load balancer actions")
     for name in scenario.names(chance, NAME, 3):
-        one = _User(chance, name)
-        changes = (one.change_type, one.change_type, one.annotate, one.change_policy)
-        yield from scenario.life(chance, make=one.make, changes=changes, remove=one.remove, at=1.0, most=4)
+        user = _User(chance, name)
+        changes = (user.change_type, user.change_type, user.annotate, user.change_policy)
+        yield from scenario.life(chance, make=user.make, changes=changes, remove=user.remove, at=1.0, most=4)
     machines = sorted(scenario.nodes.machines)
     for name in chance.sample(machines, min(len(machines), chance.choice((0, 1, 2)))):
         spell = draw_spell(scenario, chance)

@@ -12,10 +12,10 @@ from kcm.protocols.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    there = {name_of(one) for one in cluster.shown(STORAGE_CLASSES)}
-    for one in classes():
-        if name_of(one) not in there:
-            yield f"StorageClass {name_of(one)} is not there"
+    there = {name_of(storage_class) for storage_class in cluster.shown(STORAGE_CLASSES)}
+    for cls in classes():
+        if name_of(cls) not in there:
+            yield f"StorageClass {name_of(cls)} is not there"
 
 
 TRIAL = Trial(controller="hollow-provisioner-controller", unsettled=_unsettled, deletes=(PERSISTENT_VOLUMES,))

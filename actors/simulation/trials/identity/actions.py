@@ -14,9 +14,9 @@ TEAMS = ("team-a", "team-b")
 
 
 def active(cluster: SimulatedCluster) -> Iterator[str]:
-    for one in cluster.shown(NAMESPACES):
-        if (one.get("status") or {}).get("phase") == "Active" and not is_deleting(one):
-            yield name_of(one)
+    for namespace in cluster.shown(NAMESPACES):
+        if (namespace.get("status") or {}).get("phase") == "Active" and not is_deleting(namespace):
+            yield name_of(namespace)
 
 
 def namespaces_come_and_go(scenario: Scenario, purpose: str) -> Iterable[Action]:

@@ -126,7 +126,7 @@ def _version_shown(system: ControllerSystem, command: Delete) -> Entry | None:
     """The very version, in whatever table: the one that the cleaner reads may be behind others of Secrets."""
     tables = (table for table in system.tables.values() if table.resource.id == command.resource)
     entries = (table.get(command.key) for table in tables)
-    return next((one for one in entries if one and str(one.resource_version) == command.resource_version), None)
+    return next((entry for entry in entries if entry and str(entry.resource_version) == command.resource_version), None)
 
 
 def _invariants(cluster: SimulatedCluster, _options: Options) -> Iterable[OnlyWhatWasMarkedGoes]:

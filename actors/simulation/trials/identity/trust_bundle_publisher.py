@@ -52,9 +52,9 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     found = cluster.get(BUNDLES, OURS)
     if found is None or found["spec"]["trustBundle"] != AUTHORITY.decode():
         yield f"{OURS} is {found}"
-    for one in cluster.shown(BUNDLES):
-        if one["spec"].get("signerName") == SIGNER and name_of(one) != OURS:
-            yield f"{name_of(one)} is there, of an authority before"
+    for bundle in cluster.shown(BUNDLES):
+        if bundle["spec"].get("signerName") == SIGNER and name_of(bundle) != OURS:
+            yield f"{name_of(bundle)} is there, of an authority before"
 
 
 TRIAL = Trial(

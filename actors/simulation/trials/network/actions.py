@@ -29,17 +29,17 @@ def services(scenario: Scenario) -> Iterator[Action]:
     """One or two Services and what users do with each, in any order."""
     chance = scenario.chance("service actions")
     for name in scenario.names(chance, NAME, 2):
-        one = ServiceUser(chance, name)
+        user = ServiceUser(chance, name)
         changes = (
-            one.reselect,
-            one.reselect,
-            one.publish,
-            one.change_ports,
-            one.change_ports,
-            one.distribute,
-            one.label,
+            user.reselect,
+            user.reselect,
+            user.publish,
+            user.change_ports,
+            user.change_ports,
+            user.distribute,
+            user.label,
         )
-        yield from scenario.life(chance, make=one.make, changes=changes, remove=one.remove, at=1.0, most=5)
+        yield from scenario.life(chance, make=user.make, changes=changes, remove=user.remove, at=1.0, most=5)
 
 
 class ServiceUser:
@@ -70,7 +70,7 @@ class ServiceUser:
 
     def change_ports(self, at: float) -> Iterator[Action]:
         ports = self._chance.choice(PORTS)
-        yield self._merge(at, {"spec": {"ports": ports}}, f"ports {[one['targetPort'] for one in ports]}")
+        yield self._merge(at, {"spec": {"ports": ports}}, f"ports {[port['targetPort'] for port in ports]}")
 
     def distribute(self, at: float) -> Iterator[Action]:
         """By zone or node, or by topology mode."""

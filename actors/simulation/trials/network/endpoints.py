@@ -31,14 +31,18 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _managed(cluster: SimulatedCluster) -> list[Object]:
-    return [one for one in cluster.shown(ENDPOINTS, NAMESPACE) if labels_of(one).get(MANAGED_BY) == MANAGER]
+    return [
+        endpoints_object
+        for endpoints_object in cluster.shown(ENDPOINTS, NAMESPACE)
+        if labels_of(endpoints_object).get(MANAGED_BY) == MANAGER
+    ]
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     there = {name_of(service) for service in cluster.shown(SERVICES, NAMESPACE)}
-    for one in _managed(cluster):
-        if name_of(one) not in there:
-            yield f"endpoints {name_of(one)} are there, and no service"
+    for endpoints in _managed(cluster):
+        if name_of(endpoints) not in there:
+            yield f"endpoints {name_of(endpoints)} are there, and no service"
     for service in selecting(cluster):
         name, spec = name_of(service), service["spec"]
         found = cluster.get(ENDPOINTS, make_key(NAMESPACE, name))
@@ -72,12 +76,12 @@ def _shown(endpoints: Object) -> Mapping[tuple[str, Any], bool]:
 
 def _ports(service: Object) -> list[tuple[str, int]]:
     """As its pods have them: no name of a port is one of theirs."""
-    ports = [one for one in service["spec"].get("ports") or () if isinstance(one["targetPort"], int)]
-    return [(one.get("name") or "", one["targetPort"]) for one in ports]
+    ports = [port for port in service["spec"].get("ports") or () if isinstance(port["targetPort"], int)]
+    return [(port.get("name") or "", port["targetPort"]) for port in ports]
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    return {f"has endpoints: {name_of(one)}": True for one in _managed(cluster)}
+    return {f"has endpoints: {name_of(endpoints)}": True for endpoints in _managed(cluster)}
 
 
 TRIAL = Trial(

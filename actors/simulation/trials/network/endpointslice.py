@@ -66,7 +66,11 @@ def _meddle(at: float, chance: random.Random) -> Action:
 
 
 def managed_slices(cluster: SimulatedCluster, manager: str = MANAGER) -> list[Object]:
-    return [one for one in cluster.shown(ENDPOINT_SLICES, NAMESPACE) if labels_of(one).get(MANAGED_BY) == manager]
+    return [
+        endpoint_slice
+        for endpoint_slice in cluster.shown(ENDPOINT_SLICES, NAMESPACE)
+        if labels_of(endpoint_slice).get(MANAGED_BY) == manager
+    ]
 
 
 def selecting(cluster: SimulatedCluster) -> Iterator[Object]:
@@ -91,16 +95,20 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     zones = {name_of(node): labels_of(node).get(ZONE) for node in cluster.shown(NODES)}
     for service in selecting(cluster):
         name = name_of(service)
-        slices = [one for one in managed_slices(cluster) if labels_of(one).get(SERVICE_NAME) == name]
-        endpoints = [one for slice_ in slices for one in slice_.get("endpoints") or ()]
+        slices = [
+            endpoint_slice
+            for endpoint_slice in managed_slices(cluster)
+            if labels_of(endpoint_slice).get(SERVICE_NAME) == name
+        ]
+        endpoints = [endpoint for slice_ in slices for endpoint in slice_.get("endpoints") or ()]
         shown: dict[str, tuple[Any, ...]] = {}
-        for one in endpoints:
-            conditions = (one["conditions"].get(each) for each in ("ready", "serving", "terminating"))
-            shown[one["targetRef"]["name"]] = (tuple(one["addresses"]), *conditions, one.get("nodeName"))
+        for endpoint in endpoints:
+            conditions = (endpoint["conditions"].get(each) for each in ("ready", "serving", "terminating"))
+            shown[endpoint["targetRef"]["name"]] = (tuple(endpoint["addresses"]), *conditions, endpoint.get("nodeName"))
         wanted = wanted_endpoints(cluster, service)
         if shown != wanted or len(endpoints) != len(shown):
             yield f"service {name}: its slices have {shown}, its pods are {wanted}"
-        elif not slices or any(len(one.get("endpoints") or ()) > most for one in slices):
+        elif not slices or any(len(endpoint_slice.get("endpoints") or ()) > most for endpoint_slice in slices):
             yield f"service {name} has {len(slices)} slices, and one of them more than {most} endpoints"
         else:
             yield from _unlike_their_service(service, slices, endpoints, zones)
@@ -115,33 +123,34 @@ def _unlike_their_service(
         free = {label: value for label, value in labels_of(slice_).items() if "kubernetes.io/" not in label}
         if free != labels_of(service) or slice_["metadata"]["ownerReferences"] != [owner]:
             yield f"slice {name_of(slice_)} has labels {free} or owners other than {name}"
-        ports = sorted((one["name"], one["protocol"], one["port"]) for one in slice_.get("ports") or ())
+        ports = sorted((port["name"], port["protocol"], port["port"]) for port in slice_.get("ports") or ())
         if slice_.get("endpoints") and ports != _ports(service):
             yield f"slice {name_of(slice_)} has ports {ports}, and {name} has {_ports(service)}"
     if annotations_of(service).get(TOPOLOGY_MODE) == "Auto":
         return
     distribution = service["spec"].get("trafficDistribution")
-    for one in endpoints:
+    for endpoint in endpoints:
         # One that is published whatever becomes of it may be from when its node was not there, and has no zone.
-        zone = one.get("zone")
-        if zone != zones.get(one["nodeName"]) and (
+        zone = endpoint.get("zone")
+        if zone != zones.get(endpoint["nodeName"]) and (
             zone is not None or not service["spec"].get("publishNotReadyAddresses")
         ):
-            yield f"an endpoint of {name} is in {zone}, and its node {one['nodeName']} in {zones.get(one['nodeName'])}"
+            node = endpoint["nodeName"]
+            yield f"an endpoint of {name} is in {zone}, and its node {node} in {zones.get(node)}"
         hints: Object = {}
-        if distribution and one["conditions"]["ready"]:
+        if distribution and endpoint["conditions"]["ready"]:
             if zone is not None:
                 hints["forZones"] = [{"name": zone}]
             if distribution == "PreferSameNode":
-                hints["forNodes"] = [{"name": one["nodeName"]}]
-        if (one["conditions"]["ready"] or not distribution) and (one.get("hints") or {}) != hints:
-            yield f"an endpoint of {name} has hints {one.get('hints')}, and {distribution} wants {hints}"
+                hints["forNodes"] = [{"name": endpoint["nodeName"]}]
+        if (endpoint["conditions"]["ready"] or not distribution) and (endpoint.get("hints") or {}) != hints:
+            yield f"an endpoint of {name} has hints {endpoint.get('hints')}, and {distribution} wants {hints}"
 
 
 def _ports(service: Object) -> list[tuple[str, str, int]]:
     """As its pods have them: no name of a port is one of theirs."""
-    ports = [one for one in service["spec"].get("ports") or () if isinstance(one["targetPort"], int)]
-    return sorted((one.get("name") or "", one["protocol"], one["targetPort"]) for one in ports)
+    ports = [port for port in service["spec"].get("ports") or () if isinstance(port["targetPort"], int)]
+    return sorted((port.get("name") or "", port["protocol"], port["targetPort"]) for port in ports)
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
@@ -151,17 +160,21 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     Deployments and StatefulSets may wait for them, so none of their pods counts where nodes are silent. And so is
     whether a pod without an owner was adopted before that who would have adopted it was deleted.
     """
-    rolled_out = {uid_of(one) for one in cluster.shown(REPLICASETS, NAMESPACE) if controller_of(one) is not None}
-    in_order = {uid_of(one) for one in cluster.shown(STATEFULSETS, NAMESPACE)}
+    rolled_out = {
+        uid_of(replicaset)
+        for replicaset in cluster.shown(REPLICASETS, NAMESPACE)
+        if controller_of(replicaset) is not None
+    }
+    in_order = {uid_of(statefulset) for statefulset in cluster.shown(STATEFULSETS, NAMESPACE)}
     held_up = set() if nodes_are_well(cluster) else rolled_out | in_order
     owners = {name_of(pod): controller_of(pod) for pod in cluster.shown(PODS, NAMESPACE)}
     counted = {name for name, owner in owners.items() if owner is not None and owner.uid not in held_up}
     return {
         f"endpoints of {name_of(service)}": sum(
             not endpoint["conditions"].get("terminating") and endpoint["targetRef"]["name"] in counted
-            for one in managed_slices(cluster)
-            if labels_of(one).get(SERVICE_NAME) == name_of(service)
-            for endpoint in one.get("endpoints") or ()
+            for endpoint_slice in managed_slices(cluster)
+            if labels_of(endpoint_slice).get(SERVICE_NAME) == name_of(service)
+            for endpoint in endpoint_slice.get("endpoints") or ()
         )
         for service in selecting(cluster)
     }
@@ -186,7 +199,7 @@ class EndpointsOnce:
             slice_ = decode_object(change.raw)
             if change.type == DELETED or labels_of(slice_).get(MANAGED_BY) != MANAGER:
                 continue
-            owner = [one.get("uid") for one in slice_["metadata"].get("ownerReferences") or ()]
+            owner = [reference.get("uid") for reference in slice_["metadata"].get("ownerReferences") or ()]
             whose = (owner, slice_["addressType"], slice_.get("ports"))
             endpoints = frozenset(map(identity_of, slice_.get("endpoints") or ()))
             for key, (other, others) in self._slices.items():

@@ -75,18 +75,23 @@ def _meddle(way: str, cluster: SimulatedCluster) -> bool:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    slices = [one for one in managed_slices(cluster, MANAGER) if labels_of(one)[SERVICE_NAME] == NAME]
+    slices = [
+        endpoint_slice
+        for endpoint_slice in managed_slices(cluster, MANAGER)
+        if labels_of(endpoint_slice)[SERVICE_NAME] == NAME
+    ]
     service, endpoints = cluster.get(SERVICES, KEY), cluster.get(ENDPOINTS, KEY)
     wanted: set[Any] = set()
     if service is not None and endpoints is not None and is_mirrored(endpoints):
         wanted = set(_of_endpoints(endpoints))
         owner = owner_reference(endpoints, api_version="v1", kind="Endpoints")
-        for one in slices:
-            if one["metadata"]["ownerReferences"] != [owner]:
-                yield f"mirror {name_of(one)} has other owners than the endpoints"
-            if not labels_of(endpoints).items() <= labels_of(one).items():
-                yield f"mirror {name_of(one)} has labels {labels_of(one)}, its endpoints {labels_of(endpoints)}"
-    shown = [each for one in slices for each in _of_slice(one)]
+        for endpoint_slice in slices:
+            if endpoint_slice["metadata"]["ownerReferences"] != [owner]:
+                yield f"mirror {name_of(endpoint_slice)} has other owners than the endpoints"
+            if not labels_of(endpoints).items() <= labels_of(endpoint_slice).items():
+                found = labels_of(endpoint_slice)
+                yield f"mirror {name_of(endpoint_slice)} has labels {found}, its endpoints {labels_of(endpoints)}"
+    shown = [each for endpoint_slice in slices for each in _of_slice(endpoint_slice)]
     if set(shown) != wanted or len(shown) != len(wanted):
         yield f"the mirrors of {NAME} have {sorted(shown)}, its endpoints {sorted(wanted)}"
 
@@ -108,7 +113,7 @@ def _of_slice(slice_: Object) -> Iterator[tuple[str, int, bool]]:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     mirrors = managed_slices(cluster, MANAGER)
-    return {"mirrored": sorted(each for one in mirrors for each in _of_slice(one))}
+    return {"mirrored": sorted(each for mirror in mirrors for each in _of_slice(mirror))}
 
 
 TRIAL = Trial(

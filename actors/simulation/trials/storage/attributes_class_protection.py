@@ -32,11 +32,11 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     users = [*cluster.shown(PERSISTENT_VOLUMES), *cluster.shown(PERSISTENT_VOLUME_CLAIMS)]
     used = {name for user in users for name in classes_of(user)}
-    for one in cluster.shown(VOLUME_ATTRIBUTES_CLASSES):
-        name = name_of(one)
-        if ATTRIBUTES_CLASS_PROTECTION not in finalizers_of(one) and not is_deleting(one):
+    for cls in cluster.shown(VOLUME_ATTRIBUTES_CLASSES):
+        name = name_of(cls)
+        if ATTRIBUTES_CLASS_PROTECTION not in finalizers_of(cls) and not is_deleting(cls):
             yield f"attributes class {name} is not protected"
-        if is_deleting(one) and name not in used:
+        if is_deleting(cls) and name not in used:
             yield f"attributes class {name} is not used, and still there"
 
 

@@ -54,8 +54,8 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    volumes = {name_of(one): one for one in cluster.shown(PERSISTENT_VOLUMES)}
-    claims = {make_key(NAMESPACE, name_of(one)): one for one in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)}
+    volumes = {name_of(pv): pv for pv in cluster.shown(PERSISTENT_VOLUMES)}
+    claims = {make_key(NAMESPACE, name_of(pvc)): pvc for pvc in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)}
     for claim in claims.values():
         wrong = _wrong_claim(claim, volumes)
         if wrong:
@@ -81,7 +81,7 @@ def _wrong_claim(claim: Object, volumes: Mapping[str, Object]) -> str:
         fits = volume is not None and (_is_reserved(volume, claim) or (_is_free(volume) and not misfit(volume, claim)))
         return f"is not bound to {name}" if fits else ""
     if class_of(claim) == STATIC:
-        fitting = [one for one in volumes.values() if _is_free(one) and not misfit(one, claim)]
+        fitting = [candidate for candidate in volumes.values() if _is_free(candidate) and not misfit(candidate, claim)]
         return f"is not bound, and {name_of(fitting[0])} is free" if fitting else ""
     if class_of(claim) == WAITING_CLASS or is_deleting(claim):
         return ""
@@ -113,16 +113,16 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     set.
     """
     kept = (
-        one
-        for one in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)
-        if not is_deleting(one) and controller_of(one) is None
+        claim
+        for claim in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)
+        if not is_deleting(claim) and controller_of(claim) is None
     )
     pods = cluster.shown(PODS, NAMESPACE) if nodes_are_well(cluster) else ()
     used = {key for pod in pods if not is_deleting(pod) for key in claim_keys(pod)}
     return {
-        f"claim {name_of(one)}": phase_of(one)
-        for one in kept
-        if class_of(one) == CLASS and (not _is_of_a_set(one) or key_of(one) in used)
+        f"claim {name_of(pvc)}": phase_of(pvc)
+        for pvc in kept
+        if class_of(pvc) == CLASS and (not _is_of_a_set(pvc) or key_of(pvc) in used)
     }
 
 

@@ -46,12 +46,12 @@ def workloads(
     """
     chance = scenario.chance(f"{resource.plural} actions")
     for name in scenario.names(chance, NAMES[resource], chance.choice((1, 1, 2))):
-        one = Subject(scenario, chance, resource, name, draw)
+        subject = Subject(scenario, chance, resource, name, draw)
         yield from scenario.life(
             chance,
-            make=one.make,
-            changes=[partial(each, one) for each in changes],
-            remove=one.remove,
+            make=subject.make,
+            changes=[partial(each, subject) for each in changes],
+            remove=subject.remove,
             at=at,
         )
 
@@ -93,37 +93,37 @@ Change = Callable[[Subject, float], Iterator[Action]]
 # What users do with workloads. One that is made anew, or scaled, may be on its way to another state as that happens.
 
 
-def scaled(one: Subject, at: float) -> Iterator[Action]:
-    yield scale(at, one.resource, one.key, one.chance.choice(SIZES))
+def scaled(subject: Subject, at: float) -> Iterator[Action]:
+    yield scale(at, subject.resource, subject.key, subject.chance.choice(SIZES))
 
 
-def given_an_image(one: Subject, at: float) -> Iterator[Action]:
-    yield set_image(at, one.resource, one.key, f"v{one.chance.randint(1, IMAGES)}")
+def given_an_image(subject: Subject, at: float) -> Iterator[Action]:
+    yield set_image(at, subject.resource, subject.key, f"v{subject.chance.randint(1, IMAGES)}")
 
 
-def robbed_of_a_pod(one: Subject, at: float) -> Iterator[Action]:
-    yield kill(at, one.name, one.chance.randrange(6))
+def robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
+    yield kill(at, subject.name, subject.chance.randrange(6))
 
 
-def robbed_of_pods(one: Subject, at: float) -> Iterator[Action]:
+def robbed_of_pods(subject: Subject, at: float) -> Iterator[Action]:
     """Two or three within a second."""
-    for number in range(one.chance.randint(2, 3)):
-        yield kill(round(at + number * 0.3, 2), one.name, one.chance.randrange(6))
+    for number in range(subject.chance.randint(2, 3)):
+        yield kill(round(at + number * 0.3, 2), subject.name, subject.chance.randrange(6))
 
 
-def made_anew(one: Subject, at: float) -> Iterator[Action]:
-    yield replace(at, one.resource, one.key, one.new())
+def made_anew(subject: Subject, at: float) -> Iterator[Action]:
+    yield replace(at, subject.resource, subject.key, subject.new())
 
 
-def given_a_stray(one: Subject, at: float) -> Iterator[Action]:
-    yield orphan(at, one.name)
+def given_a_stray(subject: Subject, at: float) -> Iterator[Action]:
+    yield orphan(at, subject.name)
 
 
-def patient(one: Subject, at: float) -> Iterator[Action]:
+def patient(subject: Subject, at: float) -> Iterator[Action]:
     """Its pods count as available sooner or later than before."""
-    seconds = one.chance.choice((0, 1, 4))
+    seconds = subject.chance.choice((0, 1, 4))
     changes = {"spec": {"minReadySeconds": seconds}}
-    yield merge(at, one.resource, one.key, changes, f"minReadySeconds {seconds}")
+    yield merge(at, subject.resource, subject.key, changes, f"minReadySeconds {seconds}")
 
 
 def scale(at: float, resource: Resource, key: str, replicas: int) -> Action:

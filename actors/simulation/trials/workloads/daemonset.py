@@ -159,9 +159,9 @@ def _unsettled_set(
     cluster: SimulatedCluster, obj: Object, nodes: Mapping[str, Object], pods: Mapping[str, list[Object]]
 ) -> Iterable[str]:
     what, well = f"DaemonSet {name_of(obj)}", nodes_are_well(cluster)
-    revisions = [one for one in cluster.shown(CONTROLLER_REVISIONS, NAMESPACE) if _is_of(one, obj)]
-    current = [one for one in revisions if _recorded(one) == _recorded({"data": obj})]
-    if len(current) != 1 or current[0]["revision"] != max(one["revision"] for one in revisions):
+    revisions = [revision for revision in cluster.shown(CONTROLLER_REVISIONS, NAMESPACE) if _is_of(revision, obj)]
+    current = [revision for revision in revisions if _recorded(revision) == _recorded({"data": obj})]
+    if len(current) != 1 or current[0]["revision"] != max(revision["revision"] for revision in revisions):
         yield f"{what}: {len(current)} revisions of its template, or not the newest, of {len(revisions)}"
         return
     hash = labels_of(current[0]).get(HASH_LABEL)

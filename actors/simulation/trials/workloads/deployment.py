@@ -47,30 +47,30 @@ def _strategy(chance: random.Random, type: str) -> Object:
     return {"type": type, "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
-def _given_a_strategy(one: Subject, at: float) -> Iterator[Action]:
-    type = one.chance.choice(("Recreate", "RollingUpdate"))
-    changes = {"rollingUpdate": None, **_strategy(one.chance, type)}
-    yield merge(at, DEPLOYMENTS, one.key, {"spec": {"strategy": changes}}, f"strategy {type}")
+def _given_a_strategy(subject: Subject, at: float) -> Iterator[Action]:
+    type = subject.chance.choice(("Recreate", "RollingUpdate"))
+    changes = {"rollingUpdate": None, **_strategy(subject.chance, type)}
+    yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"strategy": changes}}, f"strategy {type}")
 
 
-def _restarted(one: Subject, at: float) -> Iterator[Action]:
+def _restarted(subject: Subject, at: float) -> Iterator[Action]:
     """As `kubectl rollout restart` does it."""
     template = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": f"at {at}"}}}
-    yield merge(at, DEPLOYMENTS, one.key, {"spec": {"template": template}}, "restart")
+    yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"template": template}}, "restart")
 
 
-def _paused(one: Subject, at: float) -> Iterator[Action]:
+def _paused(subject: Subject, at: float) -> Iterator[Action]:
     """For a while: else how far a rollout came would be chance."""
-    end = round(at + one.chance.choice((0.1, 1.0, 10.0)), 2)
-    yield merge(at, DEPLOYMENTS, one.key, {"spec": {"paused": True}}, "paused")
-    resumed = merge(end, DEPLOYMENTS, one.key, {"spec": {"paused": False}}, "resumed")
-    yield unless_gone(resumed, DEPLOYMENTS, one.key)
+    end = round(at + subject.chance.choice((0.1, 1.0, 10.0)), 2)
+    yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"paused": True}}, "paused")
+    resumed = merge(end, DEPLOYMENTS, subject.key, {"spec": {"paused": False}}, "resumed")
+    yield unless_gone(resumed, DEPLOYMENTS, subject.key)
 
 
-def _robbed_of_a_pod(one: Subject, at: float) -> Iterator[Action]:
+def _robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
     """Not where it has none until a user does what is to come later: the two would wait for each other."""
-    for action in robbed_of_a_pod(one, at):
-        yield unless_held_up(action, one.key)
+    for action in robbed_of_a_pod(subject, at):
+        yield unless_held_up(action, subject.key)
 
 
 def unless_held_up(action: Action, key: Key) -> Action:
@@ -87,9 +87,9 @@ def unless_held_up(action: Action, key: Key) -> Action:
     return action._replace(do=do)
 
 
-def _forgetful(one: Subject, at: float) -> Iterator[Action]:
-    kept = one.chance.choice((0, 1, 5))
-    yield merge(at, DEPLOYMENTS, one.key, {"spec": {"revisionHistoryLimit": kept}}, f"keeps {kept} old ReplicaSets")
+def _forgetful(subject: Subject, at: float) -> Iterator[Action]:
+    kept = subject.chance.choice((0, 1, 5))
+    yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"revisionHistoryLimit": kept}}, f"keeps {kept} old ReplicaSets")
 
 
 CHANGES = (
@@ -115,14 +115,18 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         own = _replica_sets_of(cluster, obj)
         counts = {"replicas": replicas_of(obj), "updatedReplicas": replicas_of(obj)}
         for field in ("readyReplicas", "availableReplicas"):
-            counts[field] = sum((one.get("status") or {}).get(field) or 0 for one in own)
+            counts[field] = sum((replica_set.get("status") or {}).get(field) or 0 for replica_set in own)
         yield from uncounted(DEPLOYMENTS, obj, counts)
 
 
 def _replica_sets_of(cluster: SimulatedCluster, deployment: Object) -> list[Object]:
     uid = uid_of(deployment)
     replica_sets = cluster.shown(REPLICASETS, NAMESPACE)
-    return [one for one in replica_sets if (owner := controller_of(one)) is not None and owner.uid == uid]
+    return [
+        replica_set
+        for replica_set in replica_sets
+        if (owner := controller_of(replica_set)) is not None and owner.uid == uid
+    ]
 
 
 def _is_held_up(cluster: SimulatedCluster, deployment: Object) -> bool:

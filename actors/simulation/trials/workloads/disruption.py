@@ -111,7 +111,7 @@ def counted(cluster: SimulatedCluster, budget: Object) -> dict[str, int]:
         missing = most_missing if isinstance(most_missing, int) else _share(most_missing, size)
         expected, desired = size, max(0, size - missing)
     facts = map(pod_facts, pods)
-    current = sum(one.ready and not one.deleting for one in facts)
+    current = sum(fact.ready and not fact.deleting for fact in facts)
     allowed = max(0, current - desired) if expected > 0 else 0
     return dict(zip(COUNTS, (current, desired, allowed, expected), strict=True))
 
@@ -123,7 +123,9 @@ def _share(percentage: str, size: int) -> int:
 
 def _sizes(cluster: SimulatedCluster, pods: Iterable[Object]) -> dict[str, int]:
     """By the uid of what wants these pods, how many it wants."""
-    owners = {uid_of(one): one for resource in (*OF_PODS, DEPLOYMENTS) for one in cluster.shown(resource, NAMESPACE)}
+    owners = {
+        uid_of(owner): owner for resource in (*OF_PODS, DEPLOYMENTS) for owner in cluster.shown(resource, NAMESPACE)
+    }
     found = {}
     for pod in pods:
         reference = controller_of(pod)
@@ -143,7 +145,7 @@ def _of_no_owner(cluster: SimulatedCluster, budget: Object) -> list[Object]:
     if isinstance(spec.get("minAvailable"), int):
         return []
     selector = label_selector_of(spec.get("selector"))
-    there = {uid_of(one) for resource in OF_PODS for one in cluster.shown(resource, NAMESPACE)}
+    there = {uid_of(owner) for resource in OF_PODS for owner in cluster.shown(resource, NAMESPACE)}
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if selector.matches(labels_of(pod))]
     references = [(pod, controller_of(pod)) for pod in pods]
     return [pod for pod, reference in references if reference is not None and reference.uid not in there]
@@ -175,7 +177,8 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     if not nodes_are_well(cluster):
         return {}
     return {
-        f"PodDisruptionBudget {name_of(one)}": _said(one) for one in cluster.shown(POD_DISRUPTION_BUDGETS, NAMESPACE)
+        f"PodDisruptionBudget {name_of(budget)}": _said(budget)
+        for budget in cluster.shown(POD_DISRUPTION_BUDGETS, NAMESPACE)
     }
 
 

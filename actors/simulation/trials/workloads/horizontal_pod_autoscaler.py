@@ -149,7 +149,7 @@ def _share(cluster: SimulatedCluster, pod: Object) -> str | None:
     load = metrics_server(cluster).external.get(app or "")
     if load is None or not _serves(pod):
         return None
-    serving = [one for one in cluster.shown(PODS, NAMESPACE) if labels_of(one).get("app") == app and _serves(one)]
+    serving = [pod for pod in cluster.shown(PODS, NAMESPACE) if labels_of(pod).get("app") == app and _serves(pod)]
     return f"{_in_thousandths(load) // len(serving)}m"
 
 
@@ -173,7 +173,7 @@ def _metrics(at: float, *, down: bool) -> Action:
 def _wanted(cluster: SimulatedCluster, autoscaler: Object) -> tuple[int, int] | None:
     """How many replicas its target has, and how many it should have; None without a target, or a load."""
     name, spec = name_of(autoscaler), autoscaler["spec"]
-    found = [one for one in cluster.shown(REPLICASETS, NAMESPACE) if name_of(one) == name]
+    found = [replicaset for replicaset in cluster.shown(REPLICASETS, NAMESPACE) if name_of(replicaset) == name]
     load = metrics_server(cluster).external.get(name)
     if not found or load is None:
         return None
@@ -189,9 +189,13 @@ def _is_new(cluster: SimulatedCluster) -> bool:
     It begins with what the target has as if that were recommended, and says so for the whole window: what an earlier
     one said last is not the end.
     """
-    managers = [one for one in cluster.processes.values() if any(spec.name == CONTROLLER for spec in one.specs)]
-    said = [one.system.vitals.of(MANAGER, ManagerVitals) for one in managers if one.process.alive]
-    children = [one.children.get(controller_name(CONTROLLER)) for one in said if one is not None and one.leading]
+    managers = [
+        process for process in cluster.processes.values() if any(spec.name == CONTROLLER for spec in process.specs)
+    ]
+    said = [manager.system.vitals.of(MANAGER, ManagerVitals) for manager in managers if manager.process.alive]
+    children = [
+        vitals.children.get(controller_name(CONTROLLER)) for vitals in said if vitals is not None and vitals.leading
+    ]
     began = [child.started_at for child in children if child is not None and child.started_at is not None]
     if not began:
         return bool(managers)
@@ -227,17 +231,17 @@ def _has_young_pods(cluster: SimulatedCluster, autoscaler: Object) -> bool:
     up = ((spec.get("behavior") or {}).get("scaleUp") or {}).get("stabilizationWindowSeconds") or 0
     period = options_of(cluster)[HorizontalPodAutoscalerOptions].sync_period
     latest = cluster.clock.now() - (WINDOW + up + 2 * (period + SECONDS_TO_LIST))
-    pods = [one for one in cluster.shown(PODS, NAMESPACE) if labels_of(one).get("app") == name_of(autoscaler)]
+    pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if labels_of(pod).get("app") == name_of(autoscaler)]
     return any((pod_facts(pod).ready_since or 0.0) > latest for pod in pods)
 
 
 def _said(autoscaler: Object) -> Mapping[str, Any]:
     status = autoscaler.get("status") or {}
-    conditions = {one["type"]: one["reason"] for one in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition["reason"] for condition in status.get("conditions") or ()}
     return {
         "currentReplicas": status.get("currentReplicas", 0),
         "desiredReplicas": status.get("desiredReplicas", 0),
-        "averages": [_average_in(one) for one in status.get("currentMetrics") or ()],
+        "averages": [_average_in(metric) for metric in status.get("currentMetrics") or ()],
         "AbleToScale": conditions.get("AbleToScale"),
         "ScalingActive": conditions.get("ScalingActive"),
         "ScalingLimited": conditions.get("ScalingLimited"),
@@ -277,8 +281,8 @@ def _limit(asked: int, lowest: int, highest: int) -> str:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     return {
-        f"HorizontalPodAutoscaler {name_of(one)}": _wanted(cluster, one)
-        for one in cluster.shown(HORIZONTAL_POD_AUTOSCALERS, NAMESPACE)
+        f"HorizontalPodAutoscaler {name_of(autoscaler)}": _wanted(cluster, autoscaler)
+        for autoscaler in cluster.shown(HORIZONTAL_POD_AUTOSCALERS, NAMESPACE)
     }
 
 

@@ -33,12 +33,12 @@ NO_END = 1_000_000  # failures: what goes wrong with nodes does not decide how a
 def _actions(scenario: Scenario) -> Iterator[Action]:
     chance = scenario.chance("jobs actions")
     for name in scenario.names(chance, RUNS, 2):
-        one = _Subject(scenario, chance, name)
+        subject = _Subject(scenario, chance, name)
         yield from scenario.life(
             chance,
-            make=one.make,
-            changes=[partial(change, one) for change in CHANGES],
-            remove=one.remove,
+            make=subject.make,
+            changes=[partial(change, subject) for change in CHANGES],
+            remove=subject.remove,
             at=1.2,
         )
     failing = scenario.chance("failures of jobs")
@@ -102,29 +102,29 @@ class _Subject:
         return unless_gone(merge(at, JOBS, self.key, {"spec": spec}), JOBS, self.key)
 
 
-def _more_or_fewer_at_once(one: _Subject, at: float) -> Iterator[Action]:
-    yield one.changed(at, parallelism=one.chance.choice((1, 2, 4, 6)))
+def _more_or_fewer_at_once(subject: _Subject, at: float) -> Iterator[Action]:
+    yield subject.changed(at, parallelism=subject.chance.choice((1, 2, 4, 6)))
 
 
-def _suspended_for_a_while(one: _Subject, at: float) -> Iterator[Action]:
-    yield one.changed(at, suspend=True)
-    yield one.changed(round(at + one.chance.choice((0.2, 3.0, 8.0)), 2), suspend=False)
+def _suspended_for_a_while(subject: _Subject, at: float) -> Iterator[Action]:
+    yield subject.changed(at, suspend=True)
+    yield subject.changed(round(at + subject.chance.choice((0.2, 3.0, 8.0)), 2), suspend=False)
 
 
-def _robbed_of_a_pod(one: _Subject, at: float) -> Iterator[Action]:
-    index = one.chance.randrange(4)
+def _robbed_of_a_pod(subject: _Subject, at: float) -> Iterator[Action]:
+    index = subject.chance.randrange(4)
 
     def do(cluster: SimulatedCluster) -> bool:
-        pods = sorted(name_of(pod) for pod in _pods_of(cluster, one.name) if not is_deleting(pod))
+        pods = sorted(name_of(pod) for pod in _pods_of(cluster, subject.name) if not is_deleting(pod))
         if pods:
             cluster.delete(PODS, make_key(NAMESPACE, pods[index % len(pods)]))
         return True
 
-    yield Action(at, f"delete a pod of {one.name}", do)
+    yield Action(at, f"delete a pod of {subject.name}", do)
 
 
-def _made_anew(one: _Subject, at: float) -> Iterator[Action]:
-    yield replace(at, JOBS, one.key, one.new())
+def _made_anew(subject: _Subject, at: float) -> Iterator[Action]:
+    yield replace(at, JOBS, subject.key, subject.new())
 
 
 CHANGES = (
@@ -164,7 +164,9 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 def _end(job: Object) -> tuple[list[str], int | None]:
     """How it has ended, and how many have succeeded where it says how many are to."""
     status, completions = job.get("status") or {}, job["spec"].get("completions")
-    ends = [one["type"] for one in status.get("conditions") or () if one["type"] in ("Complete", "Failed")]
+    ends = [
+        condition["type"] for condition in status.get("conditions") or () if condition["type"] in ("Complete", "Failed")
+    ]
     return ends, None if completions is None or ends != ["Complete"] else status.get("succeeded", 0)
 
 

@@ -63,52 +63,52 @@ def _strategy(chance: random.Random) -> Object:
     return {"type": "RollingUpdate", "rollingUpdate": {"partition": chance.choice((0, 0, 1, 2))}}
 
 
-def _given_a_strategy(one: Subject, at: float) -> Iterator[Action]:
-    strategy = _strategy(one.chance)
-    yield merge(at, STATEFULSETS, one.key, {"spec": {"updateStrategy": strategy}}, f"strategy {strategy}")
+def _given_a_strategy(subject: Subject, at: float) -> Iterator[Action]:
+    strategy = _strategy(subject.chance)
+    yield merge(at, STATEFULSETS, subject.key, {"spec": {"updateStrategy": strategy}}, f"strategy {strategy}")
 
 
-def _started_elsewhere(one: Subject, at: float) -> Iterator[Action]:
-    start = one.chance.choice((0, 1, 2))
-    yield merge(at, STATEFULSETS, one.key, {"spec": {"ordinals": {"start": start}}}, f"ordinals from {start}")
+def _started_elsewhere(subject: Subject, at: float) -> Iterator[Action]:
+    start = subject.chance.choice((0, 1, 2))
+    yield merge(at, STATEFULSETS, subject.key, {"spec": {"ordinals": {"start": start}}}, f"ordinals from {start}")
 
 
-def _robbed_of_a_pod(one: Subject, at: float) -> Iterator[Action]:
-    index = one.chance.randrange(6)
+def _robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
+    index = subject.chance.randrange(6)
 
     def do(cluster: SimulatedCluster) -> bool:
-        pods = _pods_named_after(cluster, one.name)
+        pods = _pods_named_after(cluster, subject.name)
         if pods:
             cluster.delete(PODS, make_key(NAMESPACE, pods[index % len(pods)]))
         return True
 
-    yield Action(at, f"delete a pod of {one.name}", do)
+    yield Action(at, f"delete a pod of {subject.name}", do)
 
 
-def _ends_a_pod(one: Subject, at: float) -> Iterator[Action]:
+def _ends_a_pod(subject: Subject, at: float) -> Iterator[Action]:
     """As a node does that evicts it."""
-    index, phase = one.chance.randrange(6), one.chance.choice(("Failed", "Succeeded"))
+    index, phase = subject.chance.randrange(6), subject.chance.choice(("Failed", "Succeeded"))
 
     def do(cluster: SimulatedCluster) -> bool:
-        pods = _pods_named_after(cluster, one.name)
+        pods = _pods_named_after(cluster, subject.name)
         if pods:
             key = make_key(NAMESPACE, pods[index % len(pods)])
             cluster.merge(PODS, key, {"status": {"phase": phase}}, subresource="status")
         return True
 
-    yield Action(at, f"a pod of {one.name} has {phase}", do)
+    yield Action(at, f"a pod of {subject.name} has {phase}", do)
 
 
-def _given_a_namesake(one: Subject, at: float) -> Iterator[Action]:
+def _given_a_namesake(subject: Subject, at: float) -> Iterator[Action]:
     """A pod without an owner that is called as one of the set's, or nearly so.
 
     It has no volumes, and the API server does not let a set add its claims to the pod that it adopted: with claims,
     a set is held up by such a pod for good, as upstream's. So it is called as one of them only where there are none.
     """
-    suffix = one.chance.choice(("0", "1", "3", "01", "00", "x"))
-    name = f"{one.name}-{suffix}"
+    suffix = subject.chance.choice(("0", "1", "3", "01", "00", "x"))
+    name = f"{subject.name}-{suffix}"
     pod = {
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": one.name}},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": subject.name}},
         "spec": {"containers": [{"name": "c", "image": "v1"}]},
     }
 
@@ -124,7 +124,7 @@ def _given_a_namesake(one: Subject, at: float) -> Iterator[Action]:
 def _has_claims(cluster: SimulatedCluster) -> bool:
     """Whether the sets have claims; they may, where there is none to tell."""
     sets = cluster.list(STATEFULSETS, NAMESPACE)
-    return not sets or any(one["spec"].get("volumeClaimTemplates") for one in sets)
+    return not sets or any(obj["spec"].get("volumeClaimTemplates") for obj in sets)
 
 
 CHANGES = (

@@ -90,9 +90,9 @@ def _expiry(job: Object) -> float | None:
     """When a Job may be deleted, in Unix seconds; None if never."""
     seconds = job["spec"].get("ttlSecondsAfterFinished")
     ended = [
-        one["lastTransitionTime"]
-        for one in (job.get("status") or {}).get("conditions") or ()
-        if one["type"] in ENDS and one["status"] == "True"
+        condition["lastTransitionTime"]
+        for condition in (job.get("status") or {}).get("conditions") or ()
+        if condition["type"] in ENDS and condition["status"] == "True"
     ]
     return None if seconds is None or not ended else parse_time(ended[0]) + seconds
 

@@ -41,7 +41,7 @@ def look(
 
 
 def said(life: Life) -> list[tuple[str, str, str]]:
-    return [(one.type, one.reason, one.message) for one in life.said]
+    return [(event.type, event.reason, event.message) for event in life.said]
 
 
 def state_of(life: Life) -> str:
@@ -230,7 +230,7 @@ def test_a_container_whose_image_cannot_be_pulled_waits_and_is_retried_ever_late
     assert life.status["state"]["waiting"]["reason"] == "ErrImagePull"
     assert "containerID" not in life.status
     assert (life.status["imageID"], life.status["ready"], life.status["started"]) == ("", False, False)
-    assert [one[:2] for one in said(life)] == [("Normal", "Pulling"), ("Warning", "Failed"), ("Warning", "Failed")]
+    assert [event[:2] for event in said(life)] == [("Normal", "Pulling"), ("Warning", "Failed"), ("Warning", "Failed")]
     reasons, attempts = [], []
     for _ in range(14):
         now = life.due

@@ -60,7 +60,7 @@ def test_a_name_that_is_none_is_told_once_and_never_retried() -> None:
     waiting = hindrance(container, (), None, shown="", now=NOW)
     assert waiting is not None
     assert waiting.state["waiting"]["reason"] == "InvalidImageName"
-    assert [(one.reason, one.container) for one in waiting.said] == [("InspectFailed", "web"), ("Failed", "web")]
+    assert [(event.reason, event.container) for event in waiting.said] == [("InspectFailed", "web"), ("Failed", "web")]
     assert waiting.due is None
     again = hindrance(container, (), None, shown="InvalidImageName", now=NOW)
     assert again is not None

@@ -32,7 +32,7 @@ def after(pod: Object, status: Object) -> Object:
 
 
 def conditions(status: Object) -> Object:
-    return {one["type"]: (one["status"], one.get("reason")) for one in status["conditions"]}
+    return {condition["type"]: (condition["status"], condition.get("reason")) for condition in status["conditions"]}
 
 
 ALL_WELL = {
@@ -51,7 +51,7 @@ def test_a_pod_without_delays_is_running_and_ready_in_one_step() -> None:
     assert status["startTime"] == format_time(T)
     assert (status["hostIP"], status["hostIPs"]) == ("198.18.0.1", [{"ip": "198.18.0.1"}])
     assert (status["podIP"], status["podIPs"]) == ("240.0.0.2", [{"ip": "240.0.0.2"}])
-    assert [one["name"] for one in status["containerStatuses"]] == ["web"]
+    assert [container_status["name"] for container_status in status["containerStatuses"]] == ["web"]
     assert due is None
 
 
@@ -192,8 +192,10 @@ def test_a_stopped_pod_is_over(killed: bool, code: int, phase: str) -> None:
     pod = bound(initContainers=[{"name": "proxy", "image": "b", "restartPolicy": "Always"}])
     status = pod_status.ended(after(pod, plan(pod).status), killed=killed, now=T + 9).status
     assert status["phase"] == phase
-    assert [one["state"]["terminated"]["exitCode"] for one in status["containerStatuses"]] == [code]
-    assert [list(one["state"]) for one in status["initContainerStatuses"]] == [["terminated"]]
+    assert [
+        container_status["state"]["terminated"]["exitCode"] for container_status in status["containerStatuses"]
+    ] == [code]
+    assert [list(container_status["state"]) for container_status in status["initContainerStatuses"]] == [["terminated"]]
     assert conditions(status)["Ready"][0] == "False"
 
 
@@ -233,7 +235,7 @@ def sidecar(name: str = "proxy", *command: str, **fields: object) -> Object:
 
 def states(statuses: list[Object]) -> dict[str, str]:
     """By name: running, or why it waits or has ended."""
-    return {one["name"]: next(iter(one["state"].values())).get("reason", "running") for one in statuses}
+    return {status["name"]: next(iter(status["state"].values())).get("reason", "running") for status in statuses}
 
 
 class Story:
@@ -258,7 +260,7 @@ class Story:
         looked = plan(self.pod, now=now, memories=self.memories)
         self.pod = after(self.pod, looked.status)
         self.due, self.memories = looked.due, looked.memories
-        self.said += [f"{one.container} {one.reason}" for one in looked.said]
+        self.said += [f"{event.container} {event.reason}" for event in looked.said]
         again = plan(self.pod, now=now, memories=self.memories)
         assert again.status["phase"] in ("Succeeded", "Failed") or not status_changes(self.pod, again.status)
 
@@ -377,7 +379,7 @@ def test_the_phase_is_that_of_all_containers(commands: tuple[list[str], ...], po
 def test_containers_are_reported_by_name() -> None:
     pod = bound()
     pod["spec"]["containers"] = [container("b"), container("a")]
-    assert [one["name"] for one in Story(pod).until(0)["containerStatuses"]] == ["a", "b"]
+    assert [status["name"] for status in Story(pod).until(0)["containerStatuses"]] == ["a", "b"]
 
 
 def test_a_pod_whose_image_cannot_be_pulled_is_pending_and_looked_at_ever_less_often() -> None:

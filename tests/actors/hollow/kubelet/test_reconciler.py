@@ -158,7 +158,7 @@ def test_an_image_that_cannot_be_pulled_is_told_by_events_about_its_container() 
     driven = world.drive()
     assert driven.result.seconds == 5
     assert [event[1] for event in driven.events] == ["Pulling", "Failed", "Failed"]
-    assert {one.field_path for one in driven.records} == {"spec.containers{web}"}
+    assert {record.field_path for record in driven.records} == {"spec.containers{web}"}
     assert world.pod()["status"]["phase"] == "Pending"
     for seconds, reason in (
         (5, "ImagePullBackOff"),

@@ -25,7 +25,7 @@ def test_zones_are_lettered_and_go_on_after_z() -> None:
 
 def test_nodes_are_dealt_to_the_zones_in_turn() -> None:
     fleet = make_fleet(nodes=5, zones=2)
-    assert [(one.name, one.zone) for one in fleet.values()] == [
+    assert [(node.name, node.zone) for node in fleet.values()] == [
         ("hollow-node-0", "zone-a"),
         ("hollow-node-1", "zone-b"),
         ("hollow-node-2", "zone-a"),
@@ -36,10 +36,10 @@ def test_nodes_are_dealt_to_the_zones_in_turn() -> None:
 
 def test_each_node_has_an_address_and_a_range_of_its_own() -> None:
     fleet = list(make_fleet(nodes=20, zones=3, pods=300).values())
-    assert len({one.address for one in fleet}) == 20
-    ranges = [ip_network(one.pod_range) for one in fleet]
-    assert not any(one.overlaps(other) for one, other in combinations(ranges, 2))
-    assert all(one.num_addresses >= 2 * 300 for one in ranges)
+    assert len({name.address for name in fleet}) == 20
+    ranges = [ip_network(name.pod_range) for name in fleet]
+    assert not any(network.overlaps(other) for network, other in combinations(ranges, 2))
+    assert all(network.num_addresses >= 2 * 300 for network in ranges)
 
 
 def test_five_thousand_nodes_find_room() -> None:

@@ -18,7 +18,10 @@ def changes(node: Object, *, heartbeat: bool = False, now: float = T + 60) -> Ob
 
 
 def with_condition(node: Object, type: str, **fields: str) -> Object:
-    conditions = [{**one, **fields} if one["type"] == type else one for one in node["status"]["conditions"]]
+    conditions = [
+        {**condition, **fields} if condition["type"] == type else condition
+        for condition in node["status"]["conditions"]
+    ]
     return {**node, "status": {**node["status"], "conditions": conditions}}
 
 
@@ -35,12 +38,12 @@ def test_a_node_registers_with_all_that_kubectl_shows() -> None:
     status = new_node(HOLLOW, now=T)["status"]
     assert status["allocatable"] == status["capacity"]
     assert (status["capacity"]["cpu"], status["capacity"]["pods"]) == ("32", "110")
-    assert {one["type"]: one["address"] for one in status["addresses"]} == {
+    assert {address["type"]: address["address"] for address in status["addresses"]} == {
         "InternalIP": "198.18.0.2",
         "Hostname": "hollow-node-1",
     }
     assert status["nodeInfo"]["kubeletVersion"] == "v1.36.0"
-    assert {one["type"]: one["status"] for one in status["conditions"]} == {
+    assert {condition["type"]: condition["status"] for condition in status["conditions"]} == {
         "MemoryPressure": "False",
         "DiskPressure": "False",
         "PIDPressure": "False",

@@ -73,7 +73,7 @@ def test_a_server_that_ignores_the_status_of_new_nodes_is_given_it_afterwards() 
 
     driven = world.drive(answer=forgetful)
     assert [command.subresource for command in driven.of(Patch) if command.resource == NODES.id] == ["status"]
-    assert {one["type"] for one in world.node()["status"]["conditions"]} >= {"Ready", "MemoryPressure"}
+    assert {condition["type"] for condition in world.node()["status"]["conditions"]} >= {"Ready", "MemoryPressure"}
 
 
 def test_a_restarted_kubelet_finds_its_node_and_puts_its_labels_right() -> None:
@@ -134,8 +134,8 @@ def test_a_status_that_somebody_else_has_changed_is_put_right_with_the_next_hear
     assert world.drive().commands == []
     driven = world.beat()
     assert [command.resource for command in driven.commands] == [LEASES.id, NODES.id]
-    ready = [one for one in world.node()["status"]["conditions"] if one["type"] == "Ready"]
-    assert [one["status"] for one in ready] == ["True"]
+    ready = [condition for condition in world.node()["status"]["conditions"] if condition["type"] == "Ready"]
+    assert [condition["status"] for condition in ready] == ["True"]
 
 
 def test_nodes_that_started_together_drift_apart() -> None:

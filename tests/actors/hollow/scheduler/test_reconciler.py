@@ -45,7 +45,9 @@ class World:
         return self.bench.tables[PODS].get(key)
 
     def scheduled_condition(self, key: str = KEY) -> Object:
-        (condition,) = [one for one in self.pod(key)["status"]["conditions"] if one["type"] == "PodScheduled"]
+        (condition,) = [
+            condition for condition in self.pod(key)["status"]["conditions"] if condition["type"] == "PodScheduled"
+        ]
         return condition
 
 

@@ -37,8 +37,8 @@ def volume(name: str = "v", *, node: str = "", of: bool = False, **spec: Any) ->
     whole: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": {"driver": "d"}, **spec}
     whole.setdefault("storageClassName", WAITING_CLASS)
     if node:
-        one = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-        whole["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [one]}]}}
+        requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        whole["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}
     if of:
         whole["claimRef"] = {"namespace": "default", "name": "data", "uid": "uid"}
     return {"metadata": {"name": name}, "spec": whole, "status": {"phase": "Bound" if of else "Available"}}
@@ -126,7 +126,7 @@ def test_a_claim_that_waits_is_given_the_node_of_its_pod() -> None:
 def test_a_free_volume_is_reserved_on_a_node_that_reaches_it() -> None:
     world = World(claim(), volumes=(volume(node="hollow-node-2"), volume("far", node="gone")))
     taken = bodies(world.schedule(), Update)
-    assert [one["metadata"]["name"] for one in taken] in (["v"], ["data"])
+    assert [obj["metadata"]["name"] for obj in taken] in (["v"], ["data"])
     static = ({"metadata": {"name": WAITING_CLASS}, "provisioner": "kubernetes.io/no-provisioner", **WAITS},)
     world = World(claim(), volumes=(volume(node="hollow-node-2"), volume("far", node="gone")), made=static)
     (taken_,) = bodies(world.schedule(), Update)
@@ -185,11 +185,15 @@ def test_another_node_is_asked_for_when_the_chosen_one_is_gone() -> None:
 
 
 def owned(phase: str, *, policy: str = "Delete", deleted: bool = False, by: str = NAME) -> Object:
-    one = volume(of=True, persistentVolumeReclaimPolicy=policy)
-    one["status"]["phase"] = phase
+    released = volume(of=True, persistentVolumeReclaimPolicy=policy)
+    released["status"]["phase"] = phase
     finalizers = ["external-provisioner.volume.kubernetes.io/finalizer"]
-    one["metadata"] |= {"annotations": {PROVISIONED_BY: by}, "finalizers": finalizers, **(LATER if deleted else {})}
-    return one
+    released["metadata"] |= {
+        "annotations": {PROVISIONED_BY: by},
+        "finalizers": finalizers,
+        **(LATER if deleted else {}),
+    }
+    return released
 
 
 @pytest.mark.parametrize(

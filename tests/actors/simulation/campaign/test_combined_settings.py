@@ -32,8 +32,8 @@ def test_everything_runs_all_built_in_controllers_and_each_is_tried() -> None:
 
 def test_everything_has_the_options_of_its_parts() -> None:
     options = [EVERYTHING.options(number) for number in range(SCENARIOS)]
-    assert {one[PodGarbageCollectorOptions].terminated_pod_threshold for one in options if one} == {3}
-    assert {one[EndpointSliceOptions].max_endpoints for one in options if one} >= {2, 3}
+    assert {option[PodGarbageCollectorOptions].terminated_pod_threshold for option in options if option} == {3}
+    assert {option[EndpointSliceOptions].max_endpoints for option in options if option} >= {2, 3}
 
 
 def test_users_do_in_everything_what_they_do_in_each_of_its_parts() -> None:

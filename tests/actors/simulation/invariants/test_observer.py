@@ -26,11 +26,11 @@ def with_a_choice() -> Iterator[type]:
                 yield found
 
 
-@pytest.mark.parametrize("invariant", [*with_a_choice()], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("invariant", [*with_a_choice()], ids=lambda invariant: invariant.__name__)
 def test_an_invariant_says_all_that_it_observes(invariant: type) -> None:
     """Else it would hold because it is not asked."""
     body = inspect.getsource(invariant.observe).partition("\n")[2]  # type: ignore[attr-defined]
-    named = {one for one in OBSERVATIONS if re.search(rf"\b{one.__name__}\b", body)}
+    named = {observation for observation in OBSERVATIONS if re.search(rf"\b{observation.__name__}\b", body)}
     assert set(invariant.observes) == named  # type: ignore[attr-defined]
     assert not re.search(r"(?<!isinstance)\(observation\s*[,)]", body), "what it hands on may be looked at elsewhere"
 

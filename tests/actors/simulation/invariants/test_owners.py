@@ -32,7 +32,7 @@ def known(*objects: tuple[Resource, Object]) -> Owners:
     """Of a process whose tables show these objects, and all up to version 8."""
     tables = {PODS.id: Table(PODS, derive=pod_facts), REPLICASETS.id: Table(REPLICASETS)}
     for resource, table in tables.items():
-        found = [obj for one, obj in objects if one.id == resource]
+        found = [obj for known, obj in objects if known.id == resource]
         table.claim().replace([table.make_entry(obj, encode_object(obj)) for obj in found], 8)
     system: Any = SimpleNamespace(tables=tables)
     return Owners(system, OWNERSHIP)
@@ -98,7 +98,7 @@ def test_of_owners_with_one_name_the_newest_that_was_seen_is_concerned(
     found = owners.concerned(LOOK)
     assert found is not None
     assert found[1].uid == concerned
-    assert {one: owners.wanted("default", WEB[1]._replace(uid=one)) for one in wanted} == wanted
+    assert {uid: owners.wanted("default", WEB[1]._replace(uid=uid)) for uid in wanted} == wanted
 
 
 def test_an_owner_that_no_table_shows_yet_is_known_once_it_was_returned() -> None:

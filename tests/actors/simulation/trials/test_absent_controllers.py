@@ -40,7 +40,8 @@ def with_its_users(spec: ControllerSpec) -> Setting:
     """Nobody else acts: the trial has to notice by itself."""
     acting = SERVICES_OF.get(spec.name, spec.name)
     return replace(
-        setting_with(spec), with_users=lambda _scenario, trials: [one for one in trials if one.controller == acting]
+        setting_with(spec),
+        with_users=lambda _scenario, trials: [trial for trial in trials if trial.controller == acting],
     )
 
 

@@ -61,8 +61,8 @@ def test_the_version_that_was_looked_at_may_be_behind_in_another_table(
     versions: tuple[int, int], *, wrong: bool
 ) -> None:
     """A false alarm: another table of Secrets had been told of a change already (seed 15000641)."""
-    one, other = map(secrets, versions)
-    texts = found({PODS.id: table(PODS), SECRETS.id: one, f"{SECRETS.id}?fields=type": other})
+    first, other = map(secrets, versions)
+    texts = found({PODS.id: table(PODS), SECRETS.id: first, f"{SECRETS.id}?fields=type": other})
     assert bool(texts) is wrong
 
 
@@ -70,6 +70,6 @@ def test_the_version_that_was_looked_at_may_be_behind_in_another_table(
 def test_managers_are_restarted_once_more_when_nothing_goes_wrong(setting: Setting) -> None:
     """A false alarm, seed 52000611: a list was behind as they started for the last time, and they look once a day."""
     drawn = (TRIAL.actions(setting.scenario(number)) for number in range(5))
-    restarts = [[one.at for one in actions if "restarted" in one.text] for actions in drawn]
+    restarts = [[action.at for action in actions if "restarted" in action.text] for actions in drawn]
     assert any(restarts)
     assert all(max(times) > setting.faults for times in restarts if times)

@@ -122,4 +122,4 @@ def test_run_of_a_controller_that_records_an_event_at_every_sync(every: float, v
     setting = Setting(
         controllers=(spec,), actions=lambda _: (create(1.0, CONFIGMAPS, {"metadata": {"name": "a"}}),), settled=20.0
     )
-    assert [one.invariant for one in check(1, (), setting=setting).violations] == violated
+    assert [violation.invariant for violation in check(1, (), setting=setting).violations] == violated

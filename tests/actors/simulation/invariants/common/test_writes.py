@@ -27,7 +27,9 @@ def changed(
 ) -> Change:
     """A pod that was ready, or not, and now is. owner: the name of its ReplicaSet."""
     whose = owned_by("u", name=owner) if owner else None
-    before, after = (encode_object(running_pod("p", namespace=namespace, ready=one, owner=whose)) for one in ready)
+    before, after = (
+        encode_object(running_pod("p", namespace=namespace, ready=is_ready, owner=whose)) for is_ready in ready
+    )
     return Change(type, "pods", f"{namespace}/p", 8, after, before if type == MODIFIED else b"")
 
 

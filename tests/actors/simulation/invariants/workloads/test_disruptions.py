@@ -38,8 +38,8 @@ def judged(tables: dict[str, Table], happenings: Callable[[Any], Iterable[Observ
     system: Any = SimpleNamespace(tables=tables)
     cluster: Any = SimpleNamespace(clock=VirtualClock(), injector=SimpleNamespace(faults=()))
     texts, invariant = list[str](), CountsNoEvictedPod(cluster)
-    for one in chain([ProcessStarted("manager", system)], happenings(system)):
-        invariant.observe(one, texts.append)
+    for happening in chain([ProcessStarted("manager", system)], happenings(system)):
+        invariant.observe(happening, texts.append)
     return texts
 
 

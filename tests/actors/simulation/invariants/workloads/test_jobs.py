@@ -30,8 +30,8 @@ def uncounted(*failed: str, counted: int = 0) -> Object:
 
 def found_by(invariant: Any, *changes: Change) -> list[str]:
     texts: list[str] = []
-    for one in changes:
-        invariant.observe(Committed([one]), texts.append)
+    for change in changes:
+        invariant.observe(Committed([change]), texts.append)
     return texts
 
 
