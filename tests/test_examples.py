@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -22,7 +23,7 @@ PATIENCE = 50.0  # seconds
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    running = launch(tmp_path_factory.mktemp("server"))
+    running = launch(ServerSettings(directory=tmp_path_factory.mktemp("server")))
     yield running
     running.stop()
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from kcm.runtime.apiserver.process.launch import FULL, EmbeddedServer, launch
+from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.settings import FULL, ServerSettings
 
 
 class ApiServer:
@@ -52,8 +53,8 @@ class ApiServer:
             self._temporary = tempfile.TemporaryDirectory(prefix="kcm-apiserver-")
             directory = Path(self._temporary.name)
         try:
-            self._server = launch(
-                directory,
+            settings = ServerSettings(
+                directory=directory,
                 port=self._port,
                 in_memory=self._directory is None,
                 durability=self._durability,
@@ -63,6 +64,7 @@ class ApiServer:
                 service_ranges=self._service_ranges,
                 account_key_file=self._account_key_file,
             )
+            self._server = launch(settings)
         except BaseException:
             self.stop()
             raise

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Self
 from kcm.actors.app.kept_child import KeptChild
 from kcm.protocols.admission_plugins import NEED_CONTROLLERS
 from kcm.protocols.late_methods import dataclass
-from kcm.runtime.apiserver.process.access_settings import BY_ROLES, RBAC, AccessSettings
-from kcm.runtime.apiserver.process.launch import CONTEXT, FULL, HOLLOW_NODES, SCHEDULER, EmbeddedServer, launch
+from kcm.runtime.apiserver.process.launch import CONTEXT, HOLLOW_NODES, SCHEDULER, EmbeddedServer, launch
+from kcm.runtime.apiserver.process.settings import FULL, RBAC, ServerSettings
 from kcm.runtime.logs.standard_log import standard_log
 from kcm.runtime.process.children import start_module
 from kcm.runtime.process.termination import ended_by
@@ -87,23 +87,21 @@ class LocalCluster:
         if nodes < 0 or zones < 1 or not 0 <= port <= MOST_PORT:
             raise ValueError(f"nodes is 0 or more, zones 1 or more, port 0 to {MOST_PORT}: {nodes}, {zones}, {port}")
         place = Path(directory).expanduser().resolve()
-        one = start_local_cluster(
-            place,
+        settings = ServerSettings(
+            directory=place,
             port=port,
-            nodes=nodes,
-            zones=zones,
             in_memory=in_memory,
             durability=durability,
             quiet=quiet,
             collect_garbage=collect_garbage,
             empty_namespaces=empty_namespaces,
-            service_ranges=service_ranges,
+            service_ranges=tuple(service_ranges),
             account_key_file=account_key_file,
-            access=AccessSettings(authorization=authorization),
-            enable_plugins=enable_plugins,
-            disable_plugins=disable_plugins,
-            volumes=volumes,
+            authorization=authorization,
+            enable_plugins=tuple(enable_plugins),
+            disable_plugins=tuple(disable_plugins),
         )
+        one = start_local_cluster(settings, nodes=nodes, zones=zones, volumes=volumes)
         if one.nodes is None:
             return cls(one.server, None)
         clock = SystemClock()
@@ -170,56 +168,19 @@ class LocalCluster:
 
 
 def start_local_cluster(
-    directory: Path,
-    *,
-    port: int,
-    nodes: int,
-    zones: int,
-    in_memory: bool = False,
-    durability: str = FULL,
-    log_format: str = "text",
-    quiet: bool = False,
-    patience: float = 0.0,
-    collect_garbage: bool = True,
-    empty_namespaces: bool = True,
-    service_ranges: Sequence[str] = (),
-    account_key_file: str = "",
-    access: AccessSettings = BY_ROLES,
-    enable_plugins: Collection[str] = (),
-    disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
-    volumes: bool = False,
-    metrics: bool = True,
-    runtime_config: Collection[str] = (),
+    settings: ServerSettings, *, nodes: int = 0, zones: int = 1, volumes: bool = False
 ) -> LocalCluster:
-    """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
+    """Wait until the API server serves; the nodes follow later. Raises LaunchError.
 
-    log_format: "text" or "json"; quiet: no information. patience: seconds for another server to leave the directory.
-    metrics, runtime_config: as in launch. The rest: see LocalCluster.start.
+    nodes, zones, volumes: see LocalCluster.start.
     """
-    server = launch(
-        directory,
-        port=port,
-        in_memory=in_memory,
-        durability=durability,
-        log_format=log_format,
-        quiet=quiet,
-        patience=patience,
-        collect_garbage=collect_garbage,
-        empty_namespaces=empty_namespaces,
-        service_ranges=service_ranges,
-        account_key_file=account_key_file,
-        access=access,
-        enable_plugins=enable_plugins,
-        disable_plugins=disable_plugins,
-        metrics=metrics,
-        runtime_config=runtime_config,
-    )
+    server = launch(settings)
     fleet = None
     if nodes > 0:
         told = [f"--kubeconfig={server.kubeconfig_of(HOLLOW_NODES)}", f"--context={CONTEXT}"]
         told += [f"--scheduler-kubeconfig={server.kubeconfig_of(SCHEDULER)}", f"--nodes={nodes}", f"--zones={zones}"]
-        told += [f"--node-key={server.node_key}", f"--logging-format={log_format}"]
-        if quiet:
+        told += [f"--node-key={server.node_key}", f"--logging-format={settings.log_format}"]
+        if settings.quiet:
             told.append("--quiet")
         if volumes:
             told.append("--volumes")

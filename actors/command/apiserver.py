@@ -75,9 +75,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence[str]) -> int:
     # Heavy, and of no use to whom only help or a mistake is shown.
-    from kcm.actors.command.access import access_of
     from kcm.actors.command.embedded_directory import directory_of
-    from kcm.runtime.apiserver.process.arguments import Arguments
+    from kcm.actors.command.server_settings import server_settings
     from kcm.runtime.apiserver.process.failures import CannotServeError
     from kcm.runtime.apiserver.process.main import run
     from kcm.runtime.logs.configuration import configure_logging, logger_for
@@ -106,21 +105,14 @@ def _serve(groups: dict[type, Any], *, given: frozenset[str], warnings: Sequence
         start.set("", is_ready=True)
         write_or_forget(sys.stdout, greeting(url, kubeconfig, in_memory=server.in_memory))
 
-    arguments = Arguments(
-        directory=directory,
-        port=server.port,
-        in_memory=server.in_memory,
-        durability=server.durability,
+    settings = replace(
+        server_settings(server, directory),
         service_ranges=tuple(one.strip() for one in alone.service_cluster_ip_range if one.strip()),
         account_key_file=alone.service_account_key_file,
-        access=access_of(server),
-        enable_plugins=enabled,
         disable_plugins=(*server.disable_plugins, *without_controllers(lambda _needed: False, enable=enabled)),
-        metrics=server.metrics,
-        runtime_config=server.runtime_config,
     )
     try:
-        return run(arguments, clock=clock, announce=announce)
+        return run(settings, clock=clock, announce=announce)
     except CannotServeError as err:
         print(f"Error: {err}", file=sys.stderr)
         return 1

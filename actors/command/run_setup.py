@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcm.actors.app.installed import Installed
 from kcm.actors.app.local_cluster import LocalCluster, start_local_cluster
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.command.access import access_of
 from kcm.actors.command.embedded_directory import directory_of
 from kcm.actors.command.greeting import LiveLine
+from kcm.actors.command.server_settings import server_settings
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.identity.options import ServiceAccountOptions
@@ -120,26 +120,22 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
     enabled = embedded.enable_plugins
     missing = without_controllers(lambda needed: runs(needed, BUILT_IN, options), enable=enabled)
     ranges = options[NodeIpamOptions].service_cluster_ip_range.split(",")
-    local = start_local_cluster(
-        directory,
-        port=embedded.port,
-        nodes=embedded.hollow_nodes,
-        zones=embedded.hollow_zones,
-        in_memory=embedded.in_memory,
-        durability=embedded.durability,
+    settings = replace(
+        server_settings(embedded, directory),
         log_format=options.logging.format,
         quiet=launch.quiet,
         patience=ORPHANED,
         collect_garbage=not runs(garbage_collector.SPEC.name, BUILT_IN, options),
         empty_namespaces=not runs(namespace.SPEC.name, BUILT_IN, options),
-        service_ranges=[one.strip() for one in ranges if one.strip()],
+        service_ranges=tuple(one.strip() for one in ranges if one.strip()),
         account_key_file=options[ServiceAccountOptions].private_key_file,
-        access=access_of(embedded),
-        enable_plugins=enabled,
-        disable_plugins=sorted({*embedded.disable_plugins, *missing}),
+        disable_plugins=tuple(sorted({*embedded.disable_plugins, *missing})),
+    )
+    local = start_local_cluster(
+        settings,
+        nodes=embedded.hollow_nodes,
+        zones=embedded.hollow_zones,
         volumes=runs(persistentvolume_binder.SPEC.name, BUILT_IN, options),
-        metrics=embedded.metrics,
-        runtime_config=embedded.runtime_config,
     )
     closing.callback(local.stop)
     return local

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from kcm.actors.app.connection import connect
 from kcm.protocols.admission_plugins import NEED_CONTROLLERS, SERVICE_ACCOUNT
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.runtime.client.api import JSON, Request, Response
 from kcm.runtime.client.connection_settings import load_config
 from kcm.runtime.client.transport import HttpTransport
@@ -218,7 +219,9 @@ def scratch() -> Iterator[Path]:
 def embedded_cluster(*, disabled: Sequence[str] = tuple(NEED_CONTROLLERS)) -> Iterator[Cluster]:
     """Ours, on disk, without nodes; nothing stands in for controllers. disabled: admission plugins."""
     with scratch() as directory:
-        server = launch(directory, collect_garbage=False, empty_namespaces=False, disable_plugins=disabled)
+        server = launch(
+            ServerSettings(directory=directory, collect_garbage=False, empty_namespaces=False, disable_plugins=disabled)
+        )
         try:
             yield Cluster("embedded", server.kubeconfig, (server.child.pid,))
         finally:

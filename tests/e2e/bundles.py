@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import binaries, real_server
 from tests.e2e.running import until
@@ -137,7 +138,7 @@ def answers(api: Api, directory: Path) -> Answers:
 
 
 def of_embedded(directory: Path, where: Path) -> Answers:
-    server = launch(where / "kcm", in_memory=True, quiet=True)
+    server = launch(ServerSettings(directory=where / "kcm", in_memory=True, quiet=True))
     try:
         return answers(Api(server.kubeconfig), directory)
     finally:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -256,11 +257,11 @@ class Load:
 def kill_again_and_again(directory: Path, *, rounds: int, seed: int) -> Counter[str]:
     """Returns what was counted. Raises AssertionError where a promise is broken."""
     load = Load(seed)
-    server = launch(directory, quiet=True)
+    server = launch(ServerSettings(directory=directory, quiet=True))
     try:
         for number in range(rounds):
             load.round(server)
-            server = launch(directory, quiet=True)
+            server = launch(ServerSettings(directory=directory, quiet=True))
             try:
                 load.check(server)
             except AssertionError as err:

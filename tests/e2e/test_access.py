@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kcm.runtime.apiserver.process.access_settings import ALWAYS_ALLOW, AccessSettings
 from kcm.runtime.apiserver.process.launch import MANAGER, SCHEDULER, EmbeddedServer, launch
+from kcm.runtime.apiserver.process.settings import ALWAYS_ALLOW, ServerSettings
 from tests.support.certificates import Authority, Pair
 
 pytestmark = [
@@ -30,7 +30,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[EmbeddedServer]:
     directory = tmp_path_factory.mktemp("access") / "kcm"
-    running = launch(directory, in_memory=True, access=AccessSettings(client_ca_file=str(authority.file)))
+    running = launch(ServerSettings(directory=directory, in_memory=True, client_ca_file=str(authority.file)))
     try:
         yield running
     finally:
@@ -86,7 +86,7 @@ def test_the_control_plane_has_users_of_its_own(server: EmbeddedServer, user: st
 
 
 def test_everybody_may_do_everything_where_it_is_asked_for(tmp_path: Path) -> None:
-    running = launch(tmp_path / "kcm", in_memory=True, access=AccessSettings(authorization=ALWAYS_ALLOW))
+    running = launch(ServerSettings(directory=tmp_path / "kcm", in_memory=True, authorization=ALWAYS_ALLOW))
     try:
         assert kubectl(running.kubeconfig, "get", "pods", "--as=jane").returncode == 0
         assert kubectl(running.kubeconfig_of(SCHEDULER), "auth", "can-i", "*", "*").stdout == "yes\n"

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kcm.runtime.apiserver.process.access_settings import AccessSettings
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import assets_or_skip, real_server
 from tests.e2e.running import until
@@ -354,14 +354,16 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
         flags = (f"--audit-policy-file={policy}", f"--audit-log-path={logs[1]}", GATES, SERVED)
         flags += (f"--enable-admission-plugins={OWNERS}",)
         real = stack.enter_context(real_server(tmp_path_factory.mktemp("real"), assets, *flags))
-        access = AccessSettings(audit_policy_file=str(policy), audit_log_path=str(logs[0]))
         ours = launch(
-            tmp_path_factory.mktemp("ours") / "kcm",
-            in_memory=True,
-            access=access,
-            runtime_config=("certificates.k8s.io/v1beta1",),
-            enable_plugins=[OWNERS],
-            collect_garbage=False,
+            ServerSettings(
+                directory=tmp_path_factory.mktemp("ours") / "kcm",
+                in_memory=True,
+                audit_policy_file=str(policy),
+                audit_log_path=str(logs[0]),
+                runtime_config=("certificates.k8s.io/v1beta1",),
+                enable_plugins=(OWNERS,),
+                collect_garbage=False,
+            )
         )
         stack.callback(ours.stop)
         both = Side(ours.kubeconfig, logs[0]), Side(real.kubeconfig, logs[1])

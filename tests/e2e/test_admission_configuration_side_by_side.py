@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kcm.runtime.apiserver.process.access_settings import AccessSettings
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import assets_or_skip, real_server
 
@@ -104,8 +104,13 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api]]
     with ExitStack() as stack:
         flag = f"--admission-control-config-file={configuration}"
         real = stack.enter_context(real_server(tmp_path_factory.mktemp("real"), assets, flag))
-        access = AccessSettings(admission_config_file=str(configuration))
-        ours = launch(Path(tmp_path_factory.mktemp("ours")) / "kcm", in_memory=True, access=access)
+        ours = launch(
+            ServerSettings(
+                directory=Path(tmp_path_factory.mktemp("ours")) / "kcm",
+                in_memory=True,
+                admission_config_file=str(configuration),
+            )
+        )
         stack.callback(ours.stop)
         yield Api(ours.kubeconfig), Api(real.kubeconfig)
 

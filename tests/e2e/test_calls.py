@@ -9,6 +9,7 @@ from pathlib import Path
 from kcm import ControllerSpec, ControllerSystem, Key, Queue, Reconciliation, Resource, Tables, Watch, api_transport
 from kcm.actors.app.local_cluster import start_local_cluster
 from kcm.commands import patch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.specs import itself
 from kcm.steps import call, must
 from tests.e2e.kubectl import Api
@@ -53,7 +54,7 @@ def test_a_controller_calls_what_is_outside(tmp_path: Path) -> None:
         build=lambda context: Enrolment(context.tables, directory),
         calls=2,
     )
-    with start_local_cluster(tmp_path / "kcm", port=0, nodes=0, zones=1) as cluster:
+    with start_local_cluster(ServerSettings(directory=tmp_path / "kcm")) as cluster:
         api = Api(cluster.kubeconfig)
         for name in "abc":
             api.request("POST", PATH, {"metadata": {"name": name}})

@@ -15,6 +15,7 @@ from kcm.actors.app.system import ControllerSystem
 from kcm.actors.options import Options
 from kcm.protocols.resources import PODS
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.runtime.client.api import Request, Response, Stream, Transport
 from kcm.runtime.client.connection_settings import load_config
 from kcm.runtime.metrics.registry import Metrics
@@ -90,7 +91,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, log: FilteringBoundLogger) -> Iterator[Scene]:
-    server, clock, metrics = launch(tmp_path / "kcm"), SystemClock(), Metrics()
+    server, clock, metrics = launch(ServerSettings(directory=tmp_path / "kcm")), SystemClock(), Metrics()
     config = load_config(kubeconfig=str(server.kubeconfig), master=None, environ={}, clock=clock, metrics=metrics)
     carrier = connect(config, clock=clock, metrics=metrics, log=log)
     options = Options()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.conftest import in_namespace
 from tests.e2e.faulty_proxy import FAULTS, Weather, faulty_proxy
 from tests.e2e.kubectl import Kubectl, pod_history
@@ -24,7 +25,7 @@ REPLICAS = 4
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of an embedded API server with hollow nodes and no manager."""
     directory = tmp_path_factory.mktemp("faulty")
-    own = launch(directory / "kcm")
+    own = launch(ServerSettings(directory=directory / "kcm"))
     try:
         with hollow_nodes(own.kubeconfig, directory / "hollow.log"):
             yield own.kubeconfig

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api, Kubectl, Object, PodHistory, pod_history, uid_of
 from tests.e2e.running import (
     Manager,
@@ -80,7 +81,9 @@ class Bare:
         self.server.child.kill()
         self.server.stop()
         yield
-        self.server = launch(self.kubeconfig.parent, port=int(self.server.url.rpartition(":")[2]))
+        self.server = launch(
+            ServerSettings(directory=self.kubeconfig.parent, port=int(self.server.url.rpartition(":")[2]))
+        )
 
     @contextmanager
     def server_stopped(self) -> Iterator[None]:
@@ -92,7 +95,7 @@ class Bare:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Iterator[Bare]:
-    started = Bare(launch(tmp_path / "kcm"), tmp_path)
+    started = Bare(launch(ServerSettings(directory=tmp_path / "kcm")), tmp_path)
     try:
         with hollow_nodes(started.kubeconfig, tmp_path / "hollow.log"):
             yield started

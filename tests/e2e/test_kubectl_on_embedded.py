@@ -14,6 +14,7 @@ from zlib import crc32
 import pytest
 
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 
 pytestmark = [
     pytest.mark.e2e,
@@ -68,7 +69,7 @@ class Kubectl:
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    server = launch(tmp_path_factory.mktemp("embedded") / "kcm")
+    server = launch(ServerSettings(directory=tmp_path_factory.mktemp("embedded") / "kcm"))
     yield server.kubeconfig
     server.stop()
 

@@ -10,6 +10,7 @@ from kcm import ControllerSpec, ControllerSystem, Key, Queue, RequeueAfter, Reso
 from kcm.actors.app.local_cluster import start_local_cluster
 from kcm.commands import record
 from kcm.objects import ObjectMeta
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.specs import itself
 from kcm.steps import Retry, TerminalError, call, ensure
 from tests.e2e.kubectl import Api
@@ -64,7 +65,7 @@ def test_a_coroutine_greets_by_models(tmp_path: Path) -> None:
         queues=(Queue(watches=(Watch(PAGES, to=itself),), concurrency=2, events_first=True),),
         build=lambda context: build(context.tables),
     )
-    with start_local_cluster(tmp_path / "kcm", port=0, nodes=0, zones=1) as cluster:
+    with start_local_cluster(ServerSettings(directory=tmp_path / "kcm")) as cluster:
         api = Api(cluster.kubeconfig)
         for name in ("anna", "nobody"):
             api.request("POST", PATH, {"metadata": {"name": name}, "data": {"who": name}})

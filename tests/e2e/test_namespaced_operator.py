@@ -19,6 +19,7 @@ from kcm.actors.engine.elector import Election
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.objects import labels_of
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.runtime.client.api import Request, Response, Stream, Transport
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import RealServer
@@ -135,7 +136,7 @@ def beyond_its_namespaces(paths: Iterable[str]) -> list[str]:
 def test_on_the_embedded_server_an_operator_asks_for_nothing_beyond_its_namespaces(
     tmp_path: Path, log: FilteringBoundLogger
 ) -> None:
-    server = launch(tmp_path / "kcm")
+    server = launch(ServerSettings(directory=tmp_path / "kcm"))
     try:
         admin = Api(server.kubeconfig)
         for namespace in NAMESPACES:

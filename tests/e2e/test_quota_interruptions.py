@@ -15,6 +15,7 @@ from urllib.error import HTTPError
 import pytest
 
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.real_server import RealServer
@@ -188,7 +189,7 @@ def killed_again_and_again(kubectl: Kubectl, directory: Path, *flags: str) -> Cr
 
 
 def test_a_quota_holds_while_its_manager_is_killed(tmp_path: Path) -> None:
-    server = launch(tmp_path / "kcm")
+    server = launch(ServerSettings(directory=tmp_path / "kcm"))
     try:
         kubectl = in_namespace(server.kubeconfig, "crowded")
         crowd = killed_again_and_again(kubectl, tmp_path, f"--kubeconfig={server.kubeconfig}")

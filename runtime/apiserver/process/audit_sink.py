@@ -10,16 +10,16 @@ import yaml
 from kcm.runtime.apiserver.access.audit_policy import AuditPolicy, PolicyError
 from kcm.runtime.apiserver.core.uids import RandomUids
 from kcm.runtime.apiserver.http.audit import AuditLog
-from kcm.runtime.apiserver.process.access_settings import AccessSettings
 from kcm.runtime.apiserver.process.audit_file import AuditFile
 from kcm.runtime.apiserver.process.failures import CannotServeError
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.runtime.scheduling.clock import SystemClock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 
-def audit_log(settings: AccessSettings, *, clock: SystemClock, log: FilteringBoundLogger) -> AuditLog | None:
+def audit_log(settings: ServerSettings, *, clock: SystemClock, log: FilteringBoundLogger) -> AuditLog | None:
     """None without a policy and a path. Raises CannotServeError on a policy that is none, and on a file that cannot be
     written.
     """

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.http.handler import ApiHttp
-from kcm.runtime.apiserver.process.arguments import Arguments
 from kcm.runtime.apiserver.process.failures import CannotGoOnError
-from kcm.runtime.apiserver.process.launch import FULL, STORE
+from kcm.runtime.apiserver.process.launch import STORE
+from kcm.runtime.apiserver.process.settings import FULL, ServerSettings
 from kcm.runtime.apiserver.storage.sizes import TooLargeError
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore, is_too_large
 from kcm.runtime.apiserver.storage.store import StoreLostError
@@ -49,10 +49,10 @@ class Room:
 
 
 def open_store(
-    arguments: Arguments, room: Room, ending: asyncio.Future[None], lost: asyncio.Future[StoreLostError]
+    settings: ServerSettings, room: Room, ending: asyncio.Future[None], lost: asyncio.Future[StoreLostError]
 ) -> SqliteStore:
     """Raises StoreUnusableError. A failed commit ends the server: later commits would not be durable either."""
-    loop, path = asyncio.get_running_loop(), arguments.directory / STORE
+    loop, path = asyncio.get_running_loop(), settings.directory / STORE
 
     def post(callback: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(callback)
@@ -72,7 +72,7 @@ def open_store(
         soon=soon,
         refused=room.missing,
         failed=failed,
-        synced=arguments.durability == FULL,
+        synced=settings.durability == FULL,
     )
 
 

@@ -24,6 +24,7 @@ import orjson
 
 from kcm.protocols.admission_plugins import enabled_plugins
 from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.apiserver.core.cluster import SERVICE_RANGES
 from kcm.runtime.apiserver.core.legacy_tokens import LegacyTokens
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.http.audit import AuditLog
@@ -32,8 +33,6 @@ from kcm.runtime.apiserver.http.handler import ApiHttp, TakeSnapshot
 from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
 from kcm.runtime.apiserver.kinds.core.service.allocation import read_service_ranges
 from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
-from kcm.runtime.apiserver.process.access_settings import RBAC
-from kcm.runtime.apiserver.process.arguments import Arguments, parse_arguments
 from kcm.runtime.apiserver.process.audit_sink import audit_log
 from kcm.runtime.apiserver.process.certificates import (
     ADMIN,
@@ -50,12 +49,14 @@ from kcm.runtime.apiserver.process.kubeconfig import (
     update_kubeconfig,
 )
 from kcm.runtime.apiserver.process.listener import LOOPBACK, bounds_of, listen, renew, tls_context
+from kcm.runtime.apiserver.process.settings import RBAC, ServerSettings, parse_settings
 from kcm.runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
 from kcm.runtime.apiserver.registry.admission_settings import BY_DEFAULT, AdmissionSettings
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
 from kcm.runtime.apiserver.storage.store import MemoryStore, Store, StoreLostError, StoreUnusableError
+from kcm.runtime.flags.declaration import FlagError
 from kcm.runtime.http.server.bounded_connections import BoundedConnections
 from kcm.runtime.logs.configuration import configure_logging, logger_for
 from kcm.runtime.logs.settings import LogSettings
@@ -93,31 +94,35 @@ Announce = Callable[[str, Path], None]  # is called with the URL and the kubecon
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parse_arguments(argv)
-    clock = SystemClock()
-    configure_logging(LogSettings(format=arguments.log_format, quiet=arguments.quiet), now=clock.now)
     try:
-        return run(arguments, clock=clock, announce=print_serving)
+        settings = parse_settings(sys.argv[1:] if argv is None else argv)
+    except FlagError as err:
+        print_line({"error": str(err)})
+        return 2
+    clock = SystemClock()
+    configure_logging(LogSettings(format=settings.log_format, quiet=settings.quiet), now=clock.now)
+    try:
+        return run(settings, clock=clock, announce=print_serving)
     except CannotServeError as err:
         print_line({"error": str(err)})
         return 1
 
 
-def run(arguments: Arguments, *, clock: SystemClock, announce: Announce) -> int:
+def run(settings: ServerSettings, *, clock: SystemClock, announce: Announce) -> int:
     """Serves until a signal; returns the exit code. Logging is configured already.
 
     Raises CannotServeError if it cannot start.
     """
     log = logger_for("embedded-apiserver")
     try:
-        with sole_use(arguments.directory, patience=arguments.patience):
-            refuse_foreign(arguments.directory, *TRUSTED)
+        with sole_use(settings.directory, patience=settings.patience):
+            refuse_foreign(settings.directory, *TRUSTED)
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
-                return runner.run(serve(arguments, clock=clock, log=log, announce=announce))
+                return runner.run(serve(settings, clock=clock, log=log, announce=announce))
     except (DirectoryInUseError, UnsafeDirectoryError, StoreUnusableError) as err:
         raise CannotServeError(str(err)) from err
     except OSError as err:
-        raise CannotServeError(f"cannot use {arguments.directory}: {err.strerror or err}") from err
+        raise CannotServeError(f"cannot use {settings.directory}: {err.strerror or err}") from err
 
 
 def print_line(fields: dict[str, str]) -> None:
@@ -130,42 +135,42 @@ def print_serving(url: str, kubeconfig: Path) -> None:
     print_line({"url": url, "kubeconfig": str(kubeconfig)})
 
 
-async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBoundLogger, announce: Announce) -> int:
+async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringBoundLogger, announce: Announce) -> int:
     """As run. Raises StoreUnusableError and OSError as well."""
     asyncio.get_running_loop().set_exception_handler(partial(_log_failure, log))
-    directory = arguments.directory
-    _check_service_ranges(arguments.service_ranges)
-    plugins, admission = _plugins(arguments), _admission(arguments.access.admission_config_file)
+    directory = settings.directory
+    _service_ranges(settings)
+    plugins, admission = _plugins(settings), _admission(settings.admission_config_file)
     certificates_in = directory / CERTIFICATES
     certificates_in.mkdir(mode=0o700, exist_ok=True)
     certificates = ensure_certificates(certificates_in, now=clock.now())
     token = admin_token(directory / "token")
     ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    _end_on_signals(ending, until_stdin_closes=arguments.until_stdin_closes)
+    _end_on_signals(ending, until_stdin_closes=settings.until_stdin_closes)
     lost: asyncio.Future[StoreLostError] = asyncio.get_running_loop().create_future()
     for left in directory.glob("snapshot-*"):
         left.unlink()
     room = Room(ending, clock=clock, log=log)
-    store = MemoryStore() if arguments.in_memory else open_store(arguments, room, ending, lost)
+    store = MemoryStore() if settings.in_memory else open_store(settings, room, ending, lost)
     try:
         users = {token: User(ADMIN, groups=(ADMIN_GROUP,)), **system_users(directory)}
-        api = _api(arguments, store, users, plugins=plugins, admission=admission, clock=clock, log=log)
+        api = _api(settings, store, users, plugins=plugins, admission=admission, clock=clock, log=log)
         take_snapshot = partial(snapshot, store, directory) if isinstance(store, SqliteStore) else None
-        audit = audit_log(arguments.access, clock=clock, log=log)
+        audit = audit_log(settings, clock=clock, log=log)
         front = _front(
             api,
             clock=clock,
             log=log,
             snapshot=take_snapshot,
             audit=audit,
-            anonymous=arguments.access.allows_anonymous,
+            anonymous=settings.allows_anonymous,
         )
         connections = BoundedConnections(bounds_of(raise_limit()), log=log)
-        server, tls = front.server(connections), tls_context(certificates, arguments.access.client_ca_file)
+        server, tls = front.server(connections), tls_context(certificates, settings.client_ca_file)
         renewing = asyncio.create_task(renew(tls, certificates_in, clock.now, log))
         try:
             kubeconfig = directory / "kubeconfig"
-            listening = listen(arguments.port, rather=last_port(kubeconfig))
+            listening = listen(settings.port, rather=last_port(kubeconfig))
             port = int(listening.getsockname()[1])
             connections.accept(listening, server, tls=tls)
             url = f"https://{LOOPBACK}:{port}"
@@ -202,24 +207,26 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     return 0
 
 
-def _check_service_ranges(ranges: Sequence[str]) -> None:
+def _service_ranges(settings: ServerSettings) -> tuple[str, ...]:
     """Raises CannotServeError."""
+    ranges = settings.service_ranges or SERVICE_RANGES
     try:
         read_service_ranges(ranges)
     except ValueError as err:
         raise CannotServeError(f"--service-cluster-ip-range: {err}") from err
+    return ranges
 
 
-def _plugins(arguments: Arguments) -> frozenset[str]:
+def _plugins(settings: ServerSettings) -> frozenset[str]:
     """The admission plugins that are on. Raises CannotServeError."""
     try:
-        return enabled_plugins(enable=arguments.enable_plugins, disable=arguments.disable_plugins)
+        return enabled_plugins(enable=settings.enable_plugins, disable=settings.disable_plugins)
     except ValueError as err:
         raise CannotServeError(str(err)) from err
 
 
 def _api(
-    arguments: Arguments,
+    settings: ServerSettings,
     store: Store,
     users: Mapping[str, User],
     *,
@@ -229,25 +236,25 @@ def _api(
     log: FilteringBoundLogger,
 ) -> ApiServer:
     """users: by token. Raises CannotServeError."""
-    directory = arguments.directory
+    directory = settings.directory
     try:
-        kinds = served_kinds(arguments.runtime_config)
+        kinds = served_kinds(settings.runtime_config)
     except ValueError as err:
         raise CannotServeError(f"--runtime-config: {err}") from err
     account_key = ensure_account_key(directory / CERTIFICATES / "service-accounts.key")
     return ApiServer(
         store=store,
         clock=clock,
-        resources=(*kinds, *AGGREGATED) if arguments.metrics else kinds,
-        stand_ins=() if arguments.metrics else AGGREGATED,
-        collect_garbage=arguments.collect_garbage,
-        empty_namespaces=arguments.empty_namespaces,
+        resources=(*kinds, *AGGREGATED) if settings.metrics else kinds,
+        stand_ins=() if settings.metrics else AGGREGATED,
+        collect_garbage=settings.collect_garbage,
+        empty_namespaces=settings.empty_namespaces,
         tokens=AccountTokens(account_key),
-        legacy_tokens=_legacy_tokens(arguments.account_key_file, log),  # may be the key that was made just now
+        legacy_tokens=_legacy_tokens(settings.account_key_file, log),  # may be the key that was made just now
         users=users,
         node_key=node_key(directory),
-        role_based=arguments.access.authorization == RBAC,
-        service_ranges=arguments.service_ranges,
+        role_based=settings.authorization == RBAC,
+        service_ranges=_service_ranges(settings),
         plugins=plugins,
         admission=admission,
     )

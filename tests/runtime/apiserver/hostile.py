@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import write_keys
 
@@ -584,7 +585,7 @@ def run(
 
 
 def _start(directory: Path) -> tuple[EmbeddedServer, Client, Bystander]:
-    server = launch(Path(tempfile.mkdtemp(dir=directory)), in_memory=True, quiet=True)
+    server = launch(ServerSettings(directory=Path(tempfile.mkdtemp(dir=directory)), in_memory=True, quiet=True))
     api = Api(server.kubeconfig)
     bystander = Bystander(api, server.child.pid)
     bystander.start()

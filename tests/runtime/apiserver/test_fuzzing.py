@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 from tests.runtime.apiserver.fuzzing import AS_UPSTREAM, Fuzzer, run
 
@@ -44,7 +45,7 @@ def test_nor_is_one_of_a_million() -> None:
 
 def test_over_http_each_request_is_answered_and_the_server_goes_on(tmp_path: Path) -> None:
     """What is sent is drawn from a server in this process that is sent the same."""
-    server = launch(tmp_path / "kcm", in_memory=True)
+    server = launch(ServerSettings(directory=tmp_path / "kcm", in_memory=True))
     try:
         api = Api(server.kubeconfig)
         assert isinstance(api.tls, ssl.SSLContext)

@@ -32,6 +32,7 @@ from typing import Any
 import orjson
 
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 
 MB = 1_000_000
@@ -185,7 +186,7 @@ class Target:
     """A server in a process of its own."""
 
     def __init__(self, directory: Path) -> None:
-        self.server = launch(directory, in_memory=True)
+        self.server = launch(ServerSettings(directory=directory, in_memory=True))
         self.api = Api(self.server.kubeconfig)
         host, port = self.api.url.removeprefix("https://").split(":")
         self.host, self.port = host, int(port)

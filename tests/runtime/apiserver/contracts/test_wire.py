@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 from tests.runtime.apiserver.contracts.wire import ANSWERS, EXCHANGES, responses
 
@@ -43,7 +44,7 @@ DIFFERENT = {
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    server = launch(tmp_path_factory.mktemp("wire") / "kcm", in_memory=True)
+    server = launch(ServerSettings(directory=tmp_path_factory.mktemp("wire") / "kcm", in_memory=True))
     try:
         yield responses(Api(server.kubeconfig))
     finally:

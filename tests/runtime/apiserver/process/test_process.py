@@ -19,12 +19,13 @@ import pytest
 import yaml
 
 from kcm.runtime.apiserver.process.launch import EmbeddedServer, LaunchError, launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.runtime.apiserver.http.served import PODS, posted_pod
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    running = launch(tmp_path_factory.mktemp("shared") / "kcm")
+    running = launch(ServerSettings(directory=tmp_path_factory.mktemp("shared") / "kcm"))
     yield running
     running.stop()
 
@@ -32,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 @pytest.fixture
 def mortal(tmp_path: Path) -> Iterator[EmbeddedServer]:
     """A server of the test's own, which may end it."""
-    running = launch(tmp_path / "kcm")
+    running = launch(ServerSettings(directory=tmp_path / "kcm"))
     yield running
     running.stop()
 
@@ -86,7 +87,7 @@ def test_the_admins_certificate_is_as_good_as_the_token(server: EmbeddedServer) 
 def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> None:
     assert ask(mortal.kubeconfig, "POST", PODS, json=posted_pod("a"))[0] == 201
     mortal.child.kill()
-    again = launch(mortal.kubeconfig.parent)
+    again = launch(ServerSettings(directory=mortal.kubeconfig.parent))
     try:
         status, found = ask(again.kubeconfig, "GET", f"{PODS}/a")
         assert (status, found["metadata"]["name"]) == (200, "a")
@@ -97,14 +98,14 @@ def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> 
 def test_the_next_one_serves_where_it_was_if_nobody_else_does(mortal: EmbeddedServer) -> None:
     mortal.stop()
     directory = mortal.kubeconfig.parent
-    again = launch(directory)
+    again = launch(ServerSettings(directory=directory))
     again.stop()
     assert again.url == mortal.url
     config = yaml.safe_load(mortal.kubeconfig.read_text())
     config["contexts"][0]["context"]["namespace"] = "mine"
     mortal.kubeconfig.write_text(yaml.safe_dump(config))
     with socket.create_server(("127.0.0.1", int(mortal.url.rpartition(":")[2]))):
-        elsewhere = launch(directory)
+        elsewhere = launch(ServerSettings(directory=directory))
     try:
         assert elsewhere.url != mortal.url
         assert ask(mortal.kubeconfig, "GET", "/api/v1/pods")[0] == 200
@@ -117,7 +118,7 @@ def test_a_kubeconfig_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
     (tmp_path / "kcm").mkdir(mode=0o700)
     kubeconfig = tmp_path / "kcm" / "kubeconfig"
     kubeconfig.write_text("a: [")
-    server = launch(tmp_path / "kcm")
+    server = launch(ServerSettings(directory=tmp_path / "kcm"))
     try:
         assert ask(kubeconfig, "GET", "/api/v1/pods")[0] == 200
         assert kubeconfig.with_name("kubeconfig.unreadable").read_text() == "a: ["
@@ -127,7 +128,7 @@ def test_a_kubeconfig_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
 
 def test_one_that_has_patience_waits_for_the_directory(mortal: EmbeddedServer) -> None:
     threading.Timer(0.3, mortal.stop).start()
-    again = launch(mortal.kubeconfig.parent, patience=20.0)
+    again = launch(ServerSettings(directory=mortal.kubeconfig.parent, patience=20.0))
     try:
         assert ask(again.kubeconfig, "GET", "/api/v1/pods")[0] == 200
     finally:
@@ -148,7 +149,7 @@ def test_a_full_disk_is_an_error_to_writers_and_nothing_more(mortal: EmbeddedSer
     resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE, (hard, hard))
     assert ask(mortal.kubeconfig, "POST", maps, json=large)[0] == 201
     mortal.child.kill()
-    again = launch(mortal.kubeconfig.parent)
+    again = launch(ServerSettings(directory=mortal.kubeconfig.parent))
     try:
         assert ask(again.kubeconfig, "GET", f"{maps}/a")[0] == 200
     finally:
@@ -185,7 +186,7 @@ def test_a_directory_that_is_deleted_is_noticed_where_nothing_is_written(
 
 def test_a_directory_serves_one_server(server: EmbeddedServer) -> None:
     with pytest.raises(LaunchError, match=rf"kcm is in use by process {server.child.pid}$"):
-        launch(server.kubeconfig.parent)
+        launch(ServerSettings(directory=server.kubeconfig.parent))
     assert ask(server.kubeconfig, "GET", "/api/v1/pods")[0] == 200
 
 
@@ -196,13 +197,13 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
             rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use \(--embedded-port=0 takes a free one\)$"
         )
         with pytest.raises(LaunchError, match=complaint):
-            launch(tmp_path / "kcm", port=port)
+            launch(ServerSettings(directory=tmp_path / "kcm", port=port))
 
 
 def test_a_place_that_cannot_be_a_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LaunchError, match=r"did not start: cannot use .*/file: File exists$"):
-        launch(tmp_path / "file")
+        launch(ServerSettings(directory=tmp_path / "file"))
 
 
 def test_it_ends_with_its_parent_process(mortal: EmbeddedServer) -> None:
@@ -217,7 +218,7 @@ def test_it_shuts_down_gracefully_on_sigterm(mortal: EmbeddedServer) -> None:
 
 def test_a_server_that_prints_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"no sign of life for 0\.001 s"):
-        launch(tmp_path / "kcm", ready_within=0.001)
+        launch(ServerSettings(directory=tmp_path / "kcm"), ready_within=0.001)
 
 
 def test_the_service_of_the_api_leads_to_the_server(server: EmbeddedServer) -> None:
@@ -231,7 +232,7 @@ def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
     directory.mkdir()
     directory.chmod(0o775)
     with pytest.raises(LaunchError, match=r"kcm can be written by others: chmod -R go-w "):
-        launch(directory)
+        launch(ServerSettings(directory=directory))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
@@ -242,7 +243,7 @@ def test_a_file_that_another_user_has_planted_is_refused(name: str, tmp_path: Pa
     (directory / name).write_text("planted")
     os.chown(directory / name, 12345, -1)
     with pytest.raises(LaunchError, match=rf"{name} belongs to another user \(uid 12345\)"):
-        launch(directory)
+        launch(ServerSettings(directory=directory))
 
 
 @pytest.mark.parametrize("content", [b"no database, but long enough for a header" * 99, b""])
@@ -263,4 +264,4 @@ def test_a_corrupt_database_is_named_in_one_line(tmp_path: Path, content: bytes)
     database.chmod(0o600)
     reason = r"cluster\.db: file is not a database" if content else r"the stored object pods default/a cannot be read"
     with pytest.raises(LaunchError, match=reason):
-        launch(directory)
+        launch(ServerSettings(directory=directory))

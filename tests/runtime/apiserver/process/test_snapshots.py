@@ -14,6 +14,7 @@ import pytest
 from kcm.actors.app.connection import api_transport
 from kcm.actors.command import snapshot as command
 from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.runtime.apiserver.process.snapshots import Ask, SnapshotError, restore, save
 from kcm.runtime.apiserver.storage.snapshots import SKIPPED
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
@@ -53,7 +54,7 @@ def held(directory: Path) -> tuple[int, list[Any]]:
 def test_a_running_cluster_is_saved_and_another_goes_on_from_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = launch(tmp_path / "kcm")
+    server = launch(ServerSettings(directory=tmp_path / "kcm"))
     saved, restored = tmp_path / "saved", tmp_path / "restored"
     try:
         assert ask(server.kubeconfig, "POST", PODS, json=posted_pod("kept"))[0] == 201
@@ -80,7 +81,7 @@ def test_a_running_cluster_is_saved_and_another_goes_on_from_there(
     assert command.main(["restore", str(saved), f"--embedded-dir={restored}"]) == 0
     assert command.main(["restore", str(saved), f"--embedded-dir={restored}"]) == 1
     assert capsys.readouterr().err == f"Error: {restored} is not empty\n"
-    again = launch(restored)
+    again = launch(ServerSettings(directory=restored))
     try:
         _, pods = ask(again.kubeconfig, "GET", PODS)
         assert [pod["metadata"]["name"] for pod in pods["items"]] == ["kept"]
