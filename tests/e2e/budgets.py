@@ -1,4 +1,4 @@
-"""Disruption budgets and what they are about, as manifests; evictions as kubectl sends them."""
+"""Disruption budgets as manifests, their status, and evictions as kubectl sends them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,6 @@ import json
 import subprocess
 
 from tests.e2e.kubectl import Kubectl, Object
-
-POD = {"containers": [{"name": "c", "image": "i"}]}
-
-
-def deployment(name: str, replicas: int) -> Object:
-    template = {"metadata": {"labels": {"app": name}}, "spec": POD}
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
-
-
-def pod(name: str, **meta: object) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}, **meta},
-        "spec": POD,
-    }
 
 
 def budget(name: str, app: str = "", **spec: object) -> Object:
@@ -41,7 +24,7 @@ def evict(kubectl: Kubectl, name: str, **more: object) -> subprocess.CompletedPr
 
 
 def allowed(kubectl: Kubectl, name: str) -> tuple[int, int, int, int]:
-    """(allowed, healthy, desired, expected) of a budget that is counted; negative before."""
+    """Return (allowed, healthy, desired, expected) of a budget whose status is current, or negative numbers."""
     found = kubectl.get("policy/v1/poddisruptionbudgets", name)
     status = found["status"]
     if status.get("observedGeneration") != found["metadata"]["generation"]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.e2e.comparing import Snapshot, normalised
 from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.manifests import job
 from tests.e2e.running import until
 
 CHANCE = ("managedFields", "resourceVersion")  # of pods: kubelets have their part in it
@@ -20,16 +21,11 @@ def failed(reason: str) -> list[str]:
     return [f"FailureTarget {reason}", f"Failed {reason}"]
 
 
-def job(name: str, script: str, *, restart: str = "Never", meta: Object | None = None, **spec: Any) -> Object:
+def script_job(name: str, script: str, *, restart: str = "Never", **spec: Any) -> Object:
+    """Return a Job whose pods run a shell script."""
     container = {"name": "main", "image": "busybox", "command": ["sh", "-c", script]}
     pod = {"restartPolicy": restart, "terminationGracePeriodSeconds": 0, "containers": [container]}
-    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, **(meta or {})},
-        "spec": {"template": template, **spec},
-    }
+    return job(name, pod=pod, **spec)
 
 
 def on_exit(code: int, action: str) -> Object:
@@ -38,16 +34,16 @@ def on_exit(code: int, action: str) -> Object:
 
 
 JOBS: tuple[tuple[Object, list[str]], ...] = (
-    (job("plain", "exit 0", completions=3, parallelism=2), COMPLETED),
-    (job("any", "exit 0", parallelism=2), COMPLETED),
-    (job("indexed", "exit 0", completions=4, parallelism=2, completionMode="Indexed"), COMPLETED),
-    (job("fails", "exit 1", backoffLimit=0), failed("BackoffLimitExceeded")),
+    (script_job("plain", "exit 0", completions=3, parallelism=2), COMPLETED),
+    (script_job("any", "exit 0", parallelism=2), COMPLETED),
+    (script_job("indexed", "exit 0", completions=4, parallelism=2, completionMode="Indexed"), COMPLETED),
+    (script_job("fails", "exit 1", backoffLimit=0), failed("BackoffLimitExceeded")),
     (
-        job("each", BY_INDEX, completions=3, parallelism=3, completionMode="Indexed", backoffLimitPerIndex=0),
+        script_job("each", BY_INDEX, completions=3, parallelism=3, completionMode="Indexed", backoffLimitPerIndex=0),
         failed("FailedIndexes"),
     ),
     (
-        job(
+        script_job(
             "few",
             f'[ "$JOB_COMPLETION_INDEX" = 1 ] && exit 1; {FOREVER}',
             completions=3,
@@ -59,7 +55,7 @@ JOBS: tuple[tuple[Object, list[str]], ...] = (
         failed("MaxFailedIndexesExceeded"),
     ),
     (
-        job(
+        script_job(
             "enough",
             f'[ "$JOB_COMPLETION_INDEX" = 0 ] && exit 0; {FOREVER}',
             completions=3,
@@ -69,15 +65,15 @@ JOBS: tuple[tuple[Object, list[str]], ...] = (
         ),
         ["SuccessCriteriaMet SuccessPolicy", "Complete SuccessPolicy"],
     ),
-    (job("hopeless", "exit 42", podFailurePolicy=on_exit(42, "FailJob")), failed("PodFailurePolicy")),
-    (job("late", FOREVER, activeDeadlineSeconds=3), failed("DeadlineExceeded")),
-    (job("restarts", "exit 1", restart="OnFailure", backoffLimit=1), failed("BackoffLimitExceeded")),
-    (job("asleep", "exit 0", suspend=True), ["Suspended JobSuspended"]),
-    (job("woken", "exit 0", suspend=True), ["Suspended=False JobResumed", *COMPLETED]),
-    (job("halted", FOREVER, parallelism=2), ["Suspended JobSuspended"]),
-    (job("fewer", FOREVER, parallelism=3, completions=5), []),
-    (job("elastic", FOREVER, parallelism=2, completions=2, completionMode="Indexed"), []),
-    (job("theirs", "exit 0", managedBy="example.com/tests"), []),
+    (script_job("hopeless", "exit 42", podFailurePolicy=on_exit(42, "FailJob")), failed("PodFailurePolicy")),
+    (script_job("late", FOREVER, activeDeadlineSeconds=3), failed("DeadlineExceeded")),
+    (script_job("restarts", "exit 1", restart="OnFailure", backoffLimit=1), failed("BackoffLimitExceeded")),
+    (script_job("asleep", "exit 0", suspend=True), ["Suspended JobSuspended"]),
+    (script_job("woken", "exit 0", suspend=True), ["Suspended=False JobResumed", *COMPLETED]),
+    (script_job("halted", FOREVER, parallelism=2), ["Suspended JobSuspended"]),
+    (script_job("fewer", FOREVER, parallelism=3, completions=5), []),
+    (script_job("elastic", FOREVER, parallelism=2, completions=2, completionMode="Indexed"), []),
+    (script_job("theirs", "exit 0", managedBy="example.com/tests"), []),
 )
 
 

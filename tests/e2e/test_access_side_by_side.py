@@ -18,6 +18,7 @@ import pytest
 from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
+from tests.e2e.manifests import pod
 from tests.e2e.real_server import assets_or_skip, real_server
 from tests.e2e.running import until
 
@@ -28,6 +29,7 @@ SERVED = "--runtime-config=certificates.k8s.io/v1beta1=true"
 RBAC, CORE = "/apis/rbac.authorization.k8s.io/v1", "/api/v1"
 GROUP = "rbac.authorization.k8s.io"
 NAMESPACE = f"{CORE}/namespaces/side"
+POD = pod("p", serviceAccountName="a", serviceAccount="a", automountServiceAccountToken=False)
 ROLES, BINDINGS = f"{RBAC}/namespaces/side/roles", f"{RBAC}/namespaces/side/rolebindings"
 AUTHORIZATION, AUTHENTICATION = "/apis/authorization.k8s.io/v1", "/apis/authentication.k8s.io/v1"
 POLICY = {
@@ -132,11 +134,6 @@ USED = {"resource": "pods", "name": "p", "uid": "u"}
 def devices(name: str, *, admin: bool = False) -> dict[str, Any]:
     exactly = {"deviceClassName": "c.example.com", "allocationMode": "All", **({"adminAccess": True} if admin else {})}
     return {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
-
-
-def pod(name: str) -> dict[str, Any]:
-    spec = {"containers": [{"name": "c", "image": "nginx"}], "serviceAccountName": "a", "serviceAccount": "a"}
-    return {"metadata": {"name": name}, "spec": {**spec, "automountServiceAccountToken": False}}
 
 
 def template(name: str, claim: dict[str, Any]) -> dict[str, Any]:
@@ -271,7 +268,7 @@ STEPS = [
     Step("DELETE", f"{JUDGING}/side-q", user=""),
     Step("DELETE", f"{JUDGED}/side-b", user=""),
     # Pods, which are held to nothing here.
-    Step("POST", f"{NAMESPACE}/pods", pod("p"), user=""),
+    Step("POST", f"{NAMESPACE}/pods", POD, user=""),
     Step("PATCH", f"{NAMESPACE}/pods/p", {"metadata": {"labels": {"a": "b"}}}, type=MERGE, user=""),
     # Devices.
     Step("POST", CLAIMS, devices("admin", admin=True), user=""),

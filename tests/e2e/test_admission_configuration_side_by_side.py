@@ -17,6 +17,7 @@ import pytest
 from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
+from tests.e2e.manifests import pod
 from tests.e2e.real_server import assets_or_skip, real_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(200)]
@@ -52,10 +53,6 @@ CONTAINERS = [{"name": "c", "image": "nginx"}]
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS, "hostNetwork": True}}
 LEVEL = "pod-security.kubernetes.io/"
-
-
-def pod(name: str, **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"containers": CONTAINERS, **spec}}
 
 
 def claim(name: str, storage: str) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.budgets import deployment
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Kubectl
+from tests.e2e.manifests import deployment
 from tests.e2e.running import until
 
 HPAS = "autoscaling/v2/horizontalpodautoscalers"

@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Kubectl, Object
+from tests.e2e.manifests import pod
 from tests.e2e.metrics_backend import metrics_backend
 from tests.e2e.real_server import RealServer, real_manager
 from tests.e2e.running import CONTROLLERS, managing, until
@@ -126,15 +127,13 @@ def owner(name: str, replicas: int) -> Object:
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
 
 
-def pod(name: str) -> Object:
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
-    meta = {"name": name, "labels": {"app": name.partition("-")[0]}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+def requesting_pod(name: str) -> Object:
+    return pod(name, requests={"cpu": "100m"}, labels={"app": name.partition("-")[0]})
 
 
 def scene(kubectl: Kubectl) -> Snapshot:
     owners = {**SIZES, "idle2": 2, "idle3": 2}
-    kubectl.apply(*(owner(name, replicas) for name, replicas in owners.items()), *map(pod, PODS))
+    kubectl.apply(*(owner(name, replicas) for name, replicas in owners.items()), *map(requesting_pod, PODS))
     kubectl.until_pods(len(PODS))
     for some in (AUTOSCALERS, LATER):  # of two with the same pods the first is looked at alone once
         kubectl.apply(*some)

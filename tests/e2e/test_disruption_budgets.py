@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.e2e.budgets import allowed, budget, deployment, evict, pod
+from tests.e2e.budgets import allowed, budget, evict
 from tests.e2e.kubectl import Kubectl, name_of
+from tests.e2e.manifests import deployment, pod
 from tests.e2e.running import until
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."

@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.e2e.budgets import allowed, budget, deployment, evict, pod
+from tests.e2e.budgets import allowed, budget, evict
 from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import Site, in_namespace
 from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.manifests import deployment, pod
 from tests.e2e.real_server import RealServer, real_manager
 from tests.e2e.running import until
 
@@ -46,7 +47,7 @@ def scene(kubectl: Kubectl) -> Snapshot:
     }
     kubectl.apply(
         deployment("web", 3),
-        *(pod(app, ownerReferences=[reference(owner)]) for app, owner in owners.items()),
+        *(pod(app, metadata={"ownerReferences": [reference(owner)]}) for app, owner in owners.items()),
         *(pod(app) for app in ("alone", "several")),
     )
     kubectl.until_pods(3, "app=web")

@@ -21,6 +21,7 @@ from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 from kcm.runtime.client.api import Request
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Object
+from tests.e2e.manifests import job
 from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
 from tests.e2e.running import ending, run_kcm, until
 
@@ -38,19 +39,17 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
         yield server
 
 
-def job(name: str, **spec: Any) -> Object:
-    template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
-    whole = {"completionMode": "Indexed", "parallelism": 2, "completions": 2, "template": template, **spec}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": whole}
+def indexed_job(name: str, **spec: Any) -> Object:
+    return job(name, **{"completionMode": "Indexed", "parallelism": 2, "completions": 2, **spec})
 
 
 JOBS = (
-    job("gang"),
-    job("lonely", parallelism=1, completions=1),
-    job("some", completions=4),
-    job("plain", completionMode="NonIndexed"),
-    job("suspended", suspend=True),
-    job("a" * 60),  # the name of its template is refused
+    indexed_job("gang"),
+    indexed_job("lonely", parallelism=1, completions=1),
+    indexed_job("some", completions=4),
+    indexed_job("plain", completionMode="NonIndexed"),
+    indexed_job("suspended", suspend=True),
+    indexed_job("a" * 60),  # the name of its template is refused
 )
 
 

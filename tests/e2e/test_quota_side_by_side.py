@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.comparing import Snapshot, differences, normalised
 from tests.e2e.conftest import Site, in_namespace
 from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.manifests import pod
 from tests.e2e.real_server import RealServer, real_manager
 from tests.e2e.running import until
 from tests.e2e.test_disruption_side_by_side import scaled_kind
@@ -83,15 +84,10 @@ QUOTAS: dict[str, Object] = {
 }
 
 
-def pod(name: str, requests: Object | None = None, limits: Object | None = None, **spec: Any) -> Object:
-    parts = {"requests": requests or {}, "limits": limits or {}}
-    container = {"name": "c", "image": "nginx", "resources": {key: part for key, part in parts.items() if part}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"nodeSelector": NOWHERE, "terminationGracePeriodSeconds": 0, **spec, "containers": [container]},
-    }
+def pending_pod(name: str, requests: Object | None = None, limits: Object | None = None, **spec: Any) -> Object:
+    """Return a pod that no node can run."""
+    placed = {"nodeSelector": NOWHERE, "terminationGracePeriodSeconds": 0, **spec}
+    return pod(name, requests=requests, limits=limits, **placed)
 
 
 def claim(name: str, storage: str, class_: str) -> Object:
@@ -142,18 +138,20 @@ def objects(group: str) -> list[Object]:
     elsewhere = {"namespaceSelector": {}, "labelSelector": {}, "topologyKey": "x"}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [elsewhere]}}
     quick = {"deviceClassName": "quick", "allocationMode": "ExactCount", "count": 2}
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pending_pod("x")["spec"]}
     template["spec"].pop("terminationGracePeriodSeconds")
     deployment = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     return [
-        pod("plain"),
-        pod("asks", {"cpu": "100m", "memory": "1Gi", GPU: "2"}, {"cpu": "200m", GPU: "2"}),
-        pod("going", {"cpu": "300m", "memory": "1Gi"}),
-        pod("deadline", {"cpu": "400m", "memory": "500Mi", "ephemeral-storage": "2Gi"}, activeDeadlineSeconds=6000),
-        pod("ended", {"cpu": "1", "memory": "1Gi"}),
-        pod("urgent", {"cpu": "1m", "memory": "1Mi"}, priorityClassName="urgent-in-quotas"),
-        pod("affine", {"cpu": "1m", "memory": "1Mi"}, affinity=affinity),
-        pod("huge", {"cpu": "1m", "memory": "1Mi", "hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": "4Mi"}),
+        pending_pod("plain"),
+        pending_pod("asks", {"cpu": "100m", "memory": "1Gi", GPU: "2"}, {"cpu": "200m", GPU: "2"}),
+        pending_pod("going", {"cpu": "300m", "memory": "1Gi"}),
+        pending_pod(
+            "deadline", {"cpu": "400m", "memory": "500Mi", "ephemeral-storage": "2Gi"}, activeDeadlineSeconds=6000
+        ),
+        pending_pod("ended", {"cpu": "1", "memory": "1Gi"}),
+        pending_pod("urgent", {"cpu": "1m", "memory": "1Mi"}, priorityClassName="urgent-in-quotas"),
+        pending_pod("affine", {"cpu": "1m", "memory": "1Mi"}, affinity=affinity),
+        pending_pod("huge", {"cpu": "1m", "memory": "1Mi", "hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": "4Mi"}),
         service("inside", "ClusterIP", 80),
         service("ports", "NodePort", 80, 81),
         service("balanced", "LoadBalancer", 80),
@@ -183,7 +181,9 @@ def scene(kubectl: Kubectl) -> Snapshot:
     until_still(kubectl, {"things": {f"count/things.{group}": "1"}, "urgent": {"pods": "1"}})
     found = left(kubectl, "counted")
     # What is created, and grows, is charged by the server; what goes is given back by the manager.
-    kubectl.apply(pod("later", {"cpu": "10m", "memory": "1Mi"}, {"cpu": "10m"}), service("later", "NodePort", 90))
+    kubectl.apply(
+        pending_pod("later", {"cpu": "10m", "memory": "1Mi"}, {"cpu": "10m"}), service("later", "NodePort", 90)
+    )
     kubectl("patch", "service", "ports", '--patch={"spec":{"type":"ClusterIP"}}')
     kubectl("patch", "pod", "ended", "--subresource=status", '--patch={"status":{"phase":"Succeeded"}}')
     kubectl("patch", "pod", "asks", '--patch={"spec":{"activeDeadlineSeconds":6000}}')

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 
 from tests.e2e.kubectl import Kubectl
+from tests.e2e.manifests import pod
 from tests.e2e.running import until
 
 CREATORS = 8
@@ -24,11 +24,6 @@ def until_used(kubectl: Kubectl, quota: str, used: dict[str, str]) -> None:
         return bool(kubectl.get("resourcequotas", quota).get("status", {}).get("used") == used)
 
     until(says, f"quota {quota} uses {used}", why=lambda: kubectl("get", "quota", "--output=yaml"))
-
-
-def pod(name: str, **resources: Any) -> dict[str, Any]:
-    spec = {"containers": [{"name": "c", "image": "nginx", "resources": resources}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
 def refused(kubectl: Kubectl, *arguments: str, given: str = "") -> str:
