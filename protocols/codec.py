@@ -7,21 +7,20 @@ comes last and has a default.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
+from msgspec import NODEFAULT, Struct
 
-from kcm.protocols.blanks import blank_of
 from kcm.protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes
 from kcm.protocols.messages import debug_pages as debugging
 from kcm.protocols.messages import events as recording
 from kcm.protocols.messages import watches as watching
 from kcm.protocols.objects import OwnerRef
 
-TAGS: tuple[tuple[int, type], ...] = (
+TAGS: tuple[tuple[int, type[Struct]], ...] = (
     (1, commands.Create),
     (2, commands.Update),
     (3, commands.Patch),
@@ -119,19 +118,16 @@ class DecodeError(ValueError):
 class _Form:
     """The wire form of one message type, built once: the hot path is an attrgetter and one packb."""
 
-    __slots__ = ("blank", "fields", "get", "least", "nested", "tag", "type")
+    __slots__ = ("build", "fields", "get", "least", "nested", "tag", "type")
 
-    def __init__(self, tag: int, message_type: type) -> None:
-        fields = dataclasses.fields(message_type)
+    def __init__(self, tag: int, message_type: type[Struct]) -> None:
+        names, defaults = message_type.__struct_fields__, message_type.__struct_defaults__
         self.tag, self.type = tag, message_type
-        self.blank: Callable[..., Any] = self._first_blank
-        self.fields = len(fields)
-        self.least = sum(
-            1
-            for field in fields
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        )
-        names = [field.name for field in fields]
+        self.build: Callable[..., Any] = message_type
+        if len(message_type.__match_args__) < len(names):  # keyword-only
+            self.build = lambda *values: message_type(**dict(zip(names, values, strict=False)))
+        self.fields = len(names)
+        self.least = len(names) - sum(default is not NODEFAULT for default in defaults)
         self.get: Callable[[Any], tuple[Any, ...]]
         if not names:
             self.get = lambda _message: ()
@@ -143,11 +139,6 @@ class _Form:
         self.nested = [
             (i, *_NESTED[message_type, name]) for i, name in enumerate(names) if (message_type, name) in _NESTED
         ]
-
-    def _first_blank(self, *values: Any) -> Any:
-        """The class is made when the first message is decoded: all of them would take a tenth of a start."""
-        self.blank = blank_of(self.type)
-        return self.blank(*values)
 
 
 def _to_wire(message: Any) -> list[Any]:
@@ -181,9 +172,7 @@ def _from_wire(wire: Any) -> Any:
     for i, _, unpack in form.nested:
         if i < len(wire):
             wire[i] = unpack(wire[i])
-    message = form.blank(*wire)
-    message.__class__ = form.type
-    return message
+    return form.build(*wire)
 
 
 def _owner_from_wire(wire: Any) -> OwnerRef | None:
@@ -230,8 +219,8 @@ _NESTED.update(
         (watching.WatchEvent, "previous_controller"): (lambda owner: owner, _owner_from_wire),
     }
 )
-for _field in dataclasses.fields(watching.Interest):
-    _NESTED[watching.Interest, _field.name] = (lambda value: value, _as_tuples)
+for _field in watching.Interest.__struct_fields__:
+    _NESTED[watching.Interest, _field] = (lambda value: value, _as_tuples)
 _BY_TYPE = {message_type: _Form(tag, message_type) for tag, message_type in TAGS}
 _BY_TAG = {form.tag: form for form in _BY_TYPE.values()}
 

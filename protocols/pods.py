@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kcm.protocols.blanks import blank_of
+from msgspec import Struct
+
 from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.integers import INT32
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.node_affinity import NAME_FIELD, REQUIRED
 from kcm.protocols.objects import Object, shared_json
 from kcm.protocols.times import parse_time
@@ -25,8 +25,7 @@ DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 _DELETION_COST = re.compile(r"-[0-9]+|0|[1-9][0-9]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodFacts:
+class PodFacts(Struct, frozen=True, kw_only=True):
     """One version of a pod.
 
     labels: one mapping is shared by all pods with equal labels, so that a result can be cached by its identity.
@@ -57,9 +56,6 @@ class PodFacts:
     def ready_since(self) -> float | None:
         """None if it is not ready, or the time is missing."""
         return self.ready_changed if self.ready else None
-
-
-_BLANK = blank_of(PodFacts)
 
 
 def is_terminal(pod: PodFacts) -> bool:
@@ -105,23 +101,21 @@ def pod_facts(pod: Object) -> PodFacts:
     else:
         ready = condition.get("status") == "True"
         changed = _time(condition.get("lastTransitionTime"), "status.conditions[Ready]")
-    facts = _BLANK(
-        _labels(meta.get("labels")),
-        _shared_text(status.get("phase"), "status.phase"),
-        _shared_text(node, "spec.nodeName") if node is not None else "",
-        meta.get("deletionTimestamp") is not None,
-        ready,
-        _time(meta.get("creationTimestamp"), "metadata.creationTimestamp"),
-        _most_restarts(statuses, "status.containerStatuses", None) if statuses else 0,
-        _sidecar_restarts(spec, status) if spec.get("initContainers") else 0,
-        _deletion_cost(_map(annotations, "metadata.annotations")) if annotations is not None else 0,
-        shared_json(spec.get("tolerations")),
-        changed,
-        _ips(status),
-        _shared_text(node or _named_node(spec.get("affinity")), "spec.nodeName"),
+    return PodFacts(
+        labels=_labels(meta.get("labels")),
+        phase=_shared_text(status.get("phase"), "status.phase"),
+        node=_shared_text(node, "spec.nodeName") if node is not None else "",
+        deleting=meta.get("deletionTimestamp") is not None,
+        ready=ready,
+        created=_time(meta.get("creationTimestamp"), "metadata.creationTimestamp"),
+        restarts=_most_restarts(statuses, "status.containerStatuses", None) if statuses else 0,
+        sidecar_restarts=_sidecar_restarts(spec, status) if spec.get("initContainers") else 0,
+        deletion_cost=_deletion_cost(_map(annotations, "metadata.annotations")) if annotations is not None else 0,
+        tolerations=shared_json(spec.get("tolerations")),
+        ready_changed=changed,
+        ips=_ips(status),
+        target=_shared_text(node or _named_node(spec.get("affinity")), "spec.nodeName"),
     )
-    facts.__class__ = PodFacts
-    return facts  # type: ignore[no-any-return]
 
 
 def _named_node(affinity: Any) -> Any:

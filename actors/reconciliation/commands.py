@@ -8,8 +8,9 @@ ValueError on one that names no object of the resource, and on an object of anot
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
+
+import msgspec
 
 from kcm.actors.reconciliation.element_order import in_element_order
 from kcm.protocols.arguments import check_mapping, check_number, check_sequence, check_text, check_type, one_of
@@ -178,7 +179,7 @@ def delete(
 
 def in_name_of(user: str, command: W) -> W:
     """The same, sent with this user's credentials, which the transport has to have; else it goes as any other."""
-    return replace(command, user=user)
+    return msgspec.structs.replace(command, user=user)
 
 
 def get_live(resource: Resource, key: Key, *, as_informer: bool = False) -> Get:

@@ -12,14 +12,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from kcm.actors.reconciliation.reconciler import Step, Word, step
 from kcm.protocols.arguments import check_number, check_text
 from kcm.protocols.codec import pack, unpack
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.outcomes import FAILURES, CommandError, Done, Outcome, Raised, Refused, Unknown
 from kcm.runtime.calls.prepared_calls import PreparedCall, carry_out, carry_out_async
@@ -31,12 +29,11 @@ MATCHED = (Exception, *FAILURES)
 But = type[Exception] | type[Outcome]  # an exception that the function raises, or an outcome of the call
 
 
-@dataclass(frozen=True, slots=True)
-class Outside(Call):
-    """A Call with the function that it calls, which no message carries: on the wire it is a Call."""
+class Outside(Call, frozen=True, kw_only=True):
+    """A Call with its function, which no message contains: on the wire it is a Call."""
 
-    target: Callable[[], Any] = field(kw_only=True, compare=False, repr=False)
-    is_async: bool = field(kw_only=True, compare=False, repr=False)
+    target: Callable[[], Any]
+    is_async: bool
 
     def prepare(self, *, sender: str, incarnation: int, most: int | None) -> PreparedCall:
         make = carry_out_async if self.is_async else carry_out

@@ -243,8 +243,9 @@ class Facts:
 def names_of_facts(derive: Callable[[Object], Any]) -> frozenset[str]:
     returned = get_type_hints(derive).get("return")
     if is_dataclass(returned):
-        return frozenset(one.name for one in fields(returned))
-    return frozenset(getattr(returned, "_fields", ()))
+        return frozenset(field.name for field in fields(returned))
+    # Structs of msgspec have the first attribute, named tuples the second.
+    return frozenset(getattr(returned, "__struct_fields__", getattr(returned, "_fields", ())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

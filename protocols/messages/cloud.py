@@ -11,35 +11,31 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceExists:
+class InstanceExists(Struct, frozen=True):
     """Whether the node's machine exists. Done.body: true or false."""
 
     resource: ClassVar[str] = ""  # none of the API server's: the accounts of writes leave cloud calls out
     node: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceIsShutDown:
+class InstanceIsShutDown(Struct, frozen=True):
     """Whether the machine exists but is shut down. Done.body: true or false."""
 
     resource: ClassVar[str] = ""
     node: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ListRoutes:
+class ListRoutes(Struct, frozen=True):
     """All routes of a cluster, by its name. Done.body: a list of routes."""
 
     resource: ClassVar[str] = ""
     cluster: str
 
 
-@dataclass(frozen=True, slots=True)
-class CreateRoute:
+class CreateRoute(Struct, frozen=True):
     """hint: the uid of the route's node, for the cloud's own name of it. Done.body: null."""
 
     resource: ClassVar[str] = ""
@@ -48,8 +44,7 @@ class CreateRoute:
     route: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRoute:
+class DeleteRoute(Struct, frozen=True):
     """Done.body: null, also if the route is gone already."""
 
     resource: ClassVar[str] = ""
@@ -57,8 +52,7 @@ class DeleteRoute:
     route: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GetLoadBalancer:
+class GetLoadBalancer(Struct, frozen=True):
     """Done.body: the service's status.loadBalancer, or null if it has no balancer."""
 
     resource: ClassVar[str] = ""
@@ -66,8 +60,7 @@ class GetLoadBalancer:
     service: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class EnsureLoadBalancer:
+class EnsureLoadBalancer(Struct, frozen=True):
     """Create or correct one. nodes: a list of Nodes, its targets. Done.body: the status.loadBalancer."""
 
     resource: ClassVar[str] = ""
@@ -76,8 +69,7 @@ class EnsureLoadBalancer:
     nodes: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateLoadBalancer:
+class UpdateLoadBalancer(Struct, frozen=True):
     """Replace the targets of the load balancer by these Nodes. Done.body: null."""
 
     resource: ClassVar[str] = ""
@@ -86,8 +78,7 @@ class UpdateLoadBalancer:
     nodes: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteLoadBalancer:
+class DeleteLoadBalancer(Struct, frozen=True):
     """Done.body: null, also if it is gone already."""
 
     resource: ClassVar[str] = ""

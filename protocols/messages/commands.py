@@ -11,7 +11,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.messages.awaitables import Awaited
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.cloud import CLOUD_CALLS, CloudCall
@@ -31,8 +32,7 @@ class PatchType(StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Create(Awaited["Outcome"]):
+class Create(Struct, Awaited["Outcome"], frozen=True):
     """POST body to the collection in namespace ("" for a cluster-scoped resource).
 
     name: of the parent object where subresource is given (pods/binding, serviceaccounts/token), else "".
@@ -46,8 +46,7 @@ class Create(Awaited["Outcome"]):
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Update(Awaited["Outcome"]):
+class Update(Struct, Awaited["Outcome"], frozen=True):
     """PUT body; a conflict if its resourceVersion is not the stored one."""
 
     resource: str
@@ -56,8 +55,7 @@ class Update(Awaited["Outcome"]):
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Patch(Awaited["Outcome"]):
+class Patch(Struct, Awaited["Outcome"], frozen=True):
     """PATCH. force: APPLY takes over fields of other managers. field_manager: of APPLY; "" is the client's name."""
 
     resource: str
@@ -70,8 +68,7 @@ class Patch(Awaited["Outcome"]):
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Delete(Awaited["Outcome"]):
+class Delete(Struct, Awaited["Outcome"], frozen=True):
     """DELETE one object. uid, resource_version: preconditions. propagation: Background, Foreground or Orphan.
 
     depends_on: the Resource.ids whose tables it rests on, which have to be fresh, or "id key" for one object of a
@@ -88,8 +85,7 @@ class Delete(Awaited["Outcome"]):
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteCollection(Awaited["Outcome"]):
+class DeleteCollection(Struct, Awaited["Outcome"], frozen=True):
     """DELETE all objects of a namespace ("" = cluster-scoped) that match the selectors. depends_on: as in Delete.
 
     limit: so many of them at most; 0 is all. continue_from: as in List; of those that follow.
@@ -105,8 +101,7 @@ class DeleteCollection(Awaited["Outcome"]):
     continue_from: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Get(Awaited["Outcome"]):
+class Get(Struct, Awaited["Outcome"], frozen=True):
     """A live GET, for the few decisions that must not rest on a cache. Done.body is the object.
 
     as_informer: by a LIST of this one, as the client of the informers. With --use-service-account-credentials few
@@ -119,8 +114,7 @@ class Get(Awaited["Outcome"]):
     as_informer: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class List(Awaited["Outcome"]):
+class List(Struct, Awaited["Outcome"], frozen=True):
     """A live LIST of a namespace ("" = all). Done.body is the list object.
 
     metadata_only: of each object its metadata, where the server can do that. limit: so many objects at most; 0 is all.
@@ -136,8 +130,7 @@ class List(Awaited["Outcome"]):
     continue_from: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch(Awaited["Outcome"]):
+class Fetch(Struct, Awaited["Outcome"], frozen=True):
     """A live GET of a document that is no object: of discovery, or of metrics. Done.body is the document.
 
     path: as in a URL. accept: the media types that its reader knows. query: names and values.
@@ -194,8 +187,7 @@ def _object_of(command: Command) -> Key:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Submit:
+class Submit(Struct, frozen=True):
     """Carry these commands out, all at once; a Settled comes back for each. Controller, recorder, elector → dispatcher.
 
     sender: name of the actor that the Settled go to. incarnation: of the sender; a replaced one is refused.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class ShowPage:
+class ShowPage(Struct, frozen=True):
     """Show me this page of yours. Asked by people only; the reply is a PageShown.
 
     path: what follows the controller's name, "/graph". query: the values of each parameter, in order.
@@ -16,8 +15,7 @@ class ShowPage:
     query: dict[str, list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class PageShown:
+class PageShown(Struct, frozen=True):
     """found: whether there is such a page; without it the other two are empty."""
 
     found: bool

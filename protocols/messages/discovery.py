@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.resources import Resource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedResource:
+class ServedResource(Struct, frozen=True, kw_only=True):
     """A resource that the API server serves, in the version that it prefers. verbs: those of its collection.
 
     scale: the apiVersion of the Scale that its subresource `scale` returns, "" if it has none.
@@ -28,8 +28,7 @@ class ServedResource:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveryAnswer:
+class DiscoveryAnswer(Struct, frozen=True):
     """What the server answered. Transport → discovery. number: of the round that asked. status: as in Listed."""
 
     number: int
@@ -39,13 +38,11 @@ class DiscoveryAnswer:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Discover:
+class Discover(Struct, frozen=True):
     """Send ResourcesDiscovered again, as soon as anything is known. Manager → discovery."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcesDiscovered:
+class ResourcesDiscovered(Struct, frozen=True):
     """All resources that there are. Discovery → manager, whenever that changes.
 
     stalled: by group version, or "/api" or "/apis", why it could not be discovered; of these, `resources` has what was
@@ -57,15 +54,13 @@ class ResourcesDiscovered:
     others: tuple[ServedResource, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTables:
+class RequestTables(Struct, frozen=True):
     """Send me TablesChanged. Controller, when it starts → manager."""
 
     controller: str
 
 
-@dataclass(frozen=True, slots=True)
-class TablesChanged:
+class TablesChanged(Struct, frozen=True):
     """All tables of discovered resources that there are for a controller. Manager → controller, whenever that changes.
 
     resources: those that its spec selects. metadata_only: the Resource.ids among them whose tables hold metadata only.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.messages.awaitables import Awaited
 
 RecordType = Literal["Normal", "Warning"]
 RECORD_TYPES: tuple[str, ...] = get_args(RecordType)
 
 
-@dataclass(frozen=True, slots=True)
-class Record(Awaited[None]):
+class Record(Struct, Awaited[None], frozen=True):
     """Write a core/v1 Event about an object. Reconciler → (its actor) → event recorder; no outcome comes back.
 
     api_version, kind, namespace, name, uid, resource_version, field_path: the involved object.

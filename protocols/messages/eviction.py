@@ -5,11 +5,10 @@ A zone is "region:zone" (protocols/nodes.py), "" for nodes without these labels.
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneQueueReady:
+class ZoneQueueReady(Struct, frozen=True):
     """The queue of this zone has started, or started over: it holds no nodes. Queue → node-lifecycle.
 
     A queue that has just started has no rate either, and lets no node through before SetEvictionRate. paused: it
@@ -20,8 +19,7 @@ class ZoneQueueReady:
     paused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SetEvictionRate:
+class SetEvictionRate(Struct, frozen=True):
     """Set the rate to `qps` nodes a second; 0: none. node-lifecycle → queue.
 
     burst: how many nodes may be let through at once. last: when the zone's last node was let through, as far as the
@@ -33,8 +31,7 @@ class SetEvictionRate:
     last: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EvictNode:
+class EvictNode(Struct, frozen=True):
     """Let this node through once the zone's rate allows; then the queue sends NodeDue. node-lifecycle → queue.
 
     uid: of the node; one that registers again under the same name is another. Sending this twice changes nothing.
@@ -44,20 +41,17 @@ class EvictNode:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpareNode:
+class SpareNode(Struct, frozen=True):
     """Remove the node from the queue. node-lifecycle → queue."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartOver:
+class StartOver(Struct, frozen=True):
     """Remove all nodes, keep the rate, send ZoneQueueReady. A new incarnation of node-lifecycle → queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDue:
+class NodeDue(Struct, frozen=True):
     """This node's turn has come, and its token is spent: taint it, or delete its pods. Queue → node-lifecycle."""
 
     zone: str
@@ -65,8 +59,7 @@ class NodeDue:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class PauseEvictions:
+class PauseEvictions(Struct, frozen=True):
     """Let no node through until ResumeEvictions; waiting nodes keep their places. zone: None for all zones.
 
     Operator → node-lifecycle → queue. The pause survives a failure of either, not of both at once.
@@ -75,8 +68,7 @@ class PauseEvictions:
     zone: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeEvictions:
+class ResumeEvictions(Struct, frozen=True):
     """Go on after PauseEvictions."""
 
     zone: str | None = None

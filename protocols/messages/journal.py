@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """The first record of every file.
 
     session: the same in all files of one process. part: the file's number in it, from 1. wall: Unix seconds;
@@ -24,8 +23,7 @@ class Opened:
     controllers: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSent:
+class MessageSent(Struct, frozen=True):
     """A message was put into a mailbox.
 
     number: counts them, from 1, in one session. incarnation: the receiver's; 0 if no actor had that name.
@@ -44,8 +42,7 @@ class MessageSent:
     same: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MessageHandled:
+class MessageHandled(Struct, frozen=True):
     """Its receiver began to handle a message.
 
     number: of its MessageSent; 0 if that is not in the journal. last: the mailbox was empty then. monotonic: when.
@@ -56,8 +53,7 @@ class MessageHandled:
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TurnLost:
+class TurnLost(Struct, frozen=True):
     """An actor hung in its turn, and the next one began without waiting for it: the two ran at the same time.
 
     From here on the order of the records may differ from that of what happened, and so may a replay. monotonic: when.

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(Struct, frozen=True):
     """The time that the actor asked its clock for has come. Carries no decision: look at what is due."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(Struct, frozen=True):
     """Asks any actor for a sign of life, which is a Pong. The manager itself sees who hangs without asking."""
 
     nonce: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pong:
+class Pong(Struct, frozen=True):
     """Response to Ping. Any actor → manager."""
 
     name: str
@@ -26,8 +23,7 @@ class Pong:
     nonce: int
 
 
-@dataclass(frozen=True, slots=True)
-class ActorFailed:
+class ActorFailed(Struct, frozen=True):
     """A handler (or the start) of an actor raised, and the actor has stopped. Actor base → manager.
 
     error: one line, `Type: text`. traceback: the formatted stack.
@@ -39,8 +35,7 @@ class ActorFailed:
     traceback: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Attach:
+class Attach(Struct, frozen=True):
     """This incarnation writes under the name from now on: refuse commands of older ones. Controller → dispatcher.
 
     The dispatcher sends Attached once no command of an older one is under way to the API server.
@@ -50,8 +45,7 @@ class Attach:
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """The controller may begin once its tables have reached these versions. Dispatcher → controller.
 
     versions: Resource.id → resourceVersion of the newest object that a write or live read under this name returned.
@@ -64,16 +58,14 @@ class Attached:
     under_way: list[list[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Restarted:
+class Restarted(Struct, frozen=True):
     """A peer is a new incarnation with empty state: subscribe or attach again. Manager → all children."""
 
     name: str
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
-class StartChild:
+class StartChild(Struct, frozen=True):
     """Start an actor of this kind as `<kind>:<name>`, unless it is alive; it is supervised like any other.
 
     Controller → manager. owner: canonical name of the controller that sends this; kind: one of its spec's `children`.
@@ -85,8 +77,7 @@ class StartChild:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class StopChild:
+class StopChild(Struct, frozen=True):
     """Stop that actor. Controller → manager."""
 
     owner: str
@@ -94,69 +85,59 @@ class StopChild:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Struct, frozen=True):
     """Start no reconciliation, finish those under way, then send Drained. Manager → controllers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(Struct, frozen=True):
     """No reconciliation is under way any more. Controller → manager."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseHeld:
+class LeaseHeld(Struct, frozen=True):
     """This process leads, and may write until `until` (seconds, monotonic clock). Elector → dispatcher and manager."""
 
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseLost:
+class LeaseLost(Struct, frozen=True):
     """This process leads no more and may not write. Elector → dispatcher and manager."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderObserved:
+class LeaderObserved(Struct, frozen=True):
     """The lease has a new holder, perhaps this process. Elector → manager."""
 
     holder: str
 
 
-@dataclass(frozen=True, slots=True)
-class Enable:
+class Enable(Struct, frozen=True):
     """Enable a controller, as `--controllers=name` does. Operator or test → manager."""
 
     controller: str
 
 
-@dataclass(frozen=True, slots=True)
-class Disable:
+class Disable(Struct, frozen=True):
     """Disable a controller. Operator or test → manager."""
 
     controller: str
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """Restart a child without counting a failure. Operator or test → manager."""
 
     child: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """Keep the work queue, start no reconciliation. Operator or test → manager → controller."""
 
     controller: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Struct, frozen=True):
     """Go on after Pause. Operator or test → manager → controller."""
 
     controller: str
@@ -165,8 +146,7 @@ class Resume:
 PlainKey = str | int | tuple[str | int | None, ...]  # what a message carries and a work queue can hold
 
 
-@dataclass(frozen=True, slots=True)
-class EnqueueKey:
+class EnqueueKey(Struct, frozen=True):
     """Add a key to this work queue, as if a watch had named it. Program, or a source → controller.
 
     key: text most often.
@@ -176,13 +156,11 @@ class EnqueueKey:
     key: PlainKey
 
 
-@dataclass(frozen=True, slots=True)
-class Describe:
+class Describe(Struct, frozen=True):
     """What are you doing? Asked by people and tests only; the answer is a Description."""
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(Struct, frozen=True):
     """The state that an actor reports. facts: JSON bytes of a mostly flat object, for dashboards and tests."""
 
     name: str

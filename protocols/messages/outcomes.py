@@ -5,43 +5,39 @@
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.messages.commands import Command, in_words
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """2xx. body: of the response: the object after the write, or a Status (after some deletes)."""
 
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class NotFound:
+class NotFound(Struct, frozen=True):
     """404."""
 
     message: str = ""
     status: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class AlreadyExists:
+class AlreadyExists(Struct, frozen=True):
     """409 with reason AlreadyExists: a create met an object of that name."""
 
     message: str = ""
     status: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """409 otherwise: a precondition (resourceVersion, uid) no longer holds."""
 
     message: str = ""
     status: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Forbidden:
+class Forbidden(Struct, frozen=True):
     """401 or 403: refused to us, by RBAC, admission (quota), or because the namespace is terminating."""
 
     message: str = ""
@@ -49,8 +45,7 @@ class Forbidden:
     code: int = 403
 
 
-@dataclass(frozen=True, slots=True)
-class Invalid:
+class Invalid(Struct, frozen=True):
     """400, 405, 415, 422 and other 4xx: the request itself is wrong; the same again will fail again."""
 
     message: str = ""
@@ -58,16 +53,14 @@ class Invalid:
     code: int = 422
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Struct, frozen=True):
     """410: the resourceVersion is too old."""
 
     message: str = ""
     status: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Throttled:
+class Throttled(Struct, frozen=True):
     """429, after the client's own retries. retry_after: seconds; 0 where the server gave none."""
 
     message: str = ""
@@ -75,8 +68,7 @@ class Throttled:
     retry_after: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFailure:
+class ServerFailure(Struct, frozen=True):
     """5xx."""
 
     message: str = ""
@@ -84,22 +76,19 @@ class ServerFailure:
     code: int = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """No response: a time-out or a broken connection. The write may have been applied."""
 
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Never sent or begun: the sender is fenced, the lease is not held, or nobody was free to make a call."""
 
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(Struct, frozen=True):
     """A function that was called outside raised an exception (calls.py).
 
     kinds: qualified names of its class and the classes that this is derived from, most specific first, up to Exception.
@@ -152,8 +141,7 @@ OUTCOMES: tuple[type[Outcome], ...] = (
 FAILURES = tuple(one for one in OUTCOMES if one is not Done)
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """What became of one command of a Submit. Dispatcher → the sender."""
 
     ticket: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import OwnerRef
 
 
@@ -21,8 +22,7 @@ ORPHANS = ""  # the owner kind of objects without a controller owner
 Fact = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interest:
+class Interest(Struct, frozen=True, kw_only=True):
     """Which changes of a resource concern a watch: those that meet every condition given here; without one, all.
 
     types: EventTypes. owner_kinds: kinds of the controller owner; ORPHANS stands for having none.
@@ -56,8 +56,7 @@ class Interest:
 EVERYTHING = Interest()
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(Struct, frozen=True):
     """An object of a table changed; the table already shows it. Travels in WatchEvents.
 
     type: an EventType.
@@ -79,8 +78,7 @@ class WatchEvent:
     previous_controller: OwnerRef | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvents:
+class WatchEvents(Struct, frozen=True):
     """Changes that concern the subscriber, in the order in which they happened. Informer → subscriber.
 
     matches: for each event, the positions in Subscribe.interests that it meets, as bits: 1 << position.
@@ -90,8 +88,7 @@ class WatchEvents:
     matches: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribe:
+class Subscribe(Struct, frozen=True):
     """Send me Synced, and from then on this resource's changes that meet one of `interests`. Actor → informer.
 
     interests: one for each watch, 63 at most; none for Synced alone. Subscribing again replaces them.
@@ -104,15 +101,13 @@ class Subscribe:
     within: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Unsubscribe:
+class Unsubscribe(Struct, frozen=True):
     """Ends a subscription. Actor (or the manager, for one that died) → informer."""
 
     subscriber: str
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(Struct, frozen=True):
     """The table holds a whole list, for the first time. Informer → its subscribers; to a later one at once.
 
     resource: the table's id: Resource.id, and more where the table is restricted.
@@ -121,8 +116,7 @@ class Synced:
     resource: str
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """One page of a list, or its failure. Transport → informer. status: HTTP's; 0 when there was no answer."""
 
     stream: int
@@ -132,8 +126,7 @@ class Listed:
     retry_after: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
+class Streamed(Struct, frozen=True):
     """Whole lines of a watch, each one JSON watch event, or a piece of a list's JSON. Transport → informer.
 
     stream: the informer's number for it.
@@ -143,8 +136,7 @@ class Streamed:
     lines: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEnded:
+class StreamEnded(Struct, frozen=True):
     """A watch or list is over. status: HTTP's where the server refused it, 200 after a clean end, 0 when it broke.
 
     begun: it broke, and had been open.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -127,10 +126,7 @@ def described(message: Any, *, longest: int = LONGEST) -> str:
         case Record(type=type, reason=reason, message=text):
             return f"Record {keys_in(message)[0]} {type} {reason}: {short(text, longest)}"
         case _:
-            fields = [
-                f"{field.name}={short(str(getattr(message, field.name)), longest)}"
-                for field in dataclasses.fields(message)
-            ]
+            fields = [f"{name}={short(str(getattr(message, name)), longest)}" for name in message.__struct_fields__]
             return " ".join([type_name(message), *fields])
 
 

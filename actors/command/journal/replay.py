@@ -232,7 +232,7 @@ def command_values(submit: Submit) -> list[dict[str, Any]]:
     values = []
     for command in submit.commands:
         value: dict[str, Any] = {"command": type(command).__name__}
-        for field in type(command).__slots__:
+        for field in command.__struct_fields__:
             one = getattr(command, field)
             if isinstance(command, Call) and field == "arguments":
                 value[field] = as_json(unpack(one))

@@ -7,11 +7,12 @@ name.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Callable
 from hashlib import blake2b
+
+import msgspec
 
 from kcm.protocols.hashing import SAFE_ALPHABET
 from kcm.protocols.messages.outcomes import Failure, Forbidden
@@ -90,4 +91,4 @@ def as_if_generated(failure: Failure, name: str, *, base: str) -> Failure:
     before, subject, because = failure.message.partition(f'"{name}" is forbidden: ')
     if not subject or _BY_VALIDATION.match(because):
         return failure
-    return dataclasses.replace(failure, message=f'{before}"{base}" is forbidden: {because}')
+    return msgspec.structs.replace(failure, message=f'{before}"{base}" is forbidden: {because}')

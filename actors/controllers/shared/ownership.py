@@ -9,10 +9,11 @@ resourceVersion.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from kcm.actors.reconciliation import Step, get_live, patch, together
 from kcm.protocols.messages.commands import Command, Get, Patch, PatchType
@@ -194,7 +195,7 @@ def _obstacle_to_adoption(owner: Object, owners: Resource) -> Step[tuple[Get, Fa
     get = get_live(owners, key_of(owner))
     outcome = yield get
     if not isinstance(outcome, Done):
-        return get, dataclasses.replace(outcome, message=f"can't recheck DeletionTimestamp: {outcome.message}")
+        return get, msgspec.structs.replace(outcome, message=f"can't recheck DeletionTimestamp: {outcome.message}")
     live = decode_object(outcome.body)
     if uid_of(live) != uid_of(owner):
         gone = f"original {owners.kind} {get.key} is gone: got uid {uid_of(live)}, wanted {uid_of(owner)}"
@@ -205,7 +206,7 @@ def _obstacle_to_adoption(owner: Object, owners: Resource) -> Step[tuple[Get, Fa
 
 
 def _cannot_adopt(kind: str, entry: Entry, why: Failure) -> Failure:
-    return dataclasses.replace(why, message=f"can't adopt {kind} {entry.key} ({entry.uid}): {why.message}")
+    return msgspec.structs.replace(why, message=f"can't adopt {kind} {entry.key} ({entry.uid}): {why.message}")
 
 
 def _is_unprocessable(failure: Failure) -> bool:
@@ -215,4 +216,6 @@ def _is_unprocessable(failure: Failure) -> bool:
 def _aggregate(failures: Sequence[Failure]) -> Failure:
     """Return the first failure with the messages of all."""
     messages = list(dict.fromkeys(failure.message for failure in failures))
-    return failures[0] if len(messages) == 1 else dataclasses.replace(failures[0], message=f"[{', '.join(messages)}]")
+    return (
+        failures[0] if len(messages) == 1 else msgspec.structs.replace(failures[0], message=f"[{', '.join(messages)}]")
+    )

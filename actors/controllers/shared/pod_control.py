@@ -8,11 +8,11 @@ a deletion has the uid as precondition.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
+import msgspec
 import orjson
 
 from kcm.actors.controllers.shared.generated_names import as_if_generated, generate_name
@@ -185,7 +185,7 @@ def delete_pods(
                 if isinstance(outcome, Unknown):
                     result.maybe_deleted.append(pod.uid)
                 if result.failure is None:
-                    why = dataclasses.replace(outcome, message=f"unable to delete pods: {outcome.message}")
+                    why = msgspec.structs.replace(outcome, message=f"unable to delete pods: {outcome.message}")
                     result.failure = CommandError(command, why)
                 if not isinstance(outcome, Refused):
                     yield record(owners, owner, "Warning", "FailedDelete", f"Error deleting: {outcome.message}")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kcm.actors.reconciliation import Change, Interest, Watch
 from kcm.protocols.messages.watches import EventType
 from kcm.runtime.scheduling.clock import Clock
@@ -106,7 +108,9 @@ def _as_in_tables(interest: Interest, seen: View) -> Interest:
     """With the names that the tables have for the controller's indexes."""
     if not interest.indexed:
         return interest
-    return replace(interest, indexed=tuple((seen.index_name(index), value) for index, value in interest.indexed))
+    return msgspec.structs.replace(
+        interest, indexed=tuple((seen.index_name(index), value) for index, value in interest.indexed)
+    )
 
 
 def _is_of_states(interest: Interest) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
+
+import msgspec
 
 from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.own_writes import refresh, remember, stale_update
@@ -204,7 +206,7 @@ class Work:
         check_readable(self._tables, commands)
         for index, command in enumerate(commands):
             if type(command) is Outside and not command.key:
-                commands[index] = replace(command, key=attempt.task.key)
+                commands[index] = msgspec.structs.replace(command, key=attempt.task.key)
         ticket = self.ticket + 1
         task, sender, incarnation = attempt.task, context.name, context.incarnation
         frame = encode_fields(Submit, sender, incarnation, settings.client, ticket, commands, task.queue, task.key)

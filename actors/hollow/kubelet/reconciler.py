@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
+
+import msgspec
 
 from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.intervals import MANY, look_again
@@ -145,7 +146,7 @@ class HollowKubelet:
         for said in plan.said:
             path = _field_path(pod, said)
             event = record(PODS, pod, said.type, said.reason, said.message, field_path=path)
-            yield replace(event, host=hollow.name, user=hollow.user)
+            yield msgspec.structs.replace(event, host=hollow.name, user=hollow.user)
         yield from self._write(hollow, pod, plan)
         return None if plan.due is None else look_again(due=plan.due, now=now)
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
+
 from kcm.actors.controllers.identity.root_ca_publisher import RootCaPublisher
 from kcm.actors.controllers.identity.tokens.reconciler import SecretKey, Tokens
 from kcm.actors.engine.dispatcher import actor as dispatcher
@@ -52,7 +54,9 @@ def live_reads_by_the_controller() -> Iterator[None]:
     """What a controller looks at live it gets itself, whatever its role allows."""
 
     def by_itself(command: Command, **more: Any) -> Request:
-        return request_for(replace(command, as_informer=False) if isinstance(command, Get) else command, **more)
+        return request_for(
+            msgspec.structs.replace(command, as_informer=False) if isinstance(command, Get) else command, **more
+        )
 
     with (
         patch.object(dispatcher, "request_for", by_itself),

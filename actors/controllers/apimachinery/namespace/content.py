@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
+
+import msgspec
 
 from kcm.actors.reconciliation import Step, delete, in_batches, list_live, step
 from kcm.actors.reconciliation.commands import delete_all
@@ -126,7 +128,7 @@ def delete_content(namespace: str, there: Mapping[ServedResource, Pages]) -> Ste
 def _in_pages(resource: Resource, namespace: str, pages: Pages) -> list[DeleteCollection]:
     """The last page goes on to the end."""
     *limited, last = [delete_all(resource, namespace, propagation=BACKGROUND, continue_from=one) for one in pages]
-    return [*(replace(one, limit=PAGE) for one in limited), last]
+    return [*(msgspec.structs.replace(command, limit=PAGE) for command in limited), last]
 
 
 @step

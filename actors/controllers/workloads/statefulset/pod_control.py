@@ -6,7 +6,7 @@ created together; a deletion has the uid as precondition; a pod is not updated i
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from kcm.actors.controllers.workloads.statefulset.claims import (
     Member,
@@ -193,7 +193,7 @@ class PodControl:
                 yield self._claim_event(pod, name_of(claim), outcome.message)
         if failures:
             message = aggregate([*(failure.failure.message for failure in failures), *terminating])
-            raise CommandError(failures[0].command, dataclasses.replace(failures[0].failure, message=message))
+            raise CommandError(failures[0].command, msgspec.structs.replace(failures[0].failure, message=message))
         if terminating:
             raise ClaimTerminating(aggregate(terminating))
 
@@ -257,4 +257,4 @@ class PodControl:
 
 
 def _failed(command: Command, outcome: Failure, what: str) -> CommandError:
-    return CommandError(command, dataclasses.replace(outcome, message=f"{what}: {outcome.message}"))
+    return CommandError(command, msgspec.structs.replace(outcome, message=f"{what}: {outcome.message}"))

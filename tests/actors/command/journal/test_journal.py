@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kcm.actors.app.system import ControllerSystem
@@ -122,7 +123,7 @@ def changed(command: Any) -> Any:
         return command
     pod = decode_object(command.body)
     pod["metadata"].setdefault("labels", {})["mutant"] = "true"
-    return replace(command, body=encode_object(pod))
+    return msgspec.structs.replace(command, body=encode_object(pod))
 
 
 def mutated(name: str) -> tuple[ControllerSpec, ...]:
@@ -251,5 +252,7 @@ def test_a_submit_names_the_queue_and_the_key_that_it_is_for() -> None:
     submit = Submit("controller:x", 1, "x", 7, commands, queue="replicaset", key="default/web")
     assert described(submit).startswith("Submit 7 for replicaset default/web: Delete v1/pods default/web-1")
     assert keys_in(submit) == ["default/web", "default/web-1"]
-    assert described(replace(submit, queue="monitor", key="")).startswith("Submit 7 for monitor: Delete")
-    assert described(replace(submit, queue="", key="")).startswith("Submit 7: Delete")
+    assert described(msgspec.structs.replace(submit, queue="monitor", key="")).startswith(
+        "Submit 7 for monitor: Delete"
+    )
+    assert described(msgspec.structs.replace(submit, queue="", key="")).startswith("Submit 7: Delete")
