@@ -141,14 +141,14 @@ def test_the_picture_of_the_rooms_shows_the_layers_of_the_contracts(package: str
     contracts = configparser.ConfigParser()
     contracts.read(ROOT / "setup.cfg")
     layers = contracts[f"importlinter:contract:floors-of-{package}"]["layers"].split("\n")
-    picture = read("docs/architecture.md").partition("## The rooms")[2].split("```")[1]
+    picture = read("docs/architecture.md").partition("## Packages")[2].split("```")[1]
     lines = picture.partition(f"\n {package} ")[2].partition("\n  │\n")[0].splitlines()
     shown = [set(re.split(r" {3,}", line.strip(" │"))[0].split(" · ")) for line in lines]
     assert shown == [set(layer.split(" | ")) for layer in layers if layer]
 
 
 def test_the_picture_of_the_data_names_classes_that_exist() -> None:
-    picture = read("docs/architecture.md").partition("## The way of the data")[2].split("```")[1]
+    picture = read("docs/architecture.md").partition("## Data flow")[2].split("```")[1]
     code = "\n".join(read(file) for file in files() if file.endswith(".py") and file.startswith(PACKAGES))
     named = set(re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b", picture))
     assert len(named) > 20
