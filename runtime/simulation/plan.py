@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 
@@ -38,9 +39,9 @@ def draw_plan(
     least: int = 2,
     most: int = MOST_FAULTS,
 ) -> tuple[Fault, ...]:
-    """From `least` to `most` faults that begin and end within so many seconds.
+    """Draw from `least` to `most` faults that begin and end within `seconds`.
 
-    actors, nodes, zones, resources, callees (of calls): names to choose victims from; "*" is all of them.
+    actors, nodes, zones, resources, callees (of calls): names to choose targets from; "*" matches all of them.
     """
     chance = random.Random(f"plan {seed}")
     return tuple(
@@ -71,79 +72,53 @@ def draw_fault(
     resources: Sequence[str] = RESOURCES,
     callees: Sequence[str] = CLOUD_RESOURCES,
 ) -> Fault:
-    """One fault of this kind, with random times, rate and scope."""
+    """Draw a fault of this kind, with random times, rate and scope.
+
+    The order of the draws determines the plan of a seed, so it must not change.
+    """
     start = round(chance.uniform(0.0, seconds * 0.7), 2)
     until = round(chance.uniform(start + 0.1 * (seconds - start), seconds), 2)
     actor = chance.choice([*actors, "*"])
     resource = chance.choice(resources)
     rate = round(chance.choice((0.1, 0.3, 0.5, 1.0)), 3)
     delay = round(chance.choice((0.05, 0.5, 5.0, 20.0)), 2)
+    starting = partial(Fault, kind=kind, start=start)
+    lasting = partial(starting, until=until)
+    at_rate = partial(lasting, rate=rate, process=process)
     match kind:
         case FaultKind.ACTOR_CRASHED | FaultKind.ACTOR_VANISHED | FaultKind.ACTOR_BROKEN:
-            crashes = chance.randint(1, MOST_CRASHES)
-            return Fault(kind=kind, start=start, until=until, rate=rate, most=crashes, process=process, actor=actor)
+            return at_rate(most=chance.randint(1, MOST_CRASHES), actor=actor)
         case FaultKind.ACTOR_HUNG:
-            hung = chance.choice((0.0, 1.0, 10.0, 50.0))
-            return Fault(
-                kind=kind, start=start, until=until, rate=rate, most=1, seconds=hung, process=process, actor=actor
-            )
+            return at_rate(most=1, seconds=chance.choice((0.0, 1.0, 10.0, 50.0)), actor=actor)
         case FaultKind.RECONCILER_BLOCKED:
-            blocked = chance.choice((0.0, 10.0, 45.0))
-            return Fault(kind=kind, start=start, until=until, rate=rate, most=1, seconds=blocked, process=process)
+            return at_rate(most=1, seconds=chance.choice((0.0, 10.0, 45.0)))
         case FaultKind.MESSAGE_DELAYED:
-            return Fault(
-                kind=kind, start=start, until=until, rate=rate, seconds=min(delay, 5.0), process=process, actor=actor
-            )
+            return at_rate(seconds=min(delay, 5.0), actor=actor)
         case FaultKind.COMMAND_ANSWERED:
-            return Fault(
-                kind=kind,
-                start=start,
-                until=until,
-                rate=rate,
-                status=chance.choice(STATUSES),
-                seconds=chance.choice((0.0, 1.0, 5.0)),
-                process=process,
-                resource=resource,
-            )
+            status = chance.choice(STATUSES)
+            return at_rate(status=status, seconds=chance.choice((0.0, 1.0, 5.0)), resource=resource)
         case FaultKind.WATCH_REWOUND:
-            amount = chance.choice((1, 5, 50))
-            return Fault(kind=kind, start=start, until=until, amount=amount, process=process, resource=resource)
+            return lasting(amount=chance.choice((1, 5, 50)), process=process, resource=resource)
         case FaultKind.CLOCK_JUMPED:
-            return Fault(
-                kind=kind,
-                start=start,
-                until=until,
-                seconds=chance.choice((-3600.0, -5.0, 5.0, 3600.0)),
-                process=process,
-            )
+            return lasting(seconds=chance.choice((-3600.0, -5.0, 5.0, 3600.0)), process=process)
         case FaultKind.SERVER_RESTARTED | FaultKind.SERVER_AWAY:
-            return Fault(kind=kind, start=start, until=round(start + chance.uniform(0.0, 10.0), 2))
+            return starting(until=round(start + chance.uniform(0.0, 10.0), 2))
         case FaultKind.PROCESS_CRASHED | FaultKind.PROCESS_PAUSED | FaultKind.HTTP_HELD:
-            return Fault(kind=kind, start=start, until=round(start + chance.uniform(0.1, 20.0), 2), process=process)
+            return starting(until=round(start + chance.uniform(0.1, 20.0), 2), process=process)
         case FaultKind.LEASE_STOLEN:
-            return Fault(kind=kind, start=start, seconds=chance.choice((1.0, 15.0)))
+            return starting(seconds=chance.choice((1.0, 15.0)))
         case FaultKind.NODE_SILENT | FaultKind.NODE_FLAPPING:
-            return Fault(kind=kind, start=start, until=until, seconds=max(delay, 0.5), object=chance.choice(nodes))
+            return lasting(seconds=max(delay, 0.5), object=chance.choice(nodes))
         case FaultKind.ZONE_SILENT:
-            return Fault(kind=kind, start=start, until=until, object=chance.choice(zones))
-        case _ if kind in OF_CALLS:
-            if kind is FaultKind.CALL_HUNG:
-                delay = chance.choice(HANGS)
-            answered = kind is FaultKind.CALL_ANSWERED
-            return Fault(
-                kind=kind,
-                start=start,
-                until=until,
-                rate=rate,
-                status=chance.choice(CLOUD_STATUSES) if answered else 0,
-                seconds=delay,
-                process=process,
-                resource=chance.choice(callees),
-            )
+            return lasting(object=chance.choice(zones))
+        case FaultKind.CALL_HUNG:
+            hung = chance.choice(HANGS)
+            return at_rate(seconds=hung, resource=chance.choice(callees))
+        case FaultKind.CALL_ANSWERED:
+            status = chance.choice(CLOUD_STATUSES)
+            return at_rate(status=status, seconds=delay, resource=chance.choice(callees))
         case _:
-            return Fault(
-                kind=kind, start=start, until=until, rate=rate, seconds=delay, process=process, resource=resource
-            )
+            return at_rate(seconds=delay, resource=chance.choice(callees) if kind in OF_CALLS else resource)
 
 
 # The bug patterns of Sun et al., Automatic Reliability Testing for Cluster Management Controllers (Sieve, OSDI 2022):
