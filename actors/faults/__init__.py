@@ -1,1 +1,1 @@
-"""Planned faults in a running system (live), and what faults write into a cluster, be it real or simulated (writes)."""
+"""Planned faults in a running system (live.py), and their writes to a real or simulated cluster (writes.py)."""

@@ -27,7 +27,7 @@ LOOK_AGAIN = 2.0  # seconds after which nodes that have come meanwhile fall sile
 
 
 class LiveFaults:
-    """transport, clock, spawner, gate, beginning: a ControllerSystem takes these instead of the plain ones."""
+    """Transport, clock, spawner, gate and beginning for a ControllerSystem that inject a plan's faults."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class LiveFaults:
         lease: tuple[str, str],
         log: FilteringBoundLogger,
     ) -> None:
-        """lease: namespace and name of the one that a lease-stolen fault takes."""
+        """Create the replacements. lease: namespace and name of the Lease that a lease-stolen fault takes."""
         self.strikes = Strikes(plan, clock=clock)
         self.transport = FaultyTransport(transport, self.strikes, clock=clock)
         self.clock = FaultyClock(clock, self.strikes)
@@ -62,7 +62,7 @@ class LiveFaults:
                 self._at(fault.until, fault, "ends", self._ending(fault))
 
     def stop(self) -> None:
-        """Inject nothing more, and let silent nodes speak again."""
+        """Inject nothing more, and let silent nodes send heartbeats again."""
         self._stopped = True
         for name in sorted(self._silenced):
             self._say(name, silent=False)

@@ -1,6 +1,6 @@
-"""What a planned fault writes into a cluster, past all that is faulty, as other clients of the server do.
+"""Writes that planned faults make to a cluster. They bypass the faulty transport, as other clients of the server do.
 
-Nodes fall silent by an annotation that hollow kubelets obey; a lease is stolen by writing it.
+Nodes become silent by an annotation that hollow kubelets obey; a lease is stolen by writing its holder.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def concerns(fault: Fault, node: Object) -> bool:
 
 
 def silence(node: str, *, silent: bool) -> Request:
-    """node: its name."""
+    """Return the request that sets or removes a node's annotation for silence. node: its name."""
     annotations = {SILENT: "true" if silent else None}
     return _merge(resource_path(NODES.id, "", node), {"metadata": {"annotations": annotations}})
 
 
 def theft(fault: Fault, lease: tuple[str, str], *, now: float) -> Request:
-    """lease: namespace and name. now: unix seconds."""
+    """Return the request that gives a Lease to another holder. lease: namespace and name. now: Unix seconds."""
     spec = {
         "holderIdentity": THIEF,
         "leaseDurationSeconds": max(1, int(fault.seconds)),

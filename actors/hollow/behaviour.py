@@ -55,19 +55,22 @@ UNPULLABLE = "hollow.kcm.dev/unpullable-images"
 
 
 def is_set(obj: Object, name: str) -> bool:
-    """The annotation says "true"."""
+    """Report whether the annotation is "true"."""
     return annotations_of(obj).get(name) == "true"
 
 
 class Silence(NamedTuple):
-    """Whether a node is silent, and at which Unix second that changes by itself; None for never."""
+    """Silence of a node. until: Unix seconds at which it changes by time alone, None if it does not."""
 
     silent: bool
     until: float | None
 
 
 def silence(node: Object, *, now: float) -> Silence:
-    """now: Unix seconds. Turns go by the clock, so that all that flap at the same pace do so together."""
+    """Return whether a node is silent at `now` (Unix seconds).
+
+    Flapping is aligned to the clock, so nodes with the same period are silent at the same time.
+    """
     if is_set(node, SILENT):
         return Silence(True, None)
     turn = seconds(node, FLAP)
@@ -78,7 +81,7 @@ def silence(node: Object, *, now: float) -> Silence:
 
 
 def asked_silence(node: Object) -> tuple[str | None, str | None]:
-    """What its annotations ask for, to be compared."""
+    """Return the annotations that determine silence, for comparison."""
     annotations = annotations_of(node)
     return annotations.get(SILENT), annotations.get(FLAP)
 
@@ -94,7 +97,7 @@ def says_ready(node: Object) -> bool:
 
 
 def is_asked(pod: Object) -> bool:
-    """Any annotation of ours is there."""
+    """Report whether the pod has any annotation of hollow nodes."""
     annotations = annotations_of(pod)
     return bool(annotations) and any(DOMAIN in name for name in annotations)
 
@@ -108,14 +111,14 @@ def unpullable(*asked: Object) -> tuple[str, ...]:
 
 
 def said_of(pod: Object, name: str, *, container: str, main: bool) -> str | None:
-    """What an annotation says of a container: the one with its name goes before the pod's, which is for main ones."""
+    """Return the value for a container: its own annotation, or the pod's if it is a main container."""
     annotations = annotations_of(pod)
     of_its_own = annotations.get(f"{container}.{name}")
     return annotations.get(name) if of_its_own is None and main else of_its_own
 
 
 def seconds(obj: Object, name: str) -> float | None:
-    """None where the annotation is missing or says no finite number from 0 on."""
+    """Return the annotation as a finite number >= 0; None if it is missing or invalid."""
     return as_seconds(annotations_of(obj).get(name))
 
 
@@ -130,5 +133,5 @@ def as_seconds(text: str | None) -> float | None:
 
 
 def as_exit_code(text: str | None) -> int | None:
-    """0 to 255; None where the annotation is missing or says anything else."""
+    """Return the annotation as an exit code from 0 to 255; None if it is missing or invalid."""
     return parse_uint(text, range(256))

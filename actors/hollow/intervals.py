@@ -1,4 +1,4 @@
-"""When hollow controllers look at a key again, and how many keys they have in work."""
+"""Delays and concurrency of the hollow cluster's controllers."""
 
 from __future__ import annotations
 

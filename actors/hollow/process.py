@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def credentials_of(fleet: Iterable[HollowNode], key: bytes) -> dict[str, CredentialSource]:
-    """By user: each node has a token of its own."""
+    """Return the credential of each node's user: every node has its own token."""
     return {
         node.user: FixedCredential(Credential(authorization=bearer(node_token(key, node.name), origin=node.name)))
         for node in fleet

@@ -199,7 +199,7 @@ def _volume_of_claim(change: Change, _tables: Tables) -> Iterable[Key]:
 
 
 def _claims_on_node(change: Change, tables: Tables) -> Iterable[Key]:
-    """Those that wait for a volume there."""
+    """Return the claims that wait for a volume."""
     claims = tables[PERSISTENT_VOLUME_CLAIMS].objects()
     return [
         key_of(claim)

@@ -22,10 +22,12 @@ def hollow_specs(
     heartbeat: float = LEASE_INTERVAL,
     volumes: bool = False,
 ) -> tuple[ControllerSpec, ...]:
-    """nodes, zones: --hollow-nodes, --hollow-zones. cpu, memory: quantities, of each node.
-    heartbeat: seconds between two of a node. volumes: see specs_of.
+    """Return the controllers of a hollow cluster with new nodes. Raises ValueError as make_fleet.
 
-    Raises ValueError as make_fleet.
+    nodes, zones: --hollow-nodes, --hollow-zones.
+    cpu, memory: quantities of each node.
+    heartbeat: seconds between two heartbeats of a node.
+    volumes: see specs_of.
     """
     return specs_of(
         make_fleet(nodes=nodes, zones=zones, cpu=cpu, memory=memory, pods=pods_per_node),
@@ -37,6 +39,6 @@ def hollow_specs(
 def specs_of(
     fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTERVAL, volumes: bool = False
 ) -> tuple[ControllerSpec, ...]:
-    """Of these nodes, by their names. volumes: claims get volumes, and pods wait for those of their claims."""
+    """Return the controllers for these nodes. volumes: provision volumes, and let pods wait for their claims."""
     nodes = (nodes_spec(fleet, heartbeat=heartbeat), kubelet_spec(fleet), scheduler_spec(volumes=volumes))
     return (*nodes, provisioner.SPEC) if volumes else nodes

@@ -1,4 +1,4 @@
-"""When a fault strikes: decided by the seed at every opportunity."""
+"""Selection of the faults that strike, by the seed, at each opportunity."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Injector:
 
     @property
     def kinds(self) -> Collection[FaultKind]:
-        """Those that the plan has."""
+        """Return the kinds of faults in the plan."""
         return self._armed.keys()
 
     def plans(self, kind: FaultKind) -> bool:
@@ -60,7 +60,7 @@ class Injector:
         key: str = "",
         at: object = None,
     ) -> Fault | None:
-        """The fault that strikes at this opportunity; None if none does. at: the message, request, … for `told`."""
+        """Return the fault that strikes at this opportunity, or None. at: the message or request, passed to `told`."""
         armed = self._armed.get(kind)
         if armed is None:
             return None

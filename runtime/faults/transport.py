@@ -22,7 +22,10 @@ OnResponse = Callable[[Response], None]
 
 
 def scope_of(path: str) -> tuple[str, str]:
-    """(plural, key) of a request's path; the key is "namespace/" for a collection in one. ("", "") for what is none."""
+    """Return (plural, key) of a request's path; ("", "") if it is not a resource's.
+
+    The key of a collection in a namespace is "namespace/".
+    """
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]
     if not parts:
@@ -41,7 +44,7 @@ class FaultyTransport:
 
     @property
     def trouble(self) -> str | None:
-        """As Breakable has it."""
+        """Return the connection's trouble, see Breakable."""
         return self._inner.trouble if isinstance(self._inner, Breakable) else None
 
     def send(self, request: Request, *, client: str, on_response: OnResponse) -> None:

@@ -1,4 +1,4 @@
-"""When a fault strikes in a running system. Thread-safe."""
+"""Faults that strike in a running system. Thread-safe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Strikes:
 
     @property
     def struck(self) -> Counter[FaultKind]:
-        """How often each kind has struck."""
+        """Return how often each kind of fault has struck."""
         return self._injector.struck
 
     def monotonic(self) -> float:
@@ -32,7 +32,7 @@ class Strikes:
         return self._clock.monotonic() - self._began
 
     def moment(self, seconds: float) -> float:
-        """So many seconds after the start, by the clock's monotonic()."""
+        """Return the clock's monotonic() at this number of seconds after the start."""
         return self._began + seconds
 
     def plans(self, kind: FaultKind) -> bool:

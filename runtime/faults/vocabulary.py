@@ -157,7 +157,7 @@ def format_faults(faults: Iterable[Fault]) -> str:
 
 
 def parse_faults(text: str) -> tuple[Fault, ...]:
-    """Raises ValueError that names the fault and what is wrong with it, TypeError on what is no text."""
+    """Parse faults separated by ";". Raises ValueError that names the invalid fault, TypeError if not a str."""
     check_text("parse_faults", text, may_be_empty=True)
     return tuple(parse_fault(part) for part in text.split(";") if part.strip())
 

@@ -50,7 +50,7 @@ class BlockingCallError(Exception):
 
 
 class Guard:
-    """thread: the one on which these calls raise BlockingCallError; 0 for none."""
+    """Guard against blocking calls. thread: the thread on which they raise BlockingCallError; 0 for none."""
 
     def __init__(self) -> None:
         self.thread = 0
@@ -95,7 +95,7 @@ alone = threading.RLock()  # held while worlds move, where several threads have 
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """What runs within is simulated, and may not wait for the world outside."""
+    """Run the body as simulated code, which must not wait for the real world."""
     before, guard.thread = guard.thread, threading.get_ident()
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is done outside, on virtual time: the same functions and pools, no threads, and the plan's faults."""
+"""Calls outside the cluster on virtual time: the same functions and pools, without threads, with the plan's faults."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class _Way:
     """Implements kcm.runtime.calls.prepared_calls.Calls for one process."""
 
     def __init__(self, outside: SimulatedCalls, process: str, thread: SideThread) -> None:
-        """thread: stands for all threads that calls are made in; held up, all of them are."""
+        """Create the calls of one process. thread: represents all threads that make calls."""
         self._outside, self._process, self._thread = outside, process, thread
         self._loop = VirtualLoop(outside.clock, thread)  # type: ignore[abstract]  # what it lacks, it refuses
         self._tasks: dict[int, Callable[[], None]] = {}  # how to cancel it, by number
@@ -180,6 +180,6 @@ class _Way:
 
 
 def _raise_blocking(outcome: Outcome | None) -> None:
-    """A fake that waits for the real world outside is its author's bug, which no retry mends."""
+    """Raise BlockingCallError again: a fake that waits for the real world is a bug, and a retry would not help."""
     if isinstance(outcome, Raised) and qualified_name(BlockingCallError) in outcome.kinds:
         raise BlockingCallError(f"{outcome.message} ({outcome.where})")

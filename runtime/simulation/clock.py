@@ -9,7 +9,7 @@ START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
 class _Alarm:
-    """what: None once the alarm was replaced, cancelled or sounded. who: None for one that cannot be replaced."""
+    """Pending alarm. what: None after it was replaced, cancelled or run. who: None if it cannot be replaced."""
 
     __slots__ = ("what", "who")
 
@@ -54,12 +54,12 @@ class VirtualClock:
         self.call_once(self.elapsed + delay, what)
 
     def call_once(self, when: float, what: Callable[[], None]) -> None:
-        """The same at a time: those of one time sound in the order in which they were set."""
+        """Set an alarm at a time. Alarms of the same time run in the order in which they were set."""
         self._count += 1
         heapq.heappush(self._due, (when, self._count, _Alarm(None, what)))
 
     def next_alarm(self) -> float | None:
-        """When the next alarm sounds; None if none is set."""
+        """Return the time of the next alarm; None if there is none."""
         due = self._due
         while due:
             if due[0][2].what is not None:

@@ -118,7 +118,7 @@ class AuthorityFiles:
         self._key.write_bytes(pair.key)
 
     def read(self) -> KeyPair:
-        """What they have now; not a pair while they are replaced."""
+        """Return the current content of both files; not a matching pair during a replacement."""
         return KeyPair(self._certificate.read_bytes(), self._key.read_bytes())
 
     def write_certificate(self, pair: KeyPair) -> None:

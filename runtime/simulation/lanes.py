@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 
 class Abandoned(BaseException):
-    """Raised where a handler waits whose actor is gone: it unwinds, and nobody takes notice."""
+    """Control flow: raised in a waiting handler whose actor was stopped, to unwind its stack. It is not reported."""
 
 
 class Lane:
@@ -27,12 +27,12 @@ class Lane:
         threading.Thread(target=self._work, name="lane", daemon=True).start()
 
     def run(self, what: Callable[[], None]) -> bool:
-        """What must not raise. Returns whether it is through; else it waits, and `resume` goes on with it."""
+        """Run a function that must not raise. Returns whether it has finished; if not, `resume` continues it."""
         self._what = what
         return self.resume()
 
     def resume(self) -> bool:
-        """As run."""
+        """Continue the waiting function. Returns as run."""
         self._turn.release()
         self._back.acquire()
         return not self._waits
@@ -63,7 +63,7 @@ class Lane:
 
 
 class Lanes:
-    """Those of one world."""
+    """Lanes of one world."""
 
     def __init__(self) -> None:
         self._free: list[Lane] = []

@@ -52,7 +52,7 @@ class Witness(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a request is about, for the scopes of faults. method: WATCH of a watch. has_name: not a whole collection."""
+    """Scope of a request, for matching faults. method: WATCH for a watch. has_name: False for a whole collection."""
 
     process: str
     resource: str = ""
@@ -161,7 +161,7 @@ class SimulatedNetwork:
         return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name)
 
     def serve(self, request: Request) -> Response | Suspended:
-        """What the server responds, with its HTTP side's discovery documents."""
+        """Handle a request by the server or by the discovery documents of its HTTP side."""
         path = request.path
         if self.aggregated and (answer := self.aggregated.get(_group_of(path))) is not None:
             return answer(request)
@@ -198,7 +198,7 @@ def _user_of(request: Request) -> User:
 
 
 def _is_discovery(path: str) -> bool:
-    """Of the server, a group, or a group version: /apis, /apis/apps, /apis/apps/v1, /api/v1."""
+    """Report whether it is the path of a discovery document: /apis, /apis/apps, /apis/apps/v1, /api/v1."""
     return path.count("/") <= (3 if path.startswith("/apis/") else 2 if path.startswith("/api/") else 1)
 
 
@@ -341,7 +341,7 @@ class _Exchange:
         server.when_durable(lambda: self._acknowledge(outcome))
 
     def _acknowledge(self, response: Response) -> None:
-        """What the server has handled is on disk: a crash before that takes it away, and no response says otherwise."""
+        """Deliver a response once the write is durable. A crash before that undoes the write."""
         self._acknowledged = True
         if self._warnings:
             response = response.remarked((*self._warnings, *response.warnings), response.annotations)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Note(NamedTuple):
-    """at: virtual seconds. process, who: "" where it concerns none."""
+    """Entry of a trace. at: virtual seconds. process, who: "" if it concerns none."""
 
     at: float
     process: str
@@ -16,7 +16,7 @@ class Note(NamedTuple):
 
 
 class Trace:
-    """The same seed gives the same digest. notes: in order."""
+    """Digest of a run, and its notes in order. The same seed gives the same digest."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []

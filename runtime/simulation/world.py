@@ -38,11 +38,11 @@ STOP = object()  # in a mailbox: what comes after it is not read
 
 
 class HotLoopError(AssertionError):
-    """Actors keep each other busy and time does not go on."""
+    """Actors that keep each other busy while virtual time stands still."""
 
 
 class Process:
-    """Where the actors of one system live, all of which a crash takes at once. A Spawner.
+    """Actors of one process, which a crash stops together. Implements Spawner.
 
     clock: what its actors have for a clock. http, calls: the threads that carry requests, and that make calls.
     """
@@ -378,7 +378,7 @@ class World:
         self.current, guard.thread = running
 
     def _disturbed(self, actor: Actor, process: Process) -> bool:
-        """Whether a fault strikes instead of the message."""
+        """Report whether a fault strikes instead of the message."""
         injector = self.injector
         if injector is None or AT_MESSAGES.isdisjoint(injector.kinds) or actor in self._unstarted:
             return False

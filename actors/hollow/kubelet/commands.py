@@ -146,7 +146,7 @@ def _field(pod: Object, path: str) -> str | None:
 def _result(
     words: Sequence[str], environ: Sequence[tuple[str, str]], volumes: tuple[str, ...], restarts: int
 ) -> CommandResult | None:
-    """volumes: prefixes of paths whose files outlive a run."""
+    """Predict the result. volumes: prefixes of paths whose files outlive a run."""
     files: set[str] = set()
     result: CommandResult | None = None
     for _run in range(min(restarts, MAX_REPLAYED_RUNS) + 1):

@@ -1,4 +1,4 @@
-"""What a container does: by annotations, else by its command line or image, else by a default.
+"""Behaviour of a container: set by annotations, or predicted from its command line or image, or a default.
 
 The default is to run forever. An init container whose command line is unknown ends at once, and a container of a pod
 that runs to completion after a second: a Job's, or one that Helm waits for.
@@ -20,10 +20,13 @@ from kcm.protocols.resources import JOBS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What a container does. run_seconds: None for ever.
+    """Behaviour of one run of a container. All times are seconds from its start.
 
-    ready_after, unready_after: seconds from its start between which it is ready; flap: by turns of so many seconds, 0.0
-    for always; ready: never, if False. start_seconds, hang_after: between which it passes its probes.
+    run_seconds: run time; None to run until stopped.
+    ready_after, unready_after: limits of the time in which it is ready.
+    flap: it is ready and not ready alternately for this time; 0.0 disables that.
+    ready: False if it never is.
+    start_seconds, hang_after: limits of the time in which it passes its startup and liveness probes.
     """
 
     run_seconds: float | None = None
@@ -36,11 +39,11 @@ class Script:
     hang_after: float | None = None
 
     def answers(self) -> Course:
-        """To its startup and liveness probes."""
+        """Return the results of its startup and liveness probes."""
         return course(good_from=self.start_seconds, good_until=self.hang_after)
 
     def serves(self, *, probed: bool) -> Course:
-        """What its readiness probe sees; what is seen at once where it has none."""
+        """Return the results of its readiness probe, or the readiness itself if it has none."""
         if not self.ready:
             return course(good_until=0.0)
         if not probed:
@@ -83,7 +86,7 @@ def runs_to_completion(pod: Object) -> bool:
 
 
 def scripts_of(pod: Object, container: Mapping[str, Any], *, asked: bool, init: bool) -> Scripts:
-    """Return what a container does at each restart. asked: see behaviour.is_asked."""
+    """Return the behaviour of each run by restart count. asked: see behaviour.is_asked."""
     image = container.get("image") or ""
     if init:  # a sidecar is an init container that runs forever
         default = _for_ever if container.get("restartPolicy") == "Always" else _done_at_once

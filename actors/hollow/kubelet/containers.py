@@ -38,7 +38,7 @@ _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
 class Memory(NamedTuple):
-    """Of one container. forgiven: restarts that its backoff does not count any more."""
+    """State of a container that its status lacks. forgiven: restarts that no longer count for its backoff."""
 
     pull: Pull | None = None
     forgiven: int = 0
@@ -48,7 +48,7 @@ NOTHING = Memory()
 
 
 class Surroundings(NamedTuple):
-    """What all containers of a pod share. unpullable: patterns of images. now: Unix seconds."""
+    """Values that all containers of a pod share. unpullable: patterns of images. now: Unix seconds."""
 
     pod: Object
     uid: str
@@ -58,7 +58,7 @@ class Surroundings(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As the kubelet names a pod in messages."""
+        """Return the pod's name as the kubelet writes it in messages."""
         meta = metadata(self.pod)
         return f"{meta.get('name', '')}_{meta.get('namespace', '')}({self.uid})"
 
@@ -91,7 +91,7 @@ def backoff(restarts: int) -> float:
 
 
 def restarts_after(container: Mapping[str, Any], restart_policy: str, exit_code: int) -> bool:
-    """restart_policy: of the pod; the container's own goes before it.
+    """Report whether a container is restarted. Its own policy takes precedence over restart_policy, the pod's.
 
     Source: pkg/api/v1/pod/util.go, ContainerShouldRestart.
     """
@@ -179,7 +179,7 @@ class _Look:
         return waiting.get("reason") or ""
 
     def _begin(self, last: Mapping[str, Any] | None, restarts: int) -> Life:
-        """It is to start for so many-and-one-th time, if there is an image for it."""
+        """Start the container and increment its restart count, or wait if its image cannot be pulled."""
         around = self._around
         waiting = hindrance(self._container, around.unpullable, self._pull, shown=self._waits_for(), now=self._now)
         if waiting is None:
@@ -313,7 +313,7 @@ def _readiness(container: Mapping[str, Any], script: Script, *, up: float, age: 
 
 
 def _go_duration(seconds: float) -> str:
-    """As Go prints whole seconds: 10s, 1m20s, 5m0s."""
+    """Format whole seconds as Go does: 10s, 1m20s, 5m0s."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 

@@ -28,7 +28,7 @@ _REFERENCE = re.compile(
 
 
 class Pull(NamedTuple):
-    """What a kubelet remembers of a container's image. attempts: that have failed; at: the last one, Unix seconds."""
+    """State of a container's image pulls. attempts: that have failed. at: time of the last one, Unix seconds."""
 
     attempts: int
     at: float
@@ -44,7 +44,7 @@ class Said(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """state: of a container that has no image. due: Unix seconds at which it is tried again or said otherwise."""
+    """Container that waits for its image. due: Unix seconds of the next pull or change of the status."""
 
     state: Object
     due: float | None
@@ -83,7 +83,7 @@ def hindrance(
     shown: str,
     now: float,
 ) -> Waiting | None:
-    """What keeps this container from its image; None if nothing does. shown: the reason for which it waits so far."""
+    """Return why a container waits for its image; None if it is available. shown: the reason in its status so far."""
     image = container.get("image") or ""
     if _is_there(image, patterns):
         return None

@@ -66,7 +66,7 @@ def rejected(pod: Object, *, capacity_milli_cpu: int, now: float) -> PodPlan:
 
 
 def without_ports(pod: Object, *, now: float) -> PodPlan:
-    """The kubelet does not take it, as another pod has a port of the host that it asks for."""
+    """Reject the pod, because another pod uses a host port that it requests."""
     return _rejected(pod, "NodePorts", f"Predicate NodePorts failed: {NO_PORTS}", now=now)
 
 
@@ -113,7 +113,7 @@ def running(
 
 
 class _Cast:
-    """The containers of a pod, one after the other. failed: an init container has ended so, for good."""
+    """Containers of a pod, evaluated in order. failed: an init container has failed and will not be restarted."""
 
     __slots__ = ("_around", "_asked", "_before", "_pod", "due", "failed", "initialised", "memories", "said")
 
@@ -354,7 +354,7 @@ def _since(known: Mapping[str, Any] | None, condition: Object, stamp: str) -> Ob
 
 
 def _missing_gates(pod: Object) -> str:
-    """Which of the pod's readiness gates are not True; "" if all are."""
+    """Return the first readiness gate that is not True; "" if all are."""
     status = pod.get("status") or {}
     messages = []
     for gate in pod["spec"].get("readinessGates") or ():

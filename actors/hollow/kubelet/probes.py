@@ -1,9 +1,9 @@
-"""What probes find out about a container, as a function of time: nothing is asked, and no timer runs between changes.
+"""Results of probes as a function of time. No probe is executed, and no timer runs between two changes of a result.
 
-A course says from when on a container does well or not; a probe sees it every `period` seconds, and changes its mind
-after so many equal results. Times are seconds from the container's start.
+A course lists from when on a container is healthy or not. A probe samples it every `period` seconds, and its result
+changes after a number of equal samples. Times are seconds from the container's start.
 
-Source: kubernetes v1.36 pkg/kubelet/prober/worker.go, doProbe. Unlike there, an event comes when a probe's verdict
+Source: kubernetes v1.36 pkg/kubelet/prober/worker.go, doProbe. Unlike there, an event is recorded when the result
 changes, not at each failure.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 
 class Probe(NamedTuple):
-    """delay, period: seconds. failures, successes: how many in a row change its verdict."""
+    """Settings of a probe. delay, period: seconds. failures, successes: samples in a row that change its result."""
 
     delay: float = 0.0
     period: float = 10.0
@@ -24,7 +24,7 @@ class Probe(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """From `at` on it is so."""
+    """Change of a course or of a probe's result, effective from `at`."""
 
     at: float
     good: bool
@@ -35,7 +35,7 @@ Course = Sequence[Turn]
 
 
 def probe_of(container: Mapping[str, Any], kind: str) -> Probe | None:
-    """kind: "readiness", "liveness" or "startup"."""
+    """Return the settings of a probe; None if the container has none. kind: "readiness", "liveness" or "startup"."""
     spec = container.get(f"{kind}Probe")
     if not spec:
         return None
@@ -48,7 +48,7 @@ def probe_of(container: Mapping[str, Any], kind: str) -> Probe | None:
 
 
 def course(*, good_from: float = 0.0, good_until: float | None = None) -> Course:
-    """Bad, then good, then bad for good. good_until: None for ever."""
+    """Return a course that is good between two times. good_until: None if it stays good."""
     if good_until is not None and good_until <= good_from:
         return (Turn(0.0, False),)
     turns = [Turn(0.0, True)] if good_from <= 0 else [Turn(0.0, False), Turn(good_from, True)]
@@ -58,7 +58,7 @@ def course(*, good_from: float = 0.0, good_until: float | None = None) -> Course
 
 
 def verdicts(probe: Probe, course: Course, *, since: float = 0.0) -> Iterator[Turn]:
-    """When the probe makes up its mind, and how, each time that it does. since: when it begins at the earliest."""
+    """Yield each change of the probe's result. since: time of the first sample at the earliest."""
     first = max(probe.delay, since)
     seen: list[tuple[int, bool]] = []  # each turn, and the number of the first probe that sees it
     for turn in course:
@@ -74,19 +74,22 @@ def verdicts(probe: Probe, course: Course, *, since: float = 0.0) -> Iterator[Tu
 
 
 def first_verdict(probe: Probe, course: Course, *, good: bool, since: float = 0.0) -> float:
-    """math.inf if it never comes."""
+    """Return when the probe first has this result; math.inf if never."""
     return next((turn.at for turn in verdicts(probe, course, since=since) if turn.good == good), math.inf)
 
 
 class Readiness(NamedTuple):
-    """due: when it changes next, seconds from the start; None for never."""
+    """Readiness of a container. due: seconds from the start at which it changes next, None for never."""
 
     ready: bool
     due: float | None
 
 
 def readiness(probe: Probe | None, course: Course, *, since: float, age: float) -> Readiness:
-    """since: when the container had started up. age: seconds from its start. Without a probe it is seen at once."""
+    """Return the readiness at `age`, in seconds from the start. since: when startup had finished.
+
+    Without a probe, changes of the course take effect at once.
+    """
     turns: Iterator[Turn] = (Turn(max(since, turn.at), turn.good) for turn in course)
     if probe is not None:
         turns = verdicts(probe, course, since=since)

@@ -151,7 +151,7 @@ class HollowKubelet:
         return None if plan.due is None else look_again(due=plan.due, now=now)
 
     def _lacks_ports(self, entry: Entry, pod: Object) -> bool:
-        """Whether another pod that runs on the node has a port of the host that this one asks for."""
+        """Report whether another pod that runs on the node uses a host port that this pod requests."""
         wanted = host_ports(pod["spec"])
         if not wanted:
             return False
@@ -208,7 +208,7 @@ class HollowKubelet:
         return None
 
     def _pod_ips(self, entry: Entry, pod: Object, node: Object) -> list[str]:
-        """Those that it has, or new ones of the node's range. Raises ValueError if there are none left."""
+        """Return the pod's addresses, or allocate new ones. Raises ValueError if a range is exhausted."""
         name, spec = name_of(node), node.get("spec") or {}
         hollow = self._fleet[name]
         if pod["spec"].get("hostNetwork"):

@@ -1,4 +1,4 @@
-"""Which pod of a node has which address: an offset into the node's range, or ranges where it has one of each family."""
+"""Addresses of the pods of a node: offsets into the node's range, or into its ranges, one of each IP family."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def addresses_at(ranges: Sequence[Range], offset: int) -> list[str]:
 
 
 def offset_of(ranges: Sequence[Range], address: str) -> int | None:
-    """None for an address that is outside of all ranges, or no address."""
+    """Return the offset of an address; None if it is invalid or outside of all ranges."""
     try:
         parsed: IPv4Address | IPv6Address = ip_address(address)
     except ValueError:
@@ -44,7 +44,7 @@ class _Taken:
 
 
 class AddressBook:
-    """Which pod has which offset. A freed one is used again last, as with a real node's addresses."""
+    """Offsets that pods use. A released one is reused last, as on a real node."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Taken] = {}

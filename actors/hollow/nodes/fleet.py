@@ -1,4 +1,4 @@
-"""Which hollow nodes there are, and what each is like."""
+"""Names, zones, capacities and address ranges of the hollow nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HollowNode:
 
 
 def zone_name(index: int) -> str:
-    """zone-a to zone-z, then zone-aa."""
+    """Return a zone's name: zone-a to zone-z, then zone-aa."""
     letters = ""
     index += 1
     while index:

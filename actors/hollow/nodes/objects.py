@@ -1,4 +1,4 @@
-"""What a hollow kubelet says of its node: the Node it registers, its status, and its Lease.
+"""Objects that a hollow kubelet writes: its Node, the status of the Node, and its Lease.
 
 Source: kubernetes v1.36 pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go;
 component-helpers/apimachinery/lease/controller.go.
@@ -72,7 +72,7 @@ def machine_status(hollow: HollowNode) -> Object:
 
 
 def new_node(hollow: HollowNode, *, now: float) -> Object:
-    """What a kubelet registers. now: Unix seconds."""
+    """Return the Node that a kubelet registers. now: Unix seconds."""
     return {
         "apiVersion": "v1",
         "kind": "Node",

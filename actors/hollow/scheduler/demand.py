@@ -1,4 +1,4 @@
-"""What a pod asks of the node that it is to run on.
+"""Requirements of a pod on the node that it is scheduled to.
 
 Source: kubernetes v1.36 component-helpers/resource/helpers.go, PodRequests; component-helpers/scheduling/corev1.
 """
@@ -21,7 +21,7 @@ _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 class Taint(NamedTuple):
-    """effect: NoSchedule, PreferNoSchedule or NoExecute."""
+    """Taint of a node. effect: NoSchedule, PreferNoSchedule or NoExecute."""
 
     key: str
     value: str
@@ -29,7 +29,7 @@ class Taint(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """key "": of all taints; effect "": of all effects. exists: whatever the value."""
+    """Toleration of a pod. key "": all taints; effect "": all effects. exists: the value does not matter."""
 
     key: str
     value: str
@@ -122,7 +122,7 @@ def pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def amount_of(resource: str, quantity: str | int | float) -> int:
-    """cpu in thousandths, all else in units, rounded up."""
+    """Return requested amounts: CPU in thousandths, all else in units, rounded up."""
     return milli_value(quantity) if resource == "cpu" else whole_value(quantity)
 
 

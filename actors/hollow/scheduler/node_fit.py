@@ -31,7 +31,7 @@ ZONE_WEIGHT = 2 / 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """What scheduling looks at in a node. taints: those that keep pods away. allocatable: as Demand.requests."""
+    """Node as the scheduler sees it. taints: those that prevent scheduling. allocatable: as Demand.requests."""
 
     name: str
     zone: str
@@ -58,7 +58,7 @@ def node_view(node: Object) -> NodeView:
 
 
 def _allocatable(node: Object) -> Mapping[str, int]:
-    """Without quantities that are malformed: of those there is nothing."""
+    """Return the allocatable amounts. Malformed quantities are omitted."""
     amounts = {}
     for name, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
         with contextlib.suppress(ValueError):
@@ -68,7 +68,7 @@ def _allocatable(node: Object) -> Mapping[str, int]:
 
 @dataclass(slots=True)
 class Usage:
-    """What the pods of one node take: amounts as in Demand, their number, and their ports."""
+    """Resources that the pods of one node use: amounts as in Demand, number of pods, and host ports."""
 
     requests: Counter[str] = field(default_factory=Counter)
     cpu: int = 0
@@ -77,7 +77,7 @@ class Usage:
     ports: Counter[Port] = field(default_factory=Counter)
 
     def add(self, demand: Demand, times: int = 1) -> None:
-        """times: -1 takes it back."""
+        """Add a pod's demand. times: -1 removes it."""
         for name, amount in demand.requests:
             self.requests[name] += times * amount
         self.cpu += times * demand.cpu
@@ -180,7 +180,7 @@ def failure_message(nodes: int, reasons: Mapping[str, int]) -> str:
 
 
 def nodes_to_find(nodes: int) -> int:
-    """How many nodes that fit are enough to choose among.
+    """Return the number of feasible nodes after which the search ends.
 
     Source: kubernetes v1.36 pkg/scheduler/schedule_one.go, numFeasibleNodesToFind.
     """

@@ -1,4 +1,4 @@
-"""Where pods are, and what they take there: kept up to date pod by pod, so that it need not be added up again.
+"""Nodes of all scheduled pods, and the resources in use on each node, updated with each change of a pod.
 
 A pod that was bound counts from the moment of the binding, before any table shows it (`assumed`).
 """
@@ -17,7 +17,7 @@ _MOST_SHARED = 10_000
 
 
 class Placement(NamedTuple):
-    """assumed: bound by us, but not yet seen so."""
+    """Place of a pod. assumed: bound by the scheduler, but the binding was not observed yet."""
 
     uid: str
     node: str
@@ -26,7 +26,7 @@ class Placement(NamedTuple):
 
 
 class Placements:
-    """usages: by node, those that have or had pods. releases: how often something was given back."""
+    """Places of all pods. usages: by node, also of nodes that had pods. releases: how often resources were released."""
 
     def __init__(self) -> None:
         self.usages: dict[str, Usage] = {}
@@ -39,7 +39,7 @@ class Placements:
         return self._placed.get(pod)
 
     def siblings(self, owner: str) -> Mapping[str, int]:
-        """How many pods of this owner each node has."""
+        """Count the pods of this owner on each node."""
         return self._owned.get(owner, _NOBODY) if owner else _NOBODY
 
     def put(self, pod: Key, placement: Placement) -> None:

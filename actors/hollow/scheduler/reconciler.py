@@ -293,7 +293,7 @@ class HollowScheduler:
             raise CommandError(command, outcome)
 
     def _wait(self, key: Key, pod: Object, demand: Demand, placements: Placements, message: str) -> Step[RequeueAfter]:
-        """Say why it fits nowhere, and try again later."""
+        """Record why the pod is unschedulable, and retry later."""
         wait = self._waits.get(key)
         if wait is None or wait.demand != demand:
             wait = self._waits[key] = _Wait(demand)

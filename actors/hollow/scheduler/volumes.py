@@ -1,4 +1,4 @@
-"""What the claims of a pod mean for where it can run, and what has to be written before it may.
+"""Constraints of a pod's claims on the choice of its node, and the writes that precede the binding.
 
 A claim that is bound keeps its pod to the nodes of its volume. One that waits for its first consumer is given a volume
 when that pod's node is chosen: a free one that the node can reach, or one that its provisioner is to make there.
@@ -186,7 +186,7 @@ def _reaches(terms: tuple[Term, ...] | None, node: NodeView) -> bool:
 
 
 def _can_be_made(class_: Mapping[str, Any], node: NodeView) -> bool:
-    """Whether its provisioner makes volumes for this node."""
+    """Report whether the provisioner of the class creates volumes for this node."""
     if class_.get("provisioner") in ("", None, NO_PROVISIONER):
         return False
     topologies = class_.get("allowedTopologies") or ()

@@ -1,4 +1,4 @@
-"""Checks of a run: what it is held to by itself, and that it comes to the same end as without faults."""
+"""Checks of a run: its invariants, and the same end state as the run without faults."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _compared(disturbed: Run, setting: Setting) -> Iterable[Violation]:
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:
-    """What is not there is not the same as what is None."""
+    """Yield the differences of two end states. A missing part is not the same as None."""
     for what in sorted({*expected, *found}):
         with_faults, without = found.get(what, ABSENT), expected.get(what, ABSENT)
         if with_faults != without:

@@ -14,13 +14,14 @@ from kcm.actors.simulation.trials.scenario import Scenario
 
 
 def combined(name: str, *parts: Setting) -> Setting:
-    """The setting in which all of these hold at once.
+    """Return a setting that has the controllers, invariants, conditions and preparations of all parts.
 
-    controllers: of all. options: what stands on the command line of any part; of two that say the same the later one is
-    heard. invariants, unsettled, end_state, prepare: of all. fleet: that of the largest number of nodes. Users, faults
-    and the end take as long as in the part where they take longest. A part's trials, actions, draw, elections and
-    scenarios are not taken over: `dataclasses.replace` says others than the defaults. Raises ValueError if two parts
-    have a world outside, or controllers are a function of it.
+    options: those given by any part; the later part takes precedence.
+    fleet: the one with the most nodes.
+    acting, faults, settled: the longest of all parts.
+
+    Trials, actions, draw, elections and scenarios of the parts are not taken over; set them with `dataclasses.replace`.
+    Raises ValueError if a part has a world outside, or controllers that are a function of it.
     """
     if [part.name for part in parts if part.outside is not None or callable(part.controllers)]:
         raise ValueError(f"{name}: a setting with a world outside is combined with no other")
@@ -73,6 +74,6 @@ def _merged(given: Iterable[Options | None]) -> Options:
 
 
 def _said(answers: Iterable[bool | None]) -> bool | None:
-    """Whether any says so; None if none says anything."""
+    """Report whether any value is True; None if all are None."""
     said = [answer for answer in answers if answer is not None]
     return any(said) if said else None

@@ -1,8 +1,8 @@
 """Seeded runs with faults, and the replay of one: python -m kcm.simulate --seed 7 [--faults "..."] [--actions "..."].
 
-A run that violates an invariant is replayed exactly by the line that it prints; --faults replaces the plan that the
-seed would draw, --actions selects some of the user actions. What is simulated is a setting (campaign/setting.py):
-workloads alone, or with --setting everything all controllers, zones that fail, a cloud.
+A run that violates an invariant prints the command that replays it exactly. --faults replaces the plan that the seed
+would draw; --actions selects some of the user actions. --setting selects the controllers and the cluster: workloads
+only, or with --setting everything all controllers, failing zones and a cloud.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _setting(name: str) -> Setting:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 1 if an invariant was violated."""
+    """Run the command. Returns 1 if an invariant was violated."""
     parser = _parser()
     arguments = parser.parse_args(argv)
     try:
@@ -52,32 +52,34 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m kcm.simulate", description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
-    parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from the first on")
+    parser.add_argument("--seed", type=int, default=0, help="first seed (default 0)")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds to run (default 1)")
     parser.add_argument(
         "--setting",
         type=_setting,
         default=USUAL,
         metavar="NAME",
-        help=f"what is simulated: {', '.join(SETTINGS)}, or module:ATTRIBUTE for one of your own",
+        help=f"setting to simulate: {', '.join(SETTINGS)}, or module:ATTRIBUTE for a setting of your own",
     )
-    parser.add_argument("--faults", help="these and no others: lines as the report of a failure has them")
+    parser.add_argument("--faults", help="faults to inject instead of the drawn ones, as in the report of a failure")
     parser.add_argument("--actions", help="user actions by their numbers in a report; no others are done")
     parser.add_argument("--wishes", dest="actions", help=argparse.SUPPRESS)  # the name until 0.1.0
-    parser.add_argument("--no-shrink", action="store_true", help="report a failing run as it is")
+    parser.add_argument(
+        "--no-shrink", action="store_true", help="report a failing run without reducing its faults and user actions"
+    )
     parser.add_argument(
         "--journal",
         type=Path,
         metavar="FILE",
-        help="of one seed: keep all messages of the manager in FILE, of another process in FILE-NAME; "
-        "`run-kcm journal show FILE` reads them",
+        help="write all messages of the manager to FILE, and those of other processes to FILE-NAME, for "
+        "`run-kcm journal show FILE`; for one seed only",
     )
     parser.add_argument(
         "--references",
         type=int,
         default=REFERENCES,
         metavar="N",
-        help="of many seeds, how many to one whose end is also compared with that of a run without faults "
+        help="with many seeds, compare the end state of every Nth seed with that of its run without faults "
         f"(default {REFERENCES})",
     )
     parser.add_argument(
@@ -85,14 +87,14 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=1,
         metavar="N",
-        help="so many seeds at a time, each in a process of its own (default 1: one after the other; "
-        "0: as many as there are processors)",
+        help="number of seeds to run at a time, each in a separate process (default 1: one after the other; "
+        "0: one per processor)",
     )
     parser.add_argument(
         "--failing",
         type=Path,
         metavar="FILE",
-        help="seeds that failed: those in FILE are tried first, and leave it once they hold; those that fail join it",
+        help="file of failed seeds: its seeds are run first and removed when they pass; new failures are added",
     )
     parser.add_argument(
         "--stop-after",
@@ -103,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--coverage",
         action="store_true",
-        help="also print which fault struck at which step of which controller, and which never did",
+        help="also print which faults struck at each step of each controller, and which never did",
     )
     return parser
 

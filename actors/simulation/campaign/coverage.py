@@ -1,7 +1,7 @@
-"""Which fault struck at which step of which controller: what a campaign has tried, and what it has not.
+"""Faults that struck at each step of each controller, and faults that never did.
 
-A step is a command that a controller gives ("create pods", "update deployments/status", a call), or a message that an
-actor handles. A fault strikes at it before it is sent, on its way, as its outcome comes back, or while it is under way.
+A step is a command of a controller ("create pods", "update deployments/status", a call), or a message that an actor
+handles. A fault strikes before a command is sent, on its way, when its outcome returns, or while it is in flight.
 """
 
 from __future__ import annotations
@@ -88,8 +88,11 @@ AT_REST = "nothing under way"
 
 @dataclass(slots=True)
 class Coverage:
-    """Of one run or of many. taken: how often each step of a controller was. struck: how often at which step; the step
-    ("", "") stands for none. planned: kinds that were planned at least once.
+    """Coverage of one or many runs.
+
+    taken: how often each step of a controller was taken.
+    struck: how often each kind struck at each step; ("", "") if at none.
+    planned: kinds that were planned at least once.
     """
 
     taken: Counter[Step] = field(default_factory=Counter)
@@ -103,15 +106,15 @@ class Coverage:
 
     @property
     def kinds(self) -> set[FaultKind]:
-        """Those that struck."""
+        """Return the kinds that struck."""
         return {kind for kind, _ in self.struck}
 
     def at(self, step: Step) -> Counter[FaultKind]:
-        """What struck there."""
+        """Count the faults that struck at a step."""
         return Counter({kind: count for (kind, where), count in self.struck.items() if where == step})
 
     def missed(self, step: Step) -> list[FaultKind]:
-        """What was planned, might have struck at this step of a controller, and never did."""
+        """Return the planned kinds that could have struck at this step and never did."""
         there = self.at(step)
         return [kind for kind in FaultKind if kind in _possible(step) & self.planned and kind not in there]
 
@@ -125,7 +128,7 @@ class Coverage:
         )
 
     def lines(self) -> Iterator[str]:
-        """For people: each step of each controller, with what struck there and what did not; then all else."""
+        """Yield the report: the faults that struck or missed each step of each controller, then all other faults."""
         for who in sorted({who for who, _ in self.taken}):
             yield f"{who}:"
             for step in sorted(step for step in self.taken if step[0] == who):
@@ -161,7 +164,7 @@ def _times(count: int) -> str:
 
 
 def step_of(command: Command) -> str:
-    """What a command does, without the object: "create pods", "update deployments/status"."""
+    """Describe a command without its object: "create pods", "update deployments/status"."""
     verb = VERBS.get(type(command))
     if verb is None:
         return f"call {getattr(command, 'function', type(command).__name__)}"
@@ -199,7 +202,7 @@ class StepsOfRun:
                 self._writing_as.setdefault(spec.client or spec.name, set()).add(spec.name)
 
     def _who(self, submit: Submit) -> str:
-        """Who submits: a controller; or what works for one, in its name. That of a client where several share it."""
+        """Return the controller that submits or has an actor submit; the client if several controllers share it."""
         name = _named(submit.sender)
         return name if name in self._controllers else self._of_client(submit.client, otherwise=name)
 
@@ -237,7 +240,7 @@ class StepsOfRun:
                 yield self._submitted[where, sender, ticket][0], step_of(command)
 
     def _asking(self, process: str, client: str, step: str) -> Collection[str]:
-        """Whose request this may be: of those who share a client, the ones who have asked for it."""
+        """Return the controllers of a client that have this request in flight."""
         found = set()
         for where, sender, ticket, command in self._checker.under_way():
             if where == process and step_of(command) == step:
@@ -247,7 +250,7 @@ class StepsOfRun:
         return found or {self._of_client(client, otherwise=client)}
 
     def _steps_of_message(self, process: str, actor: str, frame: bytes | None, does: str = "handle") -> Iterable[Step]:
-        """Of the commands that it carries or whose outcome it is; else what the actor does with it."""
+        """Return the steps of a message's commands, of the command that it settles, or else of its handler."""
         try:
             message = None if frame is None else decode(frame)
         except DecodeError:

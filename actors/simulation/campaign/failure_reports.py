@@ -39,13 +39,13 @@ _NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a part that is dr
 
 
 def small(failed: Run, *, setting: Setting = USUAL) -> Run:
-    """The same failure with the fewest faults and user actions that cause it, recorded."""
+    """Return the same failure with the fewest faults and user actions that cause it, recorded."""
     fewer = _fewest_actions(_fewest_faults(failed, setting), setting)
     return explained(fewer, setting=setting)
 
 
 def explained(failed: Run, *, setting: Setting = USUAL, journal: Path | None = None) -> Run:
-    """The same run again, recorded. journal: see Recording."""
+    """Run the failure again with a recording. journal: see Recording."""
     again = check(failed.seed, failed.faults, setting=setting, actions=failed.chosen, recording=Recording(journal))
     again.hints = list(_hints(again, setting))
     return again
@@ -65,8 +65,9 @@ def _fewest_faults(failed: Run, setting: Setting) -> Run:
 
 
 def _fewest_actions(failed: Run, setting: Setting) -> Run:
-    """What is left out must not be what makes it impossible: without faults the rest still comes to its end, or to
-    nothing worse than all actions do.
+    """Leave out user actions that the failure does not need.
+
+    Without faults, the remaining actions must not fail in a way in which all actions do not.
     """
     found = _complaints(failed.violations)
     number = setting.number(failed.seed)
@@ -86,7 +87,7 @@ def _fewest_actions(failed: Run, setting: Setting) -> Run:
 
 
 def _complaints(violations: Iterable[Violation]) -> set[str]:
-    """What is violated. Of what does not converge also what is left, without numbers and drawn names."""
+    """Return the violated invariants; for convergence also what is left, without numbers and drawn names."""
     found = set()
     for violation in violations:
         if violation.invariant in (CONVERGES, DOABLE):

@@ -20,7 +20,7 @@ class KeptSeedsError(ValueError):
 
 
 class KeptSeeds:
-    """Those of one setting in the file. All of it raises KeptSeedsError."""
+    """Failed seeds of one setting in the file. All methods raise KeptSeedsError."""
 
     def __init__(self, file: Path, *, setting: str) -> None:
         self._file, self._setting = file, setting

@@ -28,7 +28,7 @@ LONGEST = 200  # characters of what a sync raised
 
 
 class _Sync(NamedTuple):
-    """began, ended: virtual seconds; ended is None while it lasts, and if its actor did not survive it."""
+    """Sync of a key, in virtual seconds. ended: None while it runs, or if its actor was replaced."""
 
     began: float
     ended: float | None = None

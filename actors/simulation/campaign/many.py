@@ -34,10 +34,12 @@ AHEAD = 4096  # attempts that an executor has at a time: it may stand for a clus
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One seed to be tried; callable, so that an executor can carry it out. Pickled, it has its setting's name.
+    """One seed to run; callable, so that an executor can run it. It is pickled with its setting's name.
 
-    faults, actions: None for those that the seed draws. compared: see `check`. shrink: a failure is reported with the
-    fewest faults and user actions. journal: see Recording.
+    faults, actions: None for those that the seed draws.
+    compared: see `check`.
+    shrink: report a failure with the fewest faults and user actions.
+    journal: see Recording.
     """
 
     setting: Setting
@@ -84,11 +86,14 @@ def _attempt(name: str, *rest: Any) -> Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of one seed.
+    """Result of one seed.
 
-    actions, faults: how many there were. struck: how often each kind of fault struck; coverage: at which step.
-    checks: of all invariants. seconds: virtual. report: all about the violations, replay: the command that replays
-    them; "" if there are none. spent: seconds of the processor's time.
+    actions, faults: their numbers.
+    struck: how often each kind of fault struck; coverage: at which step.
+    checks: number of checks of all invariants.
+    seconds: virtual seconds.
+    report, replay: description of the violations, and the command that replays them; "" without violations.
+    spent: CPU seconds.
     """
 
     seed: int
@@ -137,7 +142,7 @@ class Campaign:
             self.failed.append(tried)
 
     def must_hold(self) -> None:
-        """For tests: raise AssertionError with the report of each failure, once for all seeds that fail alike."""
+        """Raise AssertionError with the report of each failure, once per group of similar failures. For tests."""
         if self.failed:
             groups = Groups()
             raise AssertionError("\n\n".join([*map(groups.add, self.failed), *groups.lines(), self.summary()]))
@@ -253,7 +258,7 @@ def _in_order(attempts: Iterable[Attempt], executor: Executor | None) -> Generat
 
 
 def _carried_out(attempt: Attempt) -> Tried:
-    """What a worker does: an exception that cannot be sent goes as its text."""
+    """Run an attempt in a worker. An exception that cannot be pickled is raised as its text."""
     try:
         return attempt()
     except Exception as err:

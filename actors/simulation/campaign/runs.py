@@ -57,13 +57,16 @@ class ActionRecord(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """What came of one run.
+    """Result of one run.
 
     setting: its name.
     actions: the user actions that were planned. chosen: their numbers; None for all that the seed draws.
-    struck: how often each kind of fault struck; coverage: at which step. checked: how often each invariant was checked.
-    seconds: virtual. settled: when all was as the specs say, None if never.
-    mishaps: of a run with violations, see Mishaps.lines. digest, notes: of a traced run.
+    struck: how often each kind of fault struck; coverage: at which step.
+    checked: how often each invariant was checked.
+    seconds: virtual seconds.
+    settled: time when everything was as the specs require, None if never.
+    mishaps: of a run with violations, see Mishaps.lines.
+    digest, notes: of a traced run.
     """
 
     setting: str
@@ -109,11 +112,14 @@ def run(
     recording: Recording | None = None,
     later: Callable[[SimulatedCluster, Composition, Run], None] | None = None,
 ) -> Run:
-    """One run. Its faults are those that the seed draws, unless they are given.
+    """Run one seed.
 
-    actions: numbers of what users do; None is all that the seed draws. brief: it is over once all is as the specs say,
-    and held to nothing but that: for its end state. later: called at the end, to see how it goes on.
-    An exception of the setting's own functions passes, with a note that says how to replay the run.
+    faults: None for those that the seed draws.
+    actions: numbers of user actions; None for all that the seed draws.
+    brief: stop when everything is as the specs require, and check no other invariant: for the end state only.
+    later: called at the end, to continue the run.
+
+    An exception of the setting's own functions propagates, with a note that tells the user how to replay the run.
     """
     try:
         plan = setting.plan(seed) if faults is None else tuple(faults)
@@ -237,7 +243,7 @@ class _Run:
         return bool(self._checker.violations)
 
     def _go_on(self, waiting: list[Action]) -> None:
-        """Until it has settled and stayed so, or an invariant is violated."""
+        """Run until the system has settled and stayed so, or an invariant is violated."""
         cluster, setting, composed = self.cluster, self._setting, self.composed
         faults = setting.acting if self._brief else setting.faults
         if cluster.run_until(self._has_failed, within=faults):

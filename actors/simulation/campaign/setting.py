@@ -1,4 +1,4 @@
-"""What a seeded run simulates: the cluster, the controllers, and the trials that they are put to."""
+"""Settings of seeded runs: a composition of trials, with the cluster and the controllers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORKLOADS = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
 
 
 class Surroundings(NamedTuple):
-    """What the fakes of a run are made from. chance: drawn from the seed. clock: shows virtual time."""
+    """Inputs of a run's fakes. chance: drawn from the seed. clock: virtual time."""
 
     seed: int
     chance: Random
@@ -49,24 +49,30 @@ def surroundings(seed: int, clock: Clock) -> Surroundings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """A composition of trials, and the cluster that they are made on.
+    """Composition of trials, and the cluster that they run on.
 
-    name: as --setting has it; of another package "module:ATTRIBUTE".
-    outside: makes what stands in for the world outside, for each run anew; `cluster.outside` is that, for actions and
-    invariants. It outlives the managers of a run.
-    controllers: of the managers; with an `outside` a function of that. trials: whose users act; None for those that kcm
-    has of these controllers (and of the hollow nodes). Whatever acts, each controller that runs is held to its trial.
-    with_users: those of the trials whose users act in a scenario, in their order; all, unless it says which.
-    actions: what users do instead of what the trials say. invariants, unsettled, end_state: beside what the trials say.
-    prepare: done to the cluster before any manager starts: its CustomResourceDefinitions are created here.
-    scenarios: how many there are, seed modulo this is a run's; None: each seed draws one of its own.
-    options: None is the defaults. cloud: managers find a fake one. elections: how many managers stand for election; 0
-    is one manager without a lease. fleet: its nodes. pod, steady: see Scenario.
+    name: value of --setting; "module:ATTRIBUTE" for a setting of another package.
+    outside: creates the fake of the world outside for each run. It is `cluster.outside`, for actions and invariants,
+        and outlives the managers of the run.
+    controllers: controllers of the managers; a function of `outside` if there is one.
+    trials: trials whose users act; None for kcm's own trials of these controllers and of the hollow nodes. Every
+        controller that runs is checked against its trial.
+    with_users: selects the trials whose users act in a scenario, in order.
+    actions: user actions instead of those of the trials.
+    invariants, unsettled, end_state: in addition to those of the trials.
+    prepare: called with the cluster before any manager starts, for example to create CustomResourceDefinitions.
+    scenarios: number of scenarios, of which a run has seed modulo this number; None: each seed has its own scenario.
+    options: options of the managers; None for the defaults.
+    cloud: whether managers have a fake cloud.
+    elections: number of managers that compete for the lease; 0 is one manager without a lease.
+    fleet: the hollow nodes.
+    pod, steady: see Scenario.
     heartbeats: whether nodes renew their Leases; None: if a controller reads Leases.
-    acting: seconds within which users act. faults: seconds within which something goes wrong. settled: seconds after
-    that, and after the last that users did, within which all has to be as the specs say. draw: makes the plan of a
-    seed, see runtime/simulation/plan.py.
-    calls: whether faults of calls are drawn too, by draw_plan or a partial of it; None: with an `outside`.
+    acting: seconds within which users act.
+    faults: seconds within which faults are active.
+    settled: seconds after that, and after the last user action, within which everything must be as the specs require.
+    draw: draws the fault plan of a seed, see runtime/simulation/plan.py.
+    calls: whether draw_plan, or a partial of it, also draws faults of calls; None: if there is an `outside`.
     """
 
     name: str = "workloads"
@@ -109,26 +115,26 @@ class Setting:
             raise TypeError(f"the controllers of {self.name} are a function of its `outside`, and it has none")
 
     def made_outside(self, around: Surroundings) -> Any:
-        """What stands in for the world outside in one run; None without it."""
+        """Create the fake of the world outside for one run; None if the setting has none."""
         return None if self.outside is None else self.outside(around)
 
     def specs(self, outside: Any) -> tuple[ControllerSpec, ...]:
-        """The controllers of managers to whom this is the world outside."""
+        """Return the controllers of managers with this world outside."""
         return tuple(self.controllers(outside)) if callable(self.controllers) else self.controllers
 
     def some_specs(self) -> tuple[ControllerSpec, ...]:
-        """As they are in any run: for their names, and what they read."""
+        """Return the controllers of an arbitrary run, for their names and resources."""
         return self.specs(self.made_outside(surroundings(0, VirtualClock())))
 
     def has_calls(self) -> bool:
         return self.outside is not None if self.calls is None else self.calls
 
     def number(self, seed: int) -> int:
-        """Of the seed's scenario."""
+        """Return the number of the seed's scenario."""
         return seed if self.scenarios is None else seed % self.scenarios
 
     def scenario(self, number: int, *, draw: Callable[[str], Random] | None = None) -> Scenario:
-        """draw: see Scenario."""
+        """Create a scenario. draw: see Scenario."""
         fleet, pod = self.fleet(number), self.pod(number)
         return Scenario(
             number,
@@ -158,7 +164,7 @@ class Setting:
         return any(LEASES in spec.resources for spec in self.some_specs())
 
     def has_volumes(self) -> bool:
-        """Whether the hollow nodes have them: if a controller looks after them."""
+        """Report whether the hollow nodes have volumes: if a controller reads PersistentVolumes."""
         return any(PERSISTENT_VOLUMES in spec.resources for spec in self.some_specs())
 
     def composed(self, number: int) -> Composition:
@@ -173,7 +179,7 @@ class Setting:
 
 @lru_cache(maxsize=64)
 def _actors(setting: Setting) -> tuple[str, ...]:
-    """Of all its runs."""
+    """Return the names of the actors in all runs of a setting."""
     specs = setting.some_specs()
     names = {spec.name for spec in specs}
     tables = plan_tables(specs, options=Options(), enabled=names, make_table=new_table).tables
@@ -198,7 +204,7 @@ class Composition:
     def __init__(
         self, setting: Setting, specs: Mapping[str, ControllerSpec], options: Options, *, named: Iterable[str]
     ) -> None:
-        """specs: those that run. named: of the setting's controllers, those too that do not."""
+        """Combine the trials. specs: running controllers. named: all controllers of the setting."""
         self._setting, self.options = setting, options
         known = {*named} | specs.keys() | {HOLLOW_NODES}
         if setting.trials is None:
@@ -222,7 +228,7 @@ class Composition:
         )
 
     def actions(self, scenario: Scenario) -> list[Action]:
-        """What all users do, in order of time."""
+        """Return the actions of all users, in order of time."""
         if self._setting.actions is not None:
             return list(self._setting.actions(scenario))
         trials = [trial for trial in self.trials if trial.actions is not no_actions]
@@ -234,7 +240,7 @@ class Composition:
         return [*found, *self._setting.invariants(cluster, scenario)]
 
     def unsettled(self, cluster: SimulatedCluster) -> Iterator[str]:
-        """What is not yet as the specs say: nothing, once the system has settled. Looked for as it is asked for."""
+        """Yield what is not yet as the specs require; nothing once the system has settled. Lazy."""
         for trial in self.trials:
             yield from trial.unsettled(cluster)
         yield from self._setting.unsettled(cluster)

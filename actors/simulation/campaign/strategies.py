@@ -1,4 +1,4 @@
-"""What users do and what goes wrong as strategies of hypothesis, which finds the simplest that fails.
+"""User actions and fault plans as hypothesis strategies. Hypothesis finds the simplest failing example.
 
 @given(user_actions(SETTING), plans(SETTING))
 @settings(deadline=None)
@@ -37,9 +37,9 @@ class Plan(tuple[Fault, ...]):
 def user_actions(
     setting: Setting = USUAL, *, actions: st.SearchStrategy[Iterable[Action]] | None = None
 ) -> st.SearchStrategy[UserActions]:
-    """What users do: all that the setting's trials draw by chance, hypothesis draws, and makes smaller and fewer.
+    """Return a strategy of user actions: hypothesis draws all values that the setting's trials draw by chance.
 
-    actions: in place of what the trials draw. They have to be such that users can do them where nothing goes wrong.
+    actions: replaces the actions of the trials. Users must be able to do them in a run without faults.
     """
     most = MOST_SCENARIOS if setting.scenarios is None else setting.scenarios
 
@@ -58,7 +58,7 @@ def user_actions(
 
 
 def plans(setting: Setting = USUAL) -> st.SearchStrategy[Plan]:
-    """What goes wrong: some or all of the faults that a seed of the setting draws; the simplest plan has none."""
+    """Return a strategy of faults: some of the faults that a seed of the setting draws; the simplest plan is empty."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Plan:

@@ -1,4 +1,4 @@
-"""What users of a setting do, as a value: drawn by something else than a seed."""
+"""User actions of a setting as a value, drawn by hypothesis instead of a seed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from kcm.actors.simulation.trials.scenario import Action
 
 
 class UserActions:
-    """actions: in order of time. number: of the scenario, which says what its nodes, options and elections are.
-    setting: the one that they were drawn for, in which they are all that users do.
+    """User actions in order of time.
+
+    number: number of the scenario, which determines nodes, options and elections.
+    setting: the setting that they were drawn for, with these actions instead of those of its trials.
     """
 
     def __init__(self, setting: Setting, number: int, actions: Iterable[Action]) -> None:
