@@ -126,7 +126,7 @@ def test_one_whose_time_is_not_up_is_left_alone(shown: Object | None, result: Re
         (None, None),
     ],
 )
-def test_what_the_server_says_at_the_end_counts(live: Object | None, result: RequeueAfter | None) -> None:
+def test_ttl_on_the_server_has_precedence_over_the_table(live: Object | None, result: RequeueAfter | None) -> None:
     scene = Scene(job(10, finished=12))
     driven = scene.sync(scene.with_live(live))
     assert (driven.of(Delete), driven.result, scene.late) == ([], result, [])
@@ -142,14 +142,14 @@ def test_one_that_changes_at_the_last_moment_is_looked_at_again() -> None:
     assert scene.late == []
 
 
-def test_one_that_went_meanwhile_is_no_failure() -> None:
+def test_job_deleted_meanwhile_is_no_failure() -> None:
     scene = Scene(job(10, finished=12))
     driven = scene.sync(lambda command: NotFound() if isinstance(command, Delete) else scene.bench.accept(command))
     assert (driven.result, scene.late) == (None, [])
 
 
 @pytest.mark.parametrize("time", [None, "", "yesterday"])
-def test_one_that_does_not_say_when_it_finished_waits_for_its_next_change(time: object) -> None:
+def test_job_without_finish_time_waits_for_its_next_change(time: object) -> None:
     wrong = job(0)
     wrong["status"]["conditions"][-1]["lastTransitionTime"] = time
     assert Scene(wrong).sync(raises=TerminalError).commands == []
@@ -182,7 +182,7 @@ def _template() -> Object:
 
 
 @pytest.mark.parametrize("ttl", [{}, "10", -1, 1.5])
-def test_a_time_to_live_that_is_no_number_is_said_and_hides_the_job_from_nobody(ttl: object) -> None:
+def test_malformed_ttl_is_reported_and_leaves_the_job_readable(ttl: object) -> None:
     malformed = job(ttl)
     assert list(SPEC.indexes[0].values_of(malformed)) == ["true"]
     driven = Scene(malformed).sync(raises=TerminalError)

@@ -74,7 +74,7 @@ def test_an_active_job_that_is_missing_is_looked_for_on_the_server() -> None:
     assert sync(there=False) == (["MissingJob"], True)
 
 
-def test_a_job_that_somebody_made_by_hand_is_unexpected_and_not_active() -> None:
+def test_job_created_by_hand_is_unexpected_and_not_active() -> None:
     driven = Scene(cron_job(last=NINE), job("by-hand"), now=DAY + "09:45:00Z").sync()
     message = "Saw a job that the controller did not create or forgot: by-hand"
     assert (driven.events, driven.of(Update)) == ([("Warning", "UnexpectedJob", message)], [])
@@ -100,7 +100,7 @@ def test_one_that_forbids_counts_what_it_had_forgotten() -> None:
     assert (created(driven), reasons(driven)) == ([], ["JobAlreadyActive"])
 
 
-def test_what_the_status_does_not_tell_yet_is_written_before_the_job_is_cleared_away() -> None:
+def test_unrecorded_job_is_written_to_the_status_before_it_is_deleted() -> None:
     ended = job(name_at(TEN), slot=TEN, end="Complete", at=DAY + "10:00:30Z")
     driven = Scene(cron_job(successfulJobsHistoryLimit=0), ended, now=DAY + "10:01:00Z").sync()
     kinds = [type(command) for command in driven.commands]

@@ -68,7 +68,7 @@ def test_a_slot_that_the_clocks_repeat_is_due_twice(cluster: SimulatedCluster) -
     assert slots(cluster) == ["2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"]
 
 
-def test_what_was_missed_while_it_was_suspended_is_made_up_for_by_one(cluster: SimulatedCluster) -> None:
+def test_slots_missed_while_suspended_start_one_job(cluster: SimulatedCluster) -> None:
     begin(cluster, "2026-06-01T08:00:30Z", cron_job("* * * * *", suspend=True))
     cluster.run_for(600)
     assert slots(cluster) == []
@@ -77,7 +77,7 @@ def test_what_was_missed_while_it_was_suspended_is_made_up_for_by_one(cluster: S
     assert slots(cluster) == ["2026-06-01T08:10:00Z"]
 
 
-def test_of_what_was_missed_while_nobody_was_there_the_last_is_started(cluster: SimulatedCluster) -> None:
+def test_only_the_last_slot_missed_without_a_manager_is_started(cluster: SimulatedCluster) -> None:
     cluster.clock.skew += parse_time("2026-06-01T08:00:31Z") - cluster.clock.now()
     cluster.create(CRONJOBS, cron_job("*/10 * * * *"))
     cluster.run_for(1800)

@@ -68,7 +68,7 @@ def test_a_schedule_that_never_comes_has_none() -> None:
         (30 * MINUTE, 2**62, 32 * MINUTE, 30 * MINUTE, 30 * MINUTE),
     ],
 )
-def test_what_the_deadline_has_left_behind_is_not_started(
+def test_slots_before_the_deadline_are_not_started(
     last: float | None, deadline: int | None, now: float, since: float, in_time: float
 ) -> None:
     begin = earliest(cron_job(last="" if last is None else format_time(TEN + last)))

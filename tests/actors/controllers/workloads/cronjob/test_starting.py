@@ -90,7 +90,7 @@ def test_a_slot_is_started_when_it_is_due(
 
 
 @pytest.mark.parametrize(("deadline", "many"), [(None, True), (1_000_000, True), (7200, False), (10, False)], ids=str)
-def test_of_a_week_of_missed_slots_the_last_is_started(deadline: int | None, many: bool) -> None:
+def test_last_slot_of_a_missed_week_is_started(deadline: int | None, many: bool) -> None:
     given = cron_job() if deadline is None else cron_job(startingDeadlineSeconds=deadline)
     driven = Scene(given, now=WEEK_LATER).sync()
     assert [each["metadata"]["name"] for each in created(driven)] == [name_at(WEEK_LATER)]
@@ -98,7 +98,7 @@ def test_of_a_week_of_missed_slots_the_last_is_started(deadline: int | None, man
     assert after(driven) == 3600.1
 
 
-def test_the_job_says_its_slot_in_the_zone_and_whose_it_is() -> None:
+def test_job_has_its_slot_in_the_time_zone_and_its_owner() -> None:
     scene = Scene(cron_job(timeZone="America/New_York", last=DAY + "09:00:00Z"), now=DAY + "10:00:05Z")
     [made] = created(scene.sync())
     assert made["metadata"] == {
@@ -127,7 +127,7 @@ def test_a_schedule_without_a_zone_goes_by_the_machine() -> None:
     assert not created(Scene(given, now=DAY + "10:31:00Z").sync())
 
 
-def test_what_runs_is_joined_forbids_or_is_replaced() -> None:
+def test_concurrency_policy_decides_about_active_jobs() -> None:
     def sync(policy: str) -> tuple[list[str], list[str], int]:
         given = cron_job(last=DAY + "09:00:00Z", active=(name_at(DAY + "09:00:00Z"),), concurrencyPolicy=policy)
         driven = Scene(given, job(name_at(DAY + "09:00:00Z")), now=DAY + "10:01:00Z").sync()
@@ -187,7 +187,7 @@ def test_a_stranger_s_job_of_that_name_is_left_alone_and_the_next_slot_waited_fo
     assert "status" not in str(driven.commands[-1])
 
 
-def test_a_creation_that_fails_is_said_and_what_is_known_is_written_all_the_same() -> None:
+def test_failed_creation_is_reported_and_the_status_is_written() -> None:
     done = job("done", end="Complete", at=DAY + "09:30:00Z")
     scene = Scene(cron_job(), done, now=DAY + "10:01:00Z")
     no = Forbidden("exceeded quota")
@@ -196,7 +196,7 @@ def test_a_creation_that_fails_is_said_and_what_is_known_is_written_all_the_same
     assert status_of(driven) == {"lastSuccessfulTime": DAY + "09:30:00Z"}
 
 
-def test_in_a_namespace_that_goes_nothing_is_said() -> None:
+def test_creation_in_a_terminating_namespace_records_no_event() -> None:
     scene = Scene(cron_job(), now=DAY + "10:01:00Z")
     status = encode_object({"details": {"causes": [{"reason": "NamespaceTerminating"}]}})
     no = Forbidden("terminating", status)
@@ -289,7 +289,7 @@ def test_slots_of_a_new_schedule_before_it_was_set_are_not_made_up_for(
     assert (created(driven), after(driven)) == ([], wait)
 
 
-def test_a_new_schedule_that_is_none_is_said() -> None:
+def test_invalid_new_schedule_is_reported() -> None:
     scene = Scene(cron_job(), now=DAY + "09:59:00Z")
     scene.sync()
     scene.bench.show(CRONJOBS, cron_job("no"))

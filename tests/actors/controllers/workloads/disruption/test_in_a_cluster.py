@@ -159,7 +159,7 @@ def test_a_replica_set_without_its_deployment_counts_by_its_own_scale(budgeted: 
     budgeted.comes_to("web", (1, 4, 3, 4))
 
 
-def test_pods_that_nobody_controls_count_by_number_alone(budgeted: Budgeted) -> None:
+def test_pods_without_a_controller_count_for_absolute_numbers_only(budgeted: Budgeted) -> None:
     for number in range(3):
         budgeted.pod(f"alone-{number}", "alone")
     budgeted.budget("number", "alone", minAvailable=2)
@@ -170,7 +170,7 @@ def test_pods_that_nobody_controls_count_by_number_alone(budgeted: Budgeted) -> 
     assert budgeted.events("UnmanagedPods") == {"share"}
 
 
-def test_what_cannot_be_counted_allows_nothing_until_it_can(budgeted: Budgeted) -> None:
+def test_uncountable_budget_allows_nothing_until_it_can_be_counted(budgeted: Budgeted) -> None:
     budgeted.workload("web", 3)
     budgeted.budget("web", maxUnavailable=1)
     budgeted.comes_to("web", (1, 3, 2, 3))
@@ -218,7 +218,7 @@ def test_an_eviction_that_came_to_nothing_is_forgotten_after_two_minutes(budgete
     assert budgeted.events("NotDeleted") == {name}
 
 
-def test_a_pod_with_two_budgets_is_told_of_and_stays_until_it_has_one(budgeted: Budgeted) -> None:
+def test_pod_with_two_budgets_is_reported_and_evicted_once_it_has_one(budgeted: Budgeted) -> None:
     budgeted.workload("web", 3)
     budgeted.budget("first", "web", minAvailable=1)
     budgeted.budget("second", "web", minAvailable=0)

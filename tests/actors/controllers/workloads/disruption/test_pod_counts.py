@@ -44,12 +44,12 @@ from tests.actors.controllers.workloads.disruption.scene import NOW, Scene, a_po
         ({}, 4, 4, Need(0, 0)),
     ],
 )
-def test_what_a_budget_needs(spec: Object, pods: int, scale: int, need: Need) -> None:
+def test_need_follows_from_the_bound(spec: Object, pods: int, scale: int, need: Need) -> None:
     assert need_of(spec, pods=pods, scale=scale) == need
 
 
 @pytest.mark.parametrize("bound", ["10", "1.5%", "all", True, [3], 1.5])
-def test_a_bound_that_is_none_cannot_be_counted_by(bound: object) -> None:
+def test_invalid_bound_is_rejected(bound: object) -> None:
     for field in ("minAvailable", "maxUnavailable"):
         with pytest.raises(ValueError, match="IntOrString"):
             need_of({field: bound}, pods=3, scale=3)
@@ -83,7 +83,7 @@ def budget(**status: object) -> Object:
     ("current", "need", "allowed"),
     [(4, Need(4, 3), 1), (3, Need(4, 3), 0), (1, Need(4, 3), 0), (4, Need(0, 0), 0), (5, Need(3, 1), 4)],
 )
-def test_what_is_allowed(current: int, need: Need, allowed: int) -> None:
+def test_allowed_disruptions_follow_from_the_counts(current: int, need: Need, allowed: int) -> None:
     status = next_status(budget(), need, current=current, disrupted={}, now=NOW)
     assert status is not None
     assert status["disruptionsAllowed"] == allowed
@@ -94,7 +94,7 @@ def test_what_is_allowed(current: int, need: Need, allowed: int) -> None:
     assert condition["observedGeneration"] == status["observedGeneration"] == 2
 
 
-def test_a_status_is_written_only_if_it_says_something_else() -> None:
+def test_unchanged_status_is_not_written() -> None:
     need = Need(4, 3)
     status = next_status(budget(), need, current=4, disrupted={}, now=NOW)
     assert status is not None
@@ -108,7 +108,7 @@ def test_a_status_is_written_only_if_it_says_something_else() -> None:
         assert next_status(budget(**{**status, **other}), need, current=4, disrupted={}, now=NOW) is not None
 
 
-def test_conditions_of_others_stay_and_the_transition_time_moves_with_the_status_alone() -> None:
+def test_foreign_conditions_are_kept_and_transition_time_follows_the_status() -> None:
     theirs = {"type": "Theirs", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "t"}
     first = next_status(budget(conditions=[theirs]), Need(4, 3), current=4, disrupted={}, now=NOW)
     assert first is not None
@@ -118,7 +118,7 @@ def test_conditions_of_others_stay_and_the_transition_time_moves_with_the_status
     assert more["conditions"] == first["conditions"]
 
 
-def test_what_cannot_be_counted_allows_nothing() -> None:
+def test_fail_safe_status_allows_nothing() -> None:
     before = {"disruptionsAllowed": 2, "currentHealthy": 5, "desiredHealthy": 3, "observedGeneration": 1}
     status = fail_safe_status(budget(**before), "why", now=NOW)
     assert status is not None

@@ -77,13 +77,13 @@ def test_a_pod_that_is_not_ready_any_more_is_missing() -> None:
     assert scene.counts() == (0, 3, 3, 4)
 
 
-def test_a_budget_that_says_it_already_is_not_written() -> None:
+def test_unchanged_budget_is_not_written() -> None:
     scene = Scene(budgets=[a_budget(minAvailable=1)], pods=[a_pod("p")])
     assert len(written(scene.sync())) == 1
     assert scene.sync().commands == []
 
 
-def test_the_size_is_asked_for_anew_each_time() -> None:
+def test_scale_is_read_in_every_sync() -> None:
     owner = an_owner(REPLICASETS, "rs", 7)
     scene = Scene(budgets=[a_budget(maxUnavailable=2)], pods=[a_pod("p", owner)], owners=[(REPLICASETS, owner)])
     scene.sync()
@@ -122,7 +122,7 @@ def test_several_controllers_count_together() -> None:
     assert scene.counts() == (15, 22, 7, 22)
 
 
-def test_a_pod_without_a_controller_is_told_of_and_counts_as_healthy_alone() -> None:
+def test_pod_without_a_controller_is_reported_and_only_counts_as_healthy() -> None:
     owner = an_owner(REPLICATION_CONTROLLERS, "rc", 3)
     pods = [a_pod("rogue"), *(a_pod(f"p{i}", owner) for i in range(3))]
     scene = Scene(budgets=[a_budget(minAvailable="34%")], pods=pods, owners=[(REPLICATION_CONTROLLERS, owner)])
@@ -137,7 +137,7 @@ def test_pods_without_any_controller_allow_nothing_by_a_percentage() -> None:
     assert scene.counts() == (0, 1, 0, 0)
 
 
-def test_a_number_asks_nobody_for_a_size() -> None:
+def test_absolute_number_needs_no_scale() -> None:
     owner = an_owner(THINGS, "unknown", 1)
     scene = Scene(budgets=[a_budget(minAvailable=1)], pods=[a_pod("p", owner), a_pod("naked")])
     driven = scene.sync()
@@ -254,7 +254,7 @@ def test_a_replica_set_whose_deployment_is_gone_counts_by_its_own_scale() -> Non
         {"selector": "app=web"},
     ],
 )
-def test_a_selector_that_is_none_allows_nothing(spec: Object) -> None:
+def test_invalid_selector_allows_nothing(spec: Object) -> None:
     scene = Scene(budgets=[a_budget(status={"disruptionsAllowed": 2}, minAvailable=1, **spec)], pods=[a_pod("p")])
     driven = scene.sync(raises=CannotCountError)
     ((kind, reason, message),) = driven.events
@@ -388,7 +388,7 @@ def marked(seconds: float, **more: object) -> Object:
     return {**pod, "status": {**pod["status"], "conditions": [*pod["status"]["conditions"], condition]}}
 
 
-def test_a_pod_that_was_to_be_deleted_long_ago_is_no_target_any_more() -> None:
+def test_stale_disruption_target_is_set_to_false() -> None:
     scene = Scene(pods=[marked(121)])
     driven = drive_steps(scene.reconciler.clear_stale_target("default/p"), scene.bench.accept, tables=scene.tables)
     (put,) = driven.of(Update)
@@ -427,7 +427,7 @@ def test_a_pod_whose_condition_stays(pod: Object, result: RequeueAfter | None) -
     assert (driven.commands, driven.result) == ([], result)
 
 
-def test_a_pod_with_several_budgets_is_told_of() -> None:
+def test_pod_with_several_budgets_is_reported() -> None:
     other = {**a_budget(minAvailable=1), "metadata": {"name": "all", "namespace": "default"}}
     scene = Scene(budgets=[a_budget(minAvailable=1), other], pods=[a_pod("p")])
     driven = drive_steps(scene.reconciler.report_several("default/p"), scene.bench.accept, tables=scene.tables)

@@ -199,7 +199,7 @@ def test_events_are_remembered_for_the_longest_period_and_only_with_behavior() -
     assert remembered(None, ago((1, 10)), 4, now=NOW) == ()
 
 
-def test_what_the_server_leaves_out_of_a_behavior_has_upstreams_meaning() -> None:
+def test_unset_behavior_fields_have_upstreams_defaults() -> None:
     assert behavior_of({}, window=300) is None
     policies = [{"type": "Percent", "value": 50, "periodSeconds": 15}]
     found = behavior_of({"behavior": {"scaleDown": {"policies": policies}}}, window=300)

@@ -141,7 +141,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("case", "shown"), [*UP, *DOWN, *ALONE, *MISSING], ids=str)
-def test_what_a_metric_asks_for(case: Case, shown: Object) -> None:
+def test_metric_leads_to_its_number_of_replicas(case: Case, shown: Object) -> None:
     assert proposed(case, TENTH) == (case.end, shown)
 
 
@@ -197,6 +197,6 @@ def test_each_direction_has_a_tolerance(tolerances: Tolerances, case: Case, show
     ],
     ids=str,
 )
-def test_what_it_cannot_say(case: Case, text: str) -> None:
+def test_metric_without_a_result_raises(case: Case, text: str) -> None:
     with pytest.raises(MetricError, match=text):
         proposed(case, TENTH)

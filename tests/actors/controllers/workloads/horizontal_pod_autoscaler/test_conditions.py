@@ -151,7 +151,7 @@ SUMS = {
 
 
 @pytest.mark.parametrize("case", UNKNOWN, ids=str)
-def test_events_say_why(case: Case) -> None:
+def test_events_contain_the_error(case: Case) -> None:
     (_, reason, first), (_, _, second) = scene_of(case).look().events
     assert first == case.why
     number = f"1 invalid out of {len(case.listed)}"

@@ -17,7 +17,7 @@ WHY = "external metric queue(nil) above target"
 STATUS = b'{"kind": "Status"}'
 
 
-def test_what_scales_up_is_counted() -> None:
+def test_scaling_up_is_counted() -> None:
     scene = Scene(autoscaler())
     assert scene.look().events == [("Normal", "SuccessfulRescale", f"New size: 3; reason: {WHY}")]
     assert scene.shown(of.RECONCILIATIONS) == {("scale_up", "none"): 1}
@@ -45,7 +45,7 @@ def test_whose_fault_it_was_is_counted(
     assert computed is None or scene.shown(of.COMPUTATIONS)[computed] == 1
 
 
-def test_a_scale_that_may_not_be_written_is_said() -> None:
+def test_forbidden_scale_update_is_reported() -> None:
     scene = Scene(autoscaler())
     scene.refusals["scale"] = Forbidden("not you", STATUS)
     text = f"New size: 3; reason: {WHY}; error: not you"
@@ -69,13 +69,13 @@ def test_a_status_that_cannot_be_written_is_an_event(outcome: Conflict | ServerF
     assert scene.shown(of.RECONCILIATIONS) == {("scale_up", "internal"): 1}
 
 
-def test_an_autoscaler_that_goes_while_it_is_looked_at_is_no_failure() -> None:
+def test_autoscaler_deleted_during_its_evaluation_is_no_failure() -> None:
     scene = Scene(autoscaler())
     scene.refusals["status"] = NotFound()
     assert [reason for _, reason, _ in scene.look().events] == ["SuccessfulRescale"]
 
 
-def test_what_was_never_sent_is_no_event() -> None:
+def test_refused_update_records_no_event() -> None:
     scene = Scene(autoscaler())
     scene.refusals["scale"] = Refused("fenced")
     assert scene.look(raises=CommandError).events == []

@@ -41,7 +41,7 @@ def test_it_scales_to_zero_and_back(log: FilteringBoundLogger, on: bool) -> None
 
 
 @ON_AND_OFF
-def test_an_autoscaler_says_its_own_tolerance(log: FilteringBoundLogger, on: bool) -> None:
+def test_tolerance_of_the_autoscaler_is_used_with_the_gate(log: FilteringBoundLogger, on: bool) -> None:
     scaled = Scaled(log, gated("HPAConfigurableTolerance", on))
     scaled.use("60m")
     scaled.workload("web", 5)
@@ -52,7 +52,7 @@ def test_an_autoscaler_says_its_own_tolerance(log: FilteringBoundLogger, on: boo
 
 
 @ON_AND_OFF
-def test_what_a_pod_asks_for_as_a_whole_counts(log: FilteringBoundLogger, on: bool) -> None:
+def test_pod_level_requests_count_with_the_gate(log: FilteringBoundLogger, on: bool) -> None:
     dependent = "InPlacePodLevelResourcesVerticalScaling"  # upstream refuses it without the other
     scaled = Scaled(log, f"{gated(dependent, on)},PodLevelResources={str(on).lower()}")
     for number in range(2):

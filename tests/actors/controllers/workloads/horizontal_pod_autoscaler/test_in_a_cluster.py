@@ -120,7 +120,7 @@ EXTERNAL = (
         ("down", "the server is currently unable to handle the request (get pods.metrics.k8s.io)"),
     ],
 )
-def test_metrics_that_cannot_be_had_are_said(scaled: Scaled, state: str, text: str) -> None:
+def test_unavailable_metrics_are_reported(scaled: Scaled, state: str, text: str) -> None:
     getattr(scaled.metrics, state).add("metrics.k8s.io")
     scaled.workload("web", 2)
     scaled.autoscaler("web")
@@ -135,7 +135,7 @@ def test_metrics_that_cannot_be_had_are_said(scaled: Scaled, state: str, text: s
     assert scaled.status()["currentMetrics"] == [{"type": ""}]
 
 
-def test_a_target_that_is_not_there_is_said(scaled: Scaled) -> None:
+def test_missing_target_is_reported(scaled: Scaled) -> None:
     scaled.autoscaler("web")
     scaled.autoscaler("odd", target=THINGS)
     scaled.run(2)
@@ -220,7 +220,7 @@ def test_custom_object_and_external_metrics_are_read(scaled: Scaled) -> None:
         ),
     ],
 )
-def test_what_no_adapter_serves_is_said(scaled: Scaled, metric: Object, reason: str, text: str) -> None:
+def test_metric_without_an_adapter_is_reported(scaled: Scaled, metric: Object, reason: str, text: str) -> None:
     scaled.metrics.absent.update(("custom.metrics.k8s.io", "external.metrics.k8s.io"))
     scaled.workload("web", 2)
     scaled.autoscaler("web", metric)
@@ -240,7 +240,7 @@ def test_one_metric_that_fails_stops_scaling_down_and_not_up(scaled: Scaled, cpu
     assert scaled.said("ScalingActive")[0] == active
 
 
-def test_its_policies_say_how_fast(scaled: Scaled) -> None:
+def test_policies_limit_the_scaling_rate(scaled: Scaled) -> None:
     scaled.metrics.external["queue"] = ["100"]
     scaled.workload("web", 1)
     policies = [{"type": "Pods", "value": 2, "periodSeconds": 60}]

@@ -97,7 +97,7 @@ def test_left_alone_since_more_was_recommended_lately(case: Case, seconds: float
     assert looked(case, scene) == expected(case)
 
 
-def test_no_status_is_written_that_says_nothing_new() -> None:
+def test_unchanged_status_is_not_written() -> None:
     """Upstream's case: of three pods two start, the third wants less than the least."""
     case = Case("", cpu(80), (400, 500, 700), pods="rHH", size=2, end=2, but="TooFewReplicas", percent=40, known=True)
     scene = scene_of(replace(case, computed=DOWN))

@@ -61,7 +61,7 @@ ZERO = "the target of a metric must be greater than 0"
         ({"type": "Odd"}, "InvalidMetricSourceType", 'unknown metric source type "Odd"'),
     ],
 )
-def test_one_metric_that_is_wrong_is_said_and_the_others_scale_up(metric: Object, reason: str, text: str) -> None:
+def test_invalid_metric_is_reported_and_the_others_scale_up(metric: Object, reason: str, text: str) -> None:
     scene = Scene(autoscaler(metric, QUEUE))
     assert ("Warning", reason, text) in scene.look().events
     assert scene.status["desiredReplicas"] == 3
@@ -87,7 +87,7 @@ def test_a_malformed_pod_is_named(container: dict[str, Any], text: str) -> None:
     assert scene.status["desiredReplicas"] == 3
 
 
-def test_a_malformed_scale_is_said() -> None:
+def test_malformed_scale_is_reported() -> None:
     scene = Scene(autoscaler(), scale={"spec": {"replicas": "many"}})
     text = "the scale of deployments default/web: spec.replicas is a number from 0 on, got 'many'"
     assert scene.look().events == [("Warning", "FailedGetScale", text)]

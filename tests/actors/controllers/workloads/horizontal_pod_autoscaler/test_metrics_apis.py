@@ -109,7 +109,7 @@ UNEVEN = used({"a": 100}, {"a": 300, "b": 400}, {})
         (outside, measured(0, 0, 0), [0, 0, 0]),
     ],
 )
-def test_what_answers_mean(ask: Ask, items: list[Object], found: Any) -> None:
+def test_responses_are_parsed(ask: Ask, items: list[Object], found: Any) -> None:
     assert asked(ask, *items)[0] == found
 
 
@@ -149,5 +149,5 @@ def test_an_answer_without_samples(ask: Ask, text: str) -> None:
         ),
     ],
 )
-def test_what_is_asked(ask: Ask, path: str, query: tuple[tuple[str, str], ...]) -> None:
+def test_requests_have_path_and_query(ask: Ask, path: str, query: tuple[tuple[str, str], ...]) -> None:
     assert asked(ask, *measured(1))[1:] == (path, query)

@@ -105,7 +105,7 @@ ALL = {"name": "qps", "selector": {}}
         (outside_each("15"), {"external": {"metric": ALL, "current": {"averageValue": "500m"}}}),
     ],
 )
-def test_what_was_measured_is_shown(metric: Metric, shown: Object) -> None:
+def test_measured_values_are_exported(metric: Metric, shown: Object) -> None:
     scene = scene_of(replace(UP, metrics=metric))
     scene.look()
     assert scene.status["currentMetrics"] == [{"type": metric.spec["type"], **shown}]

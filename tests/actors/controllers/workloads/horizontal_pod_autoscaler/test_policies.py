@@ -119,7 +119,7 @@ def test_how_far_it_goes(way: Way) -> None:
         ((pods(10, 120), percent(100, 30)), ((7, 58), (6, 59)), 13, (7, 6, 5)),
     ],
 )
-def test_what_it_remembers(
+def test_scale_events_are_kept_for_the_longest_period(
     policies: tuple[ScalingPolicy, ...] | None,
     before: tuple[tuple[int, float], ...],
     in_a_minute: int,
@@ -135,7 +135,7 @@ def test_what_it_remembers(
     assert [sign * event.change for event in found] == list(kept)
 
 
-def test_what_was_added_counts_on_the_way_down_for_as_long_as_that_looks_back() -> None:
+def test_scale_up_counts_for_scaling_down_within_its_period() -> None:
     """Four pods five minutes ago, so two may stay; upstream has forgotten three that were added, and keeps five."""
     behavior = Behavior(ScalingRules(0, "Max", (pods(10),)), ScalingRules(0, "Max", (pods(2, 300),)))
     events = remembered(behavior, ago((3, 90)), 3, now=NOW)

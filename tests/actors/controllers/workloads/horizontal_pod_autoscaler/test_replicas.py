@@ -305,7 +305,7 @@ SIDE = {**container("side", cpu="30m"), "restartPolicy": "Always"}
         (pod_of(container("a", cpu="100m"), whole={"cpu": "2"}), "a", 100),
     ],
 )
-def test_what_pods_ask_for(pod: Object, of: str, found: int) -> None:
+def test_requests_of_pods_are_summed(pod: Object, of: str, found: int) -> None:
     assert requests_of([pod], "cpu", of) == {"p": found}
     assert requests_of([], "cpu", of) == {}
 

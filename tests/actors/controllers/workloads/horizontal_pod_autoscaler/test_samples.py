@@ -73,13 +73,13 @@ def test_a_custom_metric_of_a_pod(item: Object, sample: MetricSample) -> None:
         (measured(containers=[{"usage": ["x"]}]), r"the usage of a container is a map, got \['x'\]"),
     ],
 )
-def test_a_sample_that_cannot_be_read_is_said(item: Object, text: str) -> None:
+def test_malformed_sample_raises(item: Object, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         resource_samples([item], "cpu")
 
 
 @pytest.mark.parametrize("document", ["<html>", [], None, {"items": "x"}, {"items": ["x"]}])
-def test_a_document_that_is_no_list_has_no_items(document: Any) -> None:
+def test_document_without_items_has_no_samples(document: Any) -> None:
     if isinstance(document, dict):
         with pytest.raises(ValueError, match="a PodMetricsList has a list of items"):
             items_of(document, "PodMetricsList")

@@ -81,7 +81,7 @@ def test_a_size_is_written_once(outcomes: list[Outcome], sent: list[tuple[str, i
         ),
     ],
 )
-def test_what_went_wrong_is_said(outcomes: list[Outcome], error: type[ScaleError], text: str) -> None:
+def test_scale_error_contains_the_cause(outcomes: list[Outcome], error: type[ScaleError], text: str) -> None:
     with pytest.raises(error, match=text):
         written(outcomes)
 

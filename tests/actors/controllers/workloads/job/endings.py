@@ -1,4 +1,4 @@
-"""The conditions that a Job ends with, as clients see them: type, status, reason and message."""
+"""Conditions of finished Jobs: type, status, reason and message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESUMED: Conditions = [("Suspended", "False", "JobResumed", "Job resumed")]
 
 
 def will_fail(reason: str, message: str = "") -> Conditions:
-    """Some of its pods are still terminating."""
+    """Conditions while some pods are still terminating."""
     return [("FailureTarget", "True", reason, message or MESSAGES[reason])]
 
 
@@ -26,7 +26,7 @@ def failed(reason: str, message: str = "") -> Conditions:
 
 
 def will_complete(reason: str) -> Conditions:
-    """Some of its pods are still terminating."""
+    """Conditions while some pods are still terminating."""
     return [("SuccessCriteriaMet", "True", reason, MESSAGES[reason])]
 
 

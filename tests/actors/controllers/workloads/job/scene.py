@@ -1,4 +1,4 @@
-"""A Job and its pods on a bench: what one sync does, and the status that it leaves."""
+"""Test bench of the Job reconciler: a Job, its pods, and the status after a sync."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def job(*, status: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | No
 
 
 def pod(name: str, phase: str, *, index: int | str | None = None, tracked: bool = True, **more: Any) -> Object:
-    """more: metadata, except status and spec, which are merged into those."""
+    """Build a pod of the Job. more: fields of metadata; `status`, `spec` and `annotations` are merged."""
     status, spec, annotations = more.pop("status", {}), more.pop("spec", {}), more.pop("annotations", {})
     number = {} if index is None else {INDEX: str(index)}
     meta: Object = {
@@ -56,48 +56,56 @@ def pod(name: str, phase: str, *, index: int | str | None = None, tracked: bool 
 
 
 def pods(**phases: int) -> list[Object]:
-    """So many of each phase."""
+    """Build pods by phase, with the number of each."""
     return [pod(f"{phase.lower()}-{i}", phase) for phase, count in phases.items() for i in range(count)]
 
 
-def going(one: Object) -> Object:
-    meta = {**one["metadata"], "deletionTimestamp": format_time(NOW - 5), "deletionGracePeriodSeconds": 30}
-    return {**one, "metadata": meta}
+def going(pod: Object) -> Object:
+    """Return the pod with a deletionTimestamp."""
+    meta = {**pod["metadata"], "deletionTimestamp": format_time(NOW - 5), "deletionGracePeriodSeconds": 30}
+    return {**pod, "metadata": meta}
 
 
 def exited(code: int, *, container: str = "main", at: float = NOW - 1) -> Object:
-    """A status."""
+    """Return the status of a pod whose container has terminated."""
     state = {"terminated": {"exitCode": code, "finishedAt": format_time(at)}}
     return {"containerStatuses": [{"name": container, "state": state}]}
 
 
 def described(text: str) -> list[Object]:
-    """Pods in a few words each: "a: Failed #0 exit=3, Running Ready x2". Without a name they are p0, p1, and so on.
+    """Build pods from a description such as "a: Failed #0 exit=3, Running Ready x2". Pods without a name are p0, p1, …
 
-    A phase comes first. #0: an index. failures=1: how often its index failed before. exit=3: its container has ended
-    with this code, as those of pods do that have ended, all of them long ago. restarts=2: of its container. Ready, or
-    any other condition: is True. untracked: without the finalizer. going: being deleted. x2: so many of them.
+    The phase comes first. The other words:
+
+    #0: completion index.
+    failures=1: failures of the index before this pod.
+    exit=3: exit code of the container. Containers of finished pods terminated at time 0.
+    restarts=2: restarts of the container.
+    Ready, or another word in upper case: this condition is True.
+    untracked: without the finalizer.
+    going: being deleted.
+    x2: number of such pods.
     """
-    made: list[Object] = []
-    for one in text.split(", ") if text else ():
-        name, _, words = one.rpartition(": ")
-        phase, *said = words.split()
-        count = next((int(word[1:]) for word in said if word[0] == "x"), 1)
-        made += [_described(name or f"p{len(made) + i}", phase, said) for i in range(count)]
-    return made
+    described_pods: list[Object] = []
+    for description in text.split(", ") if text else ():
+        name, _, words = description.rpartition(": ")
+        phase, *traits = words.split()
+        count = next((int(word[1:]) for word in traits if word[0] == "x"), 1)
+        described_pods += [_described(name or f"p{len(described_pods) + i}", phase, traits) for i in range(count)]
+    return described_pods
 
 
-def _described(name: str, phase: str, said: Sequence[str]) -> Object:
-    numbers = dict(word.split("=") for word in said if "=" in word)
-    status: Object = {"conditions": [{"type": word, "status": "True"} for word in said if word[0].isupper()]}
+def _described(name: str, phase: str, traits: Sequence[str]) -> Object:
+    numbers = dict(word.split("=") for word in traits if "=" in word)
+    status: Object = {"conditions": [{"type": word, "status": "True"} for word in traits if word[0].isupper()]}
     if "exit" in numbers or phase in ("Failed", "Succeeded"):
         status |= exited(int(numbers.get("exit", phase == "Failed")), at=0.0)
     if "restarts" in numbers:
         status |= {"containerStatuses": [{"name": "main", "restartCount": int(numbers["restarts"])}]}
-    index = next((word[1:] for word in said if word[0] == "#"), None)
+    index = next((word[1:] for word in traits if word[0] == "#"), None)
     counts = {FAILURE_COUNT: numbers["failures"]} if "failures" in numbers else {}
-    made = pod(name, phase, index=index, tracked="untracked" not in said, status=status, annotations=counts)
-    return going(made) if "going" in said else made
+    built = pod(name, phase, index=index, tracked="untracked" not in traits, status=status, annotations=counts)
+    return going(built) if "going" in traits else built
 
 
 class Scene:
@@ -105,10 +113,10 @@ class Scene:
         self.bench = Bench({JOBS: [shown], PODS: some}, facts=SPEC.facts)
         self.registry = Metrics()
         self._clears_start_time = clears_start_time
-        self.begin_anew()
+        self.restart()
 
-    def begin_anew(self) -> None:
-        """As after a crash: nothing is remembered."""
+    def restart(self) -> None:
+        """Replace the reconciler, as after a crash: the new one has no memory."""
         self.reconciler = JobReconciler(
             tables=self.bench.tables,
             clock=self.bench.clock,
@@ -128,16 +136,16 @@ class Scene:
         return drive(self.reconciler, KEY, answer or self.accept, tables=tables, raises=raises, stop_after=stop_after)
 
     def let_pods_go(self) -> None:
-        """The kubelets have stopped what is being deleted, and the watch has shown it all."""
+        """Remove the pods that are being deleted and have no finalizer, and let the watch catch up."""
         self.bench.catch_up()
         for entry in list(self.bench.tables[PODS].entries()):
             if entry.facts.deleting and not entry.finalizers:
                 self.bench.hide(PODS, entry.key)
 
     def accept(self, command: Command) -> Outcome:
-        """A deleted pod that runs or has a finalizer stays a while. A list has what the watch has shown.
+        """Respond as the server. A deleted pod that is Running or has a finalizer stays, with a deletionTimestamp.
 
-        Fails on a status that the server would refuse.
+        Fails on a status that the server would reject.
         """
         if isinstance(command, List):
             found = [decode_object(entry.raw) for entry in self.bench.tables[PODS].entries()]
@@ -165,8 +173,8 @@ class Scene:
 
     @property
     def conditions(self) -> list[tuple[str, str, str]]:
-        """Type, status and reason of each."""
-        return [(one["type"], one["status"], one.get("reason", "")) for one in self._conditions]
+        """Return type, status and reason of each condition."""
+        return [(each["type"], each["status"], each.get("reason", "")) for each in self._conditions]
 
     @property
     def _conditions(self) -> list[Object]:
@@ -174,39 +182,40 @@ class Scene:
 
     @property
     def messages(self) -> list[tuple[str, str, str, str]]:
-        """Type, status, reason and message of each condition."""
-        return [(*seen, one.get("message", "")) for seen, one in zip(self.conditions, self._conditions, strict=True)]
+        """Return type, status, reason and message of each condition."""
+        pairs = zip(self.conditions, self._conditions, strict=True)
+        return [(*seen, condition.get("message", "")) for seen, condition in pairs]
 
     @property
     def numbers(self) -> Object:
-        """Compare with `numbers`."""
+        """Return the counts in the status, to compare with `numbers(...)`."""
         return numbers(**{name: value for name, value in self.status.items() if name in numbers()})
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Active, succeeded, failed."""
+        """Return active, succeeded, failed."""
         status = self.status
         return status.get("active", 0), status.get("succeeded", 0), status.get("failed", 0)
 
 
-def numbers(**said: Any) -> Object:
-    """What a status counts; what is not said is 0, or empty. failedIndexes: None where indexes have no limits."""
+def numbers(**counts: Any) -> Object:
+    """Return the counts of a status; unnamed ones are 0 or empty. failedIndexes: None without backoffLimitPerIndex."""
     none: Object = {"active": 0, "ready": 0, "terminating": 0, "succeeded": 0, "failed": 0}
-    return none | {"completedIndexes": "", "failedIndexes": None} | said
+    return none | {"completedIndexes": "", "failedIndexes": None} | counts
 
 
 def acts(driven: Driven) -> tuple[int, int, int]:
-    """How many pods it created, deleted, and how many finalizers it removed."""
-    released = [one for one in driven.of(Patch) if b"$deleteFromPrimitiveList" in one.body]
+    """Return the numbers of pods created, pods deleted and finalizers removed."""
+    released = [patch for patch in driven.of(Patch) if b"$deleteFromPrimitiveList" in patch.body]
     return len(driven.of(Create)), len(driven.of(Delete)), len(released)
 
 
 def written(driven: Driven) -> list[Object]:
-    """The statuses, in order."""
-    return [decode_object(one.body)["status"] for one in driven.of(Update)]
+    """Return the written statuses, in order."""
+    return [decode_object(update.body)["status"] for update in driven.of(Update)]
 
 
 def job_pods(*some: Object) -> list[JobPod]:
-    """As a sync sees them."""
+    """Return these pods as a sync reads them."""
     table = Bench({PODS: some}).tables[PODS]
     return [JobPod(entry, table.object_of) for entry in table.entries()]

@@ -1,4 +1,4 @@
-"""The part of a sync that writes what is counted, by itself: of a status and pods that are as a table has them."""
+"""Runs FinalizerTracker alone, on a status and pods in a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from tests.actors.controllers.workloads.job.scene import KEY, UID, Scene, descri
 
 
 class Track:
-    """end: the condition with which the Job ends. going: it is being deleted."""
+    """A Job whose finished pods are tracked.
+
+    end: the condition with which the Job finishes. going: the Job is being deleted.
+    """
 
     def __init__(
         self, status: Object, pods: str, *, end: Object | None = None, going: bool = False, **spec: Any
@@ -50,7 +53,7 @@ class Track:
         )
 
     def run(self, refused: type[Command] | None = None, *, but: Container[Key] = ()) -> Driven:
-        """refused: what the server does not allow. but: keys of those that may be written."""
+        """Track once. refused: commands that the server rejects, except for the keys in `but`."""
         tables, clock, observed = self.scene.bench.tables, self.scene.bench.clock, self.observed
         entry = tables[JOBS].entry(KEY)
         assert entry is not None
@@ -58,7 +61,7 @@ class Track:
         metrics = JobMetrics(self.scene.registry)
         tracker = FinalizerTracker(pods=tables[PODS], clock=clock, metrics=metrics, log=quiet_log())
         for pod in observed.active if self.end is not None else ():
-            self.scene.bench.hide(PODS, pod.entry.key)  # a sync has deleted them before
+            self.scene.bench.hide(PODS, pod.entry.key)  # the sync deletes them before it tracks
         update = StatusUpdate(observed, self.end, observed.status.conditions, None, Failures(of=UID))
 
         def answer(command: Command) -> Outcome:
@@ -71,14 +74,14 @@ class Track:
 
 
 def said(status: Object) -> str:
-    """The counting part of a status in one line."""
+    """Format the counts of a status as one line."""
     uncounted = status["uncountedTerminatedPods"]
     waiting = [
         f"{name}: {'+'.join(map(_short, uncounted[name]))}" for name in ("succeeded", "failed") if name in uncounted
     ]
     indexes = [f"indexes {status['completedIndexes']}"] if "completedIndexes" in status else []
     failed = [f"failed indexes '{status['failedIndexes']}'"] if "failedIndexes" in status else []
-    types = [one["type"] for one in status.get("conditions", ())]
+    types = [condition["type"] for condition in status.get("conditions", ())]
     counts = f"{status.get('succeeded', 0)}/{status.get('failed', 0)}"
     return "; ".join([counts, *waiting, *indexes, *failed, *types])
 
@@ -88,13 +91,14 @@ def _short(uid: str) -> str:
 
 
 def uncounted(succeeded: str = "", failed: str = "") -> Object:
-    """uncountedTerminatedPods with pods of these names, each a letter."""
+    """Return uncountedTerminatedPods. succeeded, failed: names of pods, one letter each."""
     uids = {"succeeded": succeeded, "failed": failed}
-    return {"uncountedTerminatedPods": {name: [f"uid-of-{one}" for one in names] for name, names in uids.items()}}
+    return {"uncountedTerminatedPods": {name: [f"uid-of-{letter}" for letter in names] for name, names in uids.items()}}
 
 
 def finished_pods(track: Track) -> tuple[float, float]:
-    """How many the metrics count as succeeded, as failed."""
-    series = dict(next((values for one, values in track.scene.registry.collect() if one == of.PODS_FINISHED), ()))
-    counts = {labels[1]: one.value for labels, one in series.items() if isinstance(one, Counter)}
+    """Return the numbers of succeeded and failed pods in the metrics."""
+    families = track.scene.registry.collect()
+    series = dict(next((values for family, values in families if family == of.PODS_FINISHED), ()))
+    counts = {labels[1]: counter.value for labels, counter in series.items() if isinstance(counter, Counter)}
     return counts.get("succeeded", 0), counts.get("failed", 0)

@@ -105,7 +105,7 @@ def test_failed_pods_are_replaced_after_a_while_that_doubles() -> None:
 
 
 @pytest.mark.parametrize(("ago", "wait"), [(4.0, 6.0), (9.5, 1.0)])
-def test_the_end_of_a_wait_is_no_sooner_than_changes_are_gathered(ago: float, wait: float) -> None:
+def test_requeue_delay_is_at_least_a_second(ago: float, wait: float) -> None:
     scene = Scene(job(completions=1), [pod("a", "Failed", status=exited(1, at=NOW - int(ago)))])
     scene.bench.clock.advance(ago - int(ago))
     driven = scene.sync()
@@ -125,7 +125,7 @@ def test_a_suspended_job_gives_its_pods_up_uncounted() -> None:
     assert scene.counts == (0, 0, 0)
 
 
-def test_without_the_gate_a_suspended_job_says_when_it_started() -> None:
+def test_suspended_job_keeps_its_start_time_without_the_gate() -> None:
     """MutableSchedulingDirectivesForSuspendedJobs."""
     started = {"startTime": format_time(NOW - 60)}
     scene = Scene(job(suspend=True, status=started), clears_start_time=False)
@@ -156,7 +156,7 @@ def test_a_suspended_job_that_wants_nothing_is_complete_and_never_started() -> N
     assert "startTime" not in scene.status
 
 
-def test_a_resumed_job_begins_anew() -> None:
+def test_resumed_job_gets_a_new_start_time() -> None:
     asleep = {
         "conditions": [{"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}]
     }

@@ -138,7 +138,7 @@ def test_a_failure_ends_the_job(shown: Object, there: list[Object], left: Object
 
 
 @pytest.mark.parametrize("pod", ["p0", "deleted-already"])
-def test_why_it_fails_stays_what_was_said_first(pod: str) -> None:
+def test_first_failure_reason_is_kept(pod: str) -> None:
     why = by_code(5, 1, pod=pod)
     known = dict(zip(("type", "status", "reason", "message"), will_fail(POLICY, why)[0], strict=True))
     shown = with_rules(*RULES, status={"conditions": [known]})

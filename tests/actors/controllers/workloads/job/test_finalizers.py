@@ -140,7 +140,7 @@ def test_a_job_that_is_being_deleted_lets_its_pods_go_and_counts_those_that_ende
         ),
     ],
 )
-def test_what_is_refused_is_not_counted(
+def test_rejected_writes_leave_pods_uncounted(
     refused: type[Command], status: Object, pods: str, released: int, writes: list[str]
 ) -> None:
     driven = Track(status, pods).run(refused)
@@ -219,7 +219,7 @@ def test_a_failure_waits_for_the_pod_that_takes_its_place(
     check(track, released, writes, finished)
 
 
-def test_what_is_not_refused_is_counted_all_the_same() -> None:
+def test_other_pods_are_counted_if_one_release_is_rejected() -> None:
     track = Track({}, "a: Succeeded, b: Succeeded, c: Failed")
     driven = track.run(Patch, but={"default/b"})
     assert list(map(said, written(driven))) == ["0/0; succeeded: a+b; failed: c", "1/0; succeeded: a; failed: c"]

@@ -55,7 +55,7 @@ def test_pods_without_a_valid_index_go_uncounted() -> None:
     assert (scene.counts, scene.status["completedIndexes"]) == ((2, 1, 0), "0")
 
 
-def test_of_pods_with_one_index_the_last_to_be_removed_stays() -> None:
+def test_one_pod_of_each_index_is_kept() -> None:
     there = [pod("a", "Running", index=2), pod("b", "Pending", index=2), pod("bad", "Running")]
     scene = Scene(indexed(completions=5), there)
     assert acts(scene.sync()) == (0, 2, 2)

@@ -132,7 +132,7 @@ def test_a_suspended_job_is_done_all_the_same_once_enough_have_succeeded(
         (2, 6, "Failed x7", numbers(failed=7), failed(LIMIT)),
     ],
 )
-def test_pods_that_are_not_started_again_fail_for_good(
+def test_pods_that_are_never_restarted_count_towards_the_limit(
     wanted: int, limit: int, there: str, left: Object, conditions: Conditions
 ) -> None:
     scene = Scene(job(parallelism=wanted, completions=wanted, backoffLimit=limit), described(there))

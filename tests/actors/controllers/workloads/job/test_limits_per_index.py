@@ -51,7 +51,7 @@ def indexes(failed: str, completed: str = "", /, **more: Any) -> Object:
         ),
     ],
 )
-def test_the_other_indexes_go_on(completions: int, more: Object, there: str, left: Object) -> None:
+def test_other_indexes_continue_after_one_fails(completions: int, more: Object, there: str, left: Object) -> None:
     check(completions, more, there, left, [])
 
 

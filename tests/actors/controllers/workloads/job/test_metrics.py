@@ -32,7 +32,7 @@ def test_pods_and_the_job_are_counted_as_they_finish() -> None:
     assert shown(scene, of.FINISHED) == {("NonIndexed", "succeeded", "CompletionsReached"): 1}
 
 
-def test_what_has_not_happened_yet_is_shown_as_none() -> None:
+def test_series_start_at_zero() -> None:
     """A rate needs a first value that it can grow from."""
     scene = Scene(job(completions=2))
     scene.sync()
@@ -104,7 +104,7 @@ def test_failures_that_a_policy_decides_about_are_counted_by_its_action() -> Non
     assert shown(scene, of.FAILURES_BY_POLICY) == {("Ignore",): 1}
 
 
-def test_a_sync_that_waits_for_a_late_watch_is_no_sync() -> None:
+def test_sync_that_waits_for_a_stale_table_is_not_counted() -> None:
     scene = Scene(job(completions=2, status={"active": 1}), pods(Succeeded=1))
 
     def answer(command: Command) -> Outcome:

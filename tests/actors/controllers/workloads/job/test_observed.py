@@ -51,7 +51,7 @@ def ended(ago: float) -> Object:
         ),
     ],
 )
-def test_of_an_index_the_last_failed_pod_stays_until_it_is_replaced(
+def test_last_failed_pod_of_an_index_is_kept_until_it_is_replaced(
     limit: int, pods: list[Object], kept: set[str]
 ) -> None:
     found = observed(*pods, backoffLimitPerIndex=limit)
@@ -70,7 +70,7 @@ def test_of_an_index_the_last_failed_pod_stays_until_it_is_replaced(
         (None, [failed("a", 1, "1", phase="Running", deletionTimestamp=format_time(NOW))], "1"),
     ],
 )
-def test_indexes_that_have_failed_for_good(known: str | None, pods: list[Object], indexes: str) -> None:
+def test_indexes_above_their_backoff_limit_have_failed(known: str | None, pods: list[Object], indexes: str) -> None:
     status = {} if known is None else {"failedIndexes": known}
     assert str(observed(*pods, status=status, backoffLimitPerIndex=1).failed_indexes) == indexes
 
@@ -121,7 +121,7 @@ def test_the_first_indexes_that_nothing_is_known_of_come_next(
         ),
     ],
 )
-def test_of_pods_that_share_an_index_the_one_that_is_furthest_stays(pods: list[str], removed: list[str]) -> None:
+def test_most_advanced_pod_of_an_index_is_kept(pods: list[str], removed: list[str]) -> None:
     """Each by its index and phase."""
     made = {}
     for place, text in enumerate(pods):

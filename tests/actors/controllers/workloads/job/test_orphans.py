@@ -60,9 +60,7 @@ def release(orphan: Orphan, jobs: list[Object], pods: list[Object], answer: Answ
         ({"controller": False}, [job()], True),
     ],
 )
-def test_a_pod_that_nobody_counts_loses_the_finalizer(
-    owner: dict[str, Any], jobs: list[Object], is_let_go: bool
-) -> None:
+def test_pod_without_a_job_loses_the_finalizer(owner: dict[str, Any], jobs: list[Object], is_let_go: bool) -> None:
     going_pod = owned_by(**owner)
     bench = Bench({JOBS: jobs, PODS: [going_pod]}, facts=SPEC.facts)
     released = [
@@ -82,7 +80,7 @@ def test_one_that_stays_is_left_to_its_job() -> None:
     assert list(orphaned(change_of(let_go), bench.tables)) == []
 
 
-def test_what_the_table_knows_of_a_pod_is_not_read_again() -> None:
+def test_pods_are_not_decoded_to_find_orphans() -> None:
     going_pod = owned_by(uid=UID)
     bench = Bench({JOBS: [], PODS: [going_pod]}, facts=SPEC.facts)
     unread = Change(type=EventType.MODIFIED, key="default/a", raw=b"no object", controller=controller_of(going_pod))
@@ -110,7 +108,7 @@ def test_nothing_is_taken_from_a_job_that_the_watch_does_not_show_yet() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Forbidden("no"), Conflict("changed")])
-def test_what_one_pod_keeps_is_tried_again_and_the_others_are_let_go(outcome: Outcome) -> None:
+def test_failed_release_is_retried_and_other_pods_are_released(outcome: Outcome) -> None:
     def answer(command: Command) -> Outcome:
         if isinstance(command, Get):
             return NotFound()

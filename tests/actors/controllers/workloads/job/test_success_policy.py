@@ -107,11 +107,11 @@ BEFORE = known(will_complete(ENOUGH), succeeded=1, completedIndexes="1")
         ({"backoffLimit": 0, **BEFORE}, "Failed #0, Succeeded #1", one(failed=1)),
     ],
 )
-def test_what_had_enough_never_fails(more: Object, there: str, left: Object) -> None:
+def test_job_that_met_its_success_criteria_never_fails(more: Object, there: str, left: Object) -> None:
     check(2, more, there, left, complete(ENOUGH))
 
 
-def test_what_has_failed_never_has_enough() -> None:
+def test_failed_job_never_meets_its_success_criteria() -> None:
     """Index 1 succeeds, and p0 has been counted."""
     before = known(will_fail("PodFailurePolicy", DISRUPTED), failed=1, completedIndexes="1")
     there = "Failed #0 DisruptionTarget untracked, Succeeded #1"

@@ -101,7 +101,7 @@ NO_RULES: Object = {"podFailurePolicy": {"rules": []}}
         (spec(1, 1, **NO_RULES), "Running x2, Running going x4", (0, 1, 1), numbers(active=1, terminating=5)),
     ],
 )
-def test_failed_and_terminating_pods_are_replaced_as_the_policy_says(
+def test_pod_replacement_policy_decides_about_terminating_pods(
     asked: Object, there: str, does: Acts, left: Object
 ) -> None:
     check(Scene(job(**asked), described(there)), does, left, [])
@@ -192,7 +192,7 @@ def test_a_suspended_job_deletes_its_pods(ready: bool) -> None:
 
 
 @pytest.mark.parametrize("started", [{}, {"startTime": format_time(NOW - 60)}])
-def test_a_resumed_job_creates_its_pods_and_begins_anew(started: Object) -> None:
+def test_resumed_job_creates_its_pods_and_gets_a_new_start_time(started: Object) -> None:
     asleep = dict(zip(("type", "status", "reason", "message"), SUSPENDED[0], strict=True))
     scene = Scene(job(**spec(2, 4), status={"conditions": [asleep], **started}))
     check(scene, (2, 0, 0), numbers(active=2), RESUMED)
@@ -207,9 +207,7 @@ def test_a_resumed_job_creates_its_pods_and_begins_anew(started: Object) -> None
         ("Running x3", (0, 0, 1), numbers(active=3), {}),
     ],
 )
-def test_what_the_server_refuses_is_neither_done_nor_counted(
-    there: str, does: Acts, left: Object, uncounted: Object
-) -> None:
+def test_rejected_writes_are_not_counted(there: str, does: Acts, left: Object, uncounted: Object) -> None:
     """All writes of pods."""
     scene = Scene(job(**spec(2, 5)), described(there))
 

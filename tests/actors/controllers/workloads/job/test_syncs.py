@@ -72,7 +72,7 @@ def test_a_crash_between_any_two_writes_counts_nothing_twice_and_loses_nothing(s
     scene = Scene(job(parallelism=1, completions=3), some)
     scene.sync(stop_after=stopped)
     scene.bench.catch_up()
-    scene.begin_anew()
+    scene.restart()
     for _ in range(3):
         scene.sync()
     assert scene.counts == (1, 2, 1)
@@ -83,7 +83,7 @@ def failed_job(**more: Object) -> Object:
     return job(parallelism=2, completions=5, **more)
 
 
-def test_what_ends_it_stays_what_it_was() -> None:
+def test_reason_of_the_end_is_kept() -> None:
     target = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded", "message": "late"}
     scene = Scene(failed_job(status={"conditions": [target]}), pods(Succeeded=5))
     driven = scene.sync()
