@@ -22,7 +22,7 @@ KEY = "default/job"
 
 
 def job(ttl: object = 10, *, finished: float | None = 0.0, by: str = "Complete", **meta: Any) -> Object:
-    """finished: so many seconds ago; None: not yet."""
+    """Build a Job. finished: seconds since it finished; None if it is not finished."""
     conditions = [{"type": "Suspended", "status": "False", "lastTransitionTime": format_time(NOW - 500)}]
     if finished is not None:
         conditions.append({"type": by, "status": "True", "lastTransitionTime": format_time(NOW - finished)})

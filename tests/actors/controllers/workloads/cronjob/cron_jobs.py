@@ -25,7 +25,7 @@ def cron_job(
     active: tuple[str, ...] = (),
     **spec: Any,
 ) -> Object:
-    """active: names of Jobs."""
+    """Build a CronJob. active: names of Jobs."""
     status: Object = {}
     if last:
         status["lastScheduleTime"] = last
@@ -58,7 +58,7 @@ def name_at(time: str) -> str:
 
 
 class Scene:
-    """now: as the controller's clock has it."""
+    """Test bench of the CronJob reconciler. now: time of the controller's clock."""
 
     def __init__(self, cron_job: Object, *jobs: Object, now: str, local: str = "UTC") -> None:
         self.bench = Bench({CRONJOBS: [cron_job], JOBS: list(jobs)})
@@ -77,7 +77,7 @@ def created(driven: Driven) -> list[Object]:
 
 
 def status_of(driven: Driven) -> Object:
-    """As it was written last."""
+    """Return the status that was written last."""
     status: Object = decode_object(driven.of(Update)[-1].body)["status"]
     return status
 

@@ -1,4 +1,4 @@
-"""What a CronJob says of its Jobs, which of them are cleared away, and what a crash between two writes leaves."""
+"""Status of a CronJob, deletion of finished Jobs, and recovery from a crash between two writes."""
 
 from __future__ import annotations
 

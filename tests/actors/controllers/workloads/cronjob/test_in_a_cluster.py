@@ -9,7 +9,7 @@ from kcm.protocols.resources import CRONJOBS, JOBS
 from kcm.protocols.times import format_time, parse_time
 
 POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "v1"}]}}
-ELSEWHERE = "example.com/elsewhere"  # runs these Jobs: no controller of ours does
+ELSEWHERE = "example.com/elsewhere"  # managedBy of Jobs that another controller runs
 
 
 def cron_job(schedule: str, **spec: object) -> Object:
@@ -36,7 +36,7 @@ def begin(cluster: SimulatedCluster, time: str, given: Object) -> None:
 
 
 def slots(cluster: SimulatedCluster) -> list[str]:
-    """Of the Jobs that are there, as these say them."""
+    """Return the slots of the existing Jobs, from their annotations."""
     name = "batch.kubernetes.io/cronjob-scheduled-timestamp"
     return sorted((annotations_of(job)[name] for job in cluster.list(JOBS)), key=parse_time)
 

@@ -43,7 +43,7 @@ def test_a_malformed_status_starts_nothing_twice(status: dict[str, Any], text: s
 
 
 def test_a_malformed_job_of_it_is_named() -> None:
-    """Whether it runs is not known, so nothing is started beside it."""
+    """The malformed Job may be active, so no other Job is started."""
     malformed = job("cj-1")
     malformed["status"]["conditions"] = ["x"]
     driven = Scene(cron_job(), malformed, now=DAY + "10:00:01Z").sync(raises=ValueError)

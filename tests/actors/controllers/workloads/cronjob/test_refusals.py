@@ -22,7 +22,7 @@ NINE = DAY + "09:00:00Z"
 
 
 class End(NamedTuple):
-    """active: names of Jobs. last: the slot. jobs: keys of those that are there."""
+    """Final state. active: names of Jobs. last: the last slot. jobs: keys of existing Jobs."""
 
     active: list[str]
     last: str
@@ -30,7 +30,7 @@ class End(NamedTuple):
 
 
 def settle(policy: str, outcome: Outcome | None = None, number: int = -1) -> End | None:
-    """Where this write failed so, after some more syncs; None if there are fewer writes.
+    """Fail this write, sync some more times, and return the final state; None if there are fewer writes.
 
     One Job has ended, one too many is kept, one runs, and a slot is due.
     """
@@ -51,8 +51,8 @@ def settle(policy: str, outcome: Outcome | None = None, number: int = -1) -> End
         with suppress(CommandError):
             scene.sync(answer)
     status = (tables[CRONJOBS].get(KEY) or {})["status"]
-    active = sorted(one["name"] for one in status["active"])
-    jobs = sorted(one.key for one in tables[JOBS].entries())
+    active = sorted(reference["name"] for reference in status["active"])
+    jobs = sorted(entry.key for entry in tables[JOBS].entries())
     return End(active, status["lastScheduleTime"], jobs) if answer.met else None
 
 

@@ -1,4 +1,4 @@
-"""Which slots are due, how many were missed, and when the next one is.
+"""Slots that are due, number of missed slots, and delay until the next slot.
 
 Source of the cases: kubernetes v1.36 pkg/controller/cronjob/utils_test.go. Times are after ten o'clock on a Thursday.
 """
@@ -94,7 +94,7 @@ def test_the_next_slot_is_waited_for(schedule: str, since: float, now: float, wa
     [("", "", "ab"), ("", "09", "ba"), ("09", "", "ab"), ("09", "09", "ab"), ("10", "09", "ba")],
 )
 def test_the_oldest_by_when_they_started_go_first(first: str, second: str, order: str) -> None:
-    """a and b, by the hour; "" never started."""
+    """Order the Jobs a and b by the hour of their start; "" is a Job that has not started."""
     started = ("a", first), ("b", second)
     jobs = [job(name, started=f"{DAY}{hour}:00:00Z" if hour else "") for name, hour in started]
     assert "".join(map(name_of, surplus(jobs, 0))) == order

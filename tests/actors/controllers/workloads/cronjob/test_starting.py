@@ -1,4 +1,4 @@
-"""When a Job is started: upstream's tables of the hourly CronJob, by hand."""
+"""Creation of Jobs: upstream's test tables of the hourly CronJob."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_concurrency_policy_decides_about_active_jobs() -> None:
         given = cron_job(last=DAY + "09:00:00Z", active=(name_at(DAY + "09:00:00Z"),), concurrencyPolicy=policy)
         driven = Scene(given, job(name_at(DAY + "09:00:00Z")), now=DAY + "10:01:00Z").sync()
         active = status_of(driven)["active"] if created(driven) else []
-        return [type(one).__name__ for one in driven.of(Create, Delete)], reasons(driven), len(active)
+        return [type(command).__name__ for command in driven.of(Create, Delete)], reasons(driven), len(active)
 
     assert sync("Allow") == (["Create"], ["SuccessfulCreate"], 2)
     assert sync("Forbid") == ([], ["JobAlreadyActive"], 0)

@@ -70,7 +70,9 @@ def a_budget(status: Object | None = None, **spec: Any) -> Object:
 
 
 class Scene:
-    """served: what discovery has found; None: nothing yet."""
+    """Test bench of the disruption reconciler.
+
+    served: the discovered kinds; None before discovery is complete."""
 
     def __init__(
         self,

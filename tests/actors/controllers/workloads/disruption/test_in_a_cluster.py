@@ -84,18 +84,18 @@ class Budgeted:
 
     def pods(self, app: str) -> list[Object]:
         """In the order of their names."""
-        return [one for one in self.cluster.list(PODS, "default") if labels_of(one).get("app") == app]
+        return [pod for pod in self.cluster.list(PODS, "default") if labels_of(pod).get("app") == app]
 
     def evict(self, name: str) -> tuple[int, Object]:
-        """HTTP's status, and what is answered."""
+        """Return the HTTP status and the body of the response."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
         response = self.cluster.request("POST", resource_path(PODS.id, "default", name, "eviction"), body)
         return response.status, orjson.loads(response.body)
 
     def events(self, reason: str) -> set[str]:
-        """The objects of which it is told."""
+        """Return the names of objects with an event of this reason."""
         found = self.cluster.list(EVENTS, "default")
-        return {one["involvedObject"]["name"] for one in found if one["reason"] == reason}
+        return {event["involvedObject"]["name"] for event in found if event["reason"] == reason}
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_while_pods_are_missing_nothing_is_allowed(budgeted: Budgeted) -> None:
 
 
 def test_another_size_is_counted_without_any_change_of_a_pod(budgeted: Budgeted) -> None:
-    """Nobody makes the pods here; and a table of what makes them may show them later than the pods."""
+    """No controller creates the pods here, and the table of their controller may be later than that of the pods."""
     web = budgeted.workload("web", 2, STATEFULSETS, serviceName="web")
     for number in range(2):
         budgeted.pod(f"web-{number}", "web", web)
@@ -190,8 +190,8 @@ def test_evictions_spend_a_budget_and_what_comes_in_their_place_gives_it_back(bu
     budgeted.workload("web", 4)
     budgeted.budget("web", minAvailable=2)
     budgeted.comes_to("web", (2, 4, 2, 4))
-    budgeted.cluster.crash("manager")  # nobody counts meanwhile
-    names = [name_of(one) for one in budgeted.pods("web")]
+    budgeted.cluster.crash("manager")  # no counts are updated meanwhile
+    names = [name_of(pod) for pod in budgeted.pods("web")]
     assert [budgeted.evict(name)[0] for name in names] == [201, 201, 429, 429]
     assert set(budgeted.status("web")["disruptedPods"]) == set(names[:2])
     budgeted.cluster.run_for(SOON)

@@ -1,4 +1,4 @@
-"""How many pods have to be healthy, and how many may go: the rules alone."""
+"""Counts of PodDisruptionBudgets as functions of bounds and pods."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.actors.controllers.workloads.disruption.scene import NOW, Scene, a_po
 @pytest.mark.parametrize(
     ("spec", "pods", "scale", "need"),
     [
-        # minAvailable as a number: what there is, whoever it belongs to.
+        # minAvailable as a number: of the existing pods, with any owner.
         ({"minAvailable": 3}, 0, 0, Need(0, 3)),
         ({"minAvailable": 3}, 1, 7, Need(1, 3)),
         ({"minAvailable": 0}, 4, 0, Need(4, 0)),
-        # Percentages and maxUnavailable: of what the controllers want; rounded up, either way.
+        # Percentages and maxUnavailable: of the replicas of the controllers, rounded up.
         ({"minAvailable": "20%"}, 10, 10, Need(10, 2)),
         ({"minAvailable": "34%"}, 3, 3, Need(3, 2)),
         ({"minAvailable": "28%"}, 11, 11, Need(11, 4)),

@@ -116,7 +116,7 @@ def test_several_controllers_count_together() -> None:
     both = [an_owner(REPLICATION_CONTROLLERS, name, 11) for name in ("a", "b")]
     pods = [a_pod(f"{owner['metadata']['name']}-{i}", owner) for owner in both for i in range(11)]
     scene = Scene(
-        budgets=[a_budget(minAvailable="28%")], pods=pods, owners=[(REPLICATION_CONTROLLERS, one) for one in both]
+        budgets=[a_budget(minAvailable="28%")], pods=pods, owners=[(REPLICATION_CONTROLLERS, owner) for owner in both]
     )
     scene.sync()
     assert scene.counts() == (15, 22, 7, 22)
@@ -178,7 +178,7 @@ def scaled(replicas: int, uid: str) -> Done:
 
 
 def live(scene: Scene, scale: Outcome) -> list[Command]:
-    """Counts, with this answer to the scale. Returns the commands; the error ends up in the status."""
+    """Sync with this outcome of reading the scale. Returns the commands; the status contains the error."""
 
     def answer(command: Command) -> Outcome:
         return scale if isinstance(command, Get) else scene.bench.accept(command)

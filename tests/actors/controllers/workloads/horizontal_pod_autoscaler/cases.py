@@ -1,8 +1,8 @@
-"""Scenes in few words: metrics, values, a letter for each pod; what one look is to do, and what it did.
+"""Test cases in a short notation: metrics, values, a letter for each pod, and the expected result of one evaluation.
 
     Case("ready", cpu(30), (300, 500, 700), size=3, end=5, percent=50)
 
-is a target of three ready pods that each ask for a CPU, an autoscaler for 30 % of it, and a look that makes them five.
+is a target of three ready pods that request one CPU each, with a target utilization of 30 %. It is scaled to five.
 
 Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go.
 """
@@ -76,7 +76,7 @@ REASONS = {  # of conditions: the type, the status, the message
 
 
 class Metric(NamedTuple):
-    """name: as messages have it."""
+    """An entry of spec.metrics. name: its name in messages."""
 
     spec: Object
     name: str
@@ -111,7 +111,7 @@ def about_other(value: str) -> Metric:
 
 
 def about_other_each(value: str) -> Metric:
-    """As about_other, shared by the pods. Upstream calls it external."""
+    """Build an Object metric with a target per pod. Upstream's messages call it external."""
     target = {"type": "AverageValue", "averageValue": value}
     source = {"describedObject": DESCRIBED, "metric": {"name": "qps"}, "target": target}
     return Metric({"type": "Object", "object": source}, "external metric qps(nil)")
@@ -222,7 +222,10 @@ def scene_of(case: Case) -> Scene:
     lowest, highest = case.bounds
     spec = {"scaleTargetRef": {**reference, "name": "web"}, "minReplicas": lowest, "maxReplicas": highest, **rules}
     shown = autoscaler(*specs, **spec)
-    before = [dict(zip(("type", "status", "message"), REASONS[one], strict=True)) | {"reason": one} for one in case.was]
+    before = [
+        dict(zip(("type", "status", "message"), REASONS[reason], strict=True)) | {"reason": reason}
+        for reason in case.was
+    ]
     sizes = {"currentReplicas": case.size, "desiredReplicas": case.size}
     shown["status"] = {**sizes, "lastScaleTime": format_time(NOW - 1), "conditions": before}  # no pause follows
     letters = case.pods or "r" * case.size
@@ -245,7 +248,7 @@ def scene_of(case: Case) -> Scene:
 
 
 def proposed(case: Case, tolerances: Tolerances) -> tuple[int, Object]:
-    """What its first metric asks for alone, and what the status shows of it. Raises MetricError."""
+    """Evaluate the first metric alone. Returns its replicas and status. Raises MetricError."""
     scene = scene_of(case)
     reported = case.size if case.reported is None else case.reported
     target = ScaledTarget("default", parse_label_selector("app=web"), case.size, reported, tolerances)
@@ -255,7 +258,7 @@ def proposed(case: Case, tolerances: Tolerances) -> tuple[int, Object]:
 
 
 def look_in_vain(scene: Scene, *, ago: float) -> None:
-    """A look so many seconds ago that measured nothing: all that is left of it is what was recommended then."""
+    """Evaluate without measurements, `ago` seconds in the past: only the recommendation of then is kept."""
     shown = scene.bench.tables[HORIZONTAL_POD_AUTOSCALERS].get(KEY)
     assert shown is not None
     measured, scene.measured = scene.measured, lambda _: WENT_WRONG
@@ -269,15 +272,18 @@ def look_in_vain(scene: Scene, *, ago: float) -> None:
 
 
 def looked(case: Case, scene: Scene | None = None) -> Object:
-    """What a look does."""
+    """Return the results of one evaluation."""
     scene = scene or scene_of(case)
     driven = scene.look()
-    scales = [decode_object(one.body) for one in driven.of(Update) if one.subresource == "scale"]
+    scales = [decode_object(update.body) for update in driven.of(Update) if update.subresource == "scale"]
     status = scene.status
     found: Object = {
         "written": [scale["spec"]["replicas"] for scale in scales],
         "sizes": (status["currentReplicas"], status["desiredReplicas"]),
-        "said": {one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]},
+        "said": {
+            condition["type"]: (condition["status"], condition["reason"], condition["message"])
+            for condition in status["conditions"]
+        },
         "rescaled": [message for _, reason, message in driven.events if reason == "SuccessfulRescale"],
         "scaled_at": status["lastScaleTime"],
         "warned": [reason for type_, reason, _ in driven.events if type_ == "Warning"],
@@ -327,7 +333,7 @@ def _measured(fetch: Fetch, case: Case) -> Outcome:
 
 
 def _usage(value: int | tuple[int, ...]) -> list[Object]:
-    """The same of each resource."""
+    """Return this usage for each resource."""
     parts = (value // 2, value - value // 2) if isinstance(value, int) else value
     resources = ("cpu", "memory", "custom-resource")
     return [

@@ -1,4 +1,4 @@
-"""What an autoscaler remembers, and policies, in few words. Times: so many seconds before NOW."""
+"""Builders of recommendations, scale events and policies. Times are in seconds before NOW."""
 
 from __future__ import annotations
 

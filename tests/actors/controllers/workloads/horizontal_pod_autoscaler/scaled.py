@@ -32,7 +32,7 @@ def external(target: dict[str, str], **metric: Any) -> Object:
 
 
 class Scaled:
-    """Nodes that run pods, and a manager; pods use 100m of the 100m that they ask for, until a test says otherwise."""
+    """Simulated cluster with nodes and a manager. Pods use the 100m that they request, unless a test changes that."""
 
     def __init__(self, log: FilteringBoundLogger, *flags: str, controllers: Any = CONTROLLERS) -> None:
         self.cluster = SimulatedCluster(log=log)
@@ -80,9 +80,9 @@ class Scaled:
         return str((find_condition(self.status(name).get("conditions"), type_) or {}).get("message"))
 
     def events(self, name: str = "web") -> list[tuple[str, str]]:
-        found = [one for one in self.cluster.list(EVENTS) if one["involvedObject"]["name"] == name]
-        mine = [one for one in found if one["involvedObject"]["kind"] == "HorizontalPodAutoscaler"]
-        return sorted({(one["reason"], one["message"]) for one in mine})
+        found = [event for event in self.cluster.list(EVENTS) if event["involvedObject"]["name"] == name]
+        mine = [event for event in found if event["involvedObject"]["kind"] == "HorizontalPodAutoscaler"]
+        return sorted({(event["reason"], event["message"]) for event in mine})
 
     def run(self, periods: int = 1) -> None:
         self.cluster.run_for(periods * PERIOD)

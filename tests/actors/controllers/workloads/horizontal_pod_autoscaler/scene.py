@@ -53,7 +53,7 @@ def pod(**container: Any) -> Object:
 
 
 def usual(fetch: Fetch) -> Outcome:
-    """What the metrics APIs say of the one pod, and of the queue."""
+    """Return the default responses of the metrics APIs: one pod, and an external queue."""
     used = {"metadata": {"name": "p"}, "timestamp": LONG_AGO, "containers": [{"name": "c", "usage": {"cpu": "100m"}}]}
     return Done(orjson.dumps({"items": [{"value": "30"}] if "external" in fetch.path else [used]}))
 
@@ -114,7 +114,7 @@ class Scene:
 
     def shown(self, family: Family) -> dict[tuple[str, ...], float]:
         """The values of its series, by their labels; of a histogram: how many observations."""
-        found = next((series for one, series in self.registry.collect() if one == family), [])
+        found = next((series for exported, series in self.registry.collect() if exported == family), [])
         return {labels: _value(series) for labels, series in found}
 
     def answer(self, command: Command) -> Outcome:

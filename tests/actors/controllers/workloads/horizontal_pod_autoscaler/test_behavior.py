@@ -1,4 +1,4 @@
-"""How fast an autoscaler scales, as tables.
+"""Stabilization and scaling rates.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestConvertDesiredReplicasWithRules,
 TestNormalizeDesiredReplicas, TestNormalizeDesiredReplicasWithBehavior, TestCalculateScaleUpLimit…,
@@ -59,7 +59,7 @@ def test_without_behavior_it_at_most_doubles(
         (((4, 120), (5, 60)), 3, 5, [4, 5, 3]),
         (((4, 120), (5, 60)), 7, 7, [4, 5, 7]),
         (((1, 120), (2, 60)), 3, 3, [1, 2, 3]),
-        (((10, 600), (9, 540)), 3, 3, [3]),  # upstream keeps the first, and does not ask for it
+        (((10, 600), (9, 540)), 3, 3, [3]),  # upstream keeps the first, and ignores it
         (((10, 600), (4, 60), (5, 120), (9, 540)), 3, 5, [4, 5, 3]),
         (((6, 301), (5, 60)), 3, 5, [5, 3]),
         (((6, 400), (9, 301)), 3, 3, [3]),
@@ -72,7 +72,7 @@ def test_without_behavior_nothing_goes_below_what_was_recommended_lately(
     found, remembers = stabilized(proposal, said(*before), window=300, now=NOW)
     assert found.replicas == end
     assert found.reason == ("ReadyForNewScale" if end == proposal else "ScaleDownStabilized")
-    assert [one.replicas for one in remembers] == kept
+    assert [recommendation.replicas for recommendation in remembers] == kept
 
 
 OLD = ((10, 600), (9, 540))
@@ -87,7 +87,7 @@ OLD = ((10, 600), (9, 540))
         (300, 0, ((4, 120), (5, 60)), 1, 7, 4, "ScaleUpStabilized", [4, 5, 7]),
         (300, 0, ((1, 120), (2, 60)), 100, 3, 3, "ReadyForNewScale", [1, 2, 3]),
         (0, 300, ((4, 120), (5, 60)), 1, 3, 3, "ReadyForNewScale", [4, 5, 3]),
-        (0, 0, OLD, 100, 3, 3, "ReadyForNewScale", [3]),  # upstream keeps the first, and does not ask for it
+        (0, 0, OLD, 100, 3, 3, "ReadyForNewScale", [3]),  # upstream keeps the first, and ignores it
         (0, 0, OLD, 1, 100, 100, "ReadyForNewScale", [100]),  # the same
         (0, 180, (*OLD, (4, 60), (5, 120)), 100, 3, 5, "ScaleDownStabilized", [4, 5, 3]),  # the same
         (300, 0, ((10, 6000), (6, 60), (5, 120), (9, 180)), 1, 100, 5, "ScaleUpStabilized", [6, 5, 9, 100]),
@@ -111,7 +111,7 @@ def test_with_behavior_it_moves_only_where_both_windows_force_it_to(
     behavior = Behavior(ALL_AT_ONCE._replace(window=up), ALL_AT_ONCE._replace(window=down))
     found, remembers = stabilized_by(behavior, proposal, said(*before), current=current, now=NOW)
     assert (found.replicas, found.reason) == (end, reason)
-    assert [one.replicas for one in remembers] == kept
+    assert [recommendation.replicas for recommendation in remembers] == kept
 
 
 MIXED = ago((1, 10), (5, 25), (9, 35))
@@ -136,7 +136,7 @@ MIXED = ago((1, 10), (5, 25), (9, 35))
 def test_up(
     select: str, policies: tuple[ScalingPolicy, ...], events: tuple[ScaleEvent, ...], current: int, limit: int
 ) -> None:
-    """What was added within a policy's period is taken off what it allows, and what was removed put on it."""
+    """Changes within a policy's period reduce or extend what the policy allows."""
     assert up_limit(ScalingRules(0, select, policies), events, current=current, now=NOW) == limit
 
 

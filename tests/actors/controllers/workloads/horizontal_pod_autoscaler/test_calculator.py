@@ -1,4 +1,4 @@
-"""What one metric asks for, case by case, from what the metrics APIs say to the number: two containers in each pod.
+"""Replicas from one metric, from the responses of the metrics APIs to the number; pods have two containers.
 
 Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator_test.go (TestReplicaCalc…,
 TestPlainMetric…, TestExternalPerPodMetric…).
@@ -29,7 +29,7 @@ UNEVEN = (1800, 2000, 2200)
 
 
 def both(*levels: int) -> tuple[tuple[int, int], ...]:
-    """The same in both containers."""
+    """Return the same usage for both containers."""
     return tuple((level, level) for level in levels)
 
 

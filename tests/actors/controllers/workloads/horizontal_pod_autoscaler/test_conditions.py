@@ -1,4 +1,4 @@
-"""What the conditions and events of an autoscaler say where something cannot be had or done, case by case.
+"""Conditions and events of failed evaluations.
 
 Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestCondition…, …Invalid, …Empty,
 …Missing, TestTooFewReplicas, TestTooManyReplicas, TestHPARescaleWithSuccessfulConflictRetry).
@@ -214,7 +214,7 @@ def test_a_selector_that_is_missing() -> None:
 
 
 def test_a_selector_that_cannot_be_read() -> None:
-    """Behind upstream's words our parser says where."""
+    """The message has upstream's prefix and the error of our parser."""
     case = Case("", cpu(10), (100, 200, 300), asks=(100,), bounds=(1, 100))
     scene = scene_of(case)
     scene.scale = {"spec": {"replicas": 3}, "status": {"replicas": 3, "selector": "cheddar cheese"}}
@@ -245,7 +245,7 @@ BOTH = "pods by selector app=web are controlled by multiple HPAs: [default/web d
     ],
 )
 def test_pods_of_two_autoscalers(selector: str, labels: Object, ambiguous: bool) -> None:
-    """selector: of the other one's target, which is known since it was looked at."""
+    """The selectors of evaluated autoscalers are known. selector: of the other autoscaler's target."""
     case = Case("", cpu(30), (300, 500, 700), end=5)
     scene = scene_of(case)
     pods = scene.bench.tables[PODS]

@@ -1,4 +1,4 @@
-"""One look at an autoscaler: what is said where something is refused, and what its metrics count.
+"""One evaluation of an autoscaler: reports of rejected writes, and metrics.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal.go, monitor/monitor.go.
 """

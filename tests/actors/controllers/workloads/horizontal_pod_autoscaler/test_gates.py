@@ -1,4 +1,4 @@
-"""What the feature gates of autoscalers change, on and off."""
+"""Feature gates of autoscalers, on and off."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def gated(gate: str, on: bool) -> str:
 
 @ON_AND_OFF
 def test_it_scales_to_zero_and_back(log: FilteringBoundLogger, on: bool) -> None:
-    """minReplicas 0 is what a server with the gate lets through: this one has it off."""
+    """A server without the gate rejects minReplicas 0, and this server has it off."""
     scaled = Scaled(log, gated("HPAScaleToZero", on))
     scaled.workload("web", 2)
     scaled.metrics.external["queue"] = ["0"]

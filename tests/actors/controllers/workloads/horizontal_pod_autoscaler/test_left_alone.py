@@ -98,7 +98,7 @@ def test_left_alone_since_more_was_recommended_lately(case: Case, seconds: float
 
 
 def test_unchanged_status_is_not_written() -> None:
-    """Upstream's case: of three pods two start, the third wants less than the least."""
+    """Upstream's case: two of three pods are starting, and the third pod leads to less than minReplicas."""
     case = Case("", cpu(80), (400, 500, 700), pods="rHH", size=2, end=2, but="TooFewReplicas", percent=40, known=True)
     scene = scene_of(replace(case, computed=DOWN))
     assert looked(case, scene)["said"] == expected(case)["said"]

@@ -1,7 +1,7 @@
-"""Autoscalers, scales and pods as no server of today lets them in, and targets that are no targets.
+"""Malformed autoscalers, scales and pods, which a current server rejects.
 
-An autoscaler that cannot be read is left alone, with an error that names the field. What is wrong with one metric, a
-pod or the scale is said in its conditions, and the other metrics go on.
+A malformed autoscaler is not evaluated, and the error contains the field. Errors of one metric, a pod or the scale are
+reported in the conditions, and the other metrics are evaluated.
 """
 
 from __future__ import annotations

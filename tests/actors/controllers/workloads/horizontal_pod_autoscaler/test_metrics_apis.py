@@ -1,4 +1,4 @@
-"""What is asked of the three metrics APIs, and what their answers mean, case by case.
+"""Requests to the three metrics APIs, and parsing of their responses.
 
 Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/metrics/client_test.go.
 """
@@ -32,7 +32,7 @@ Ask = Callable[[MetricsApis], Step[Any]]
 
 
 def asked(ask: Ask, *items: Object) -> tuple[Any, str, tuple[tuple[str, str], ...]]:
-    """What became of it, and the path and the query of the last request."""
+    """Return the result, and the path and query of the last request."""
     served, bench = ServedKinds(), Bench({})
     served.follow(
         [ServedResource(group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True)]
@@ -52,7 +52,7 @@ def asked(ask: Ask, *items: Object) -> tuple[Any, str, tuple[tuple[str, str], ..
 
 
 def used(*pods: dict[str, int]) -> list[Object]:
-    """Of CPU, in thousandths, by the names of containers."""
+    """Build PodMetrics. pods: thousandths of a CPU by container name."""
     return [
         {
             "metadata": {"name": f"p{number}"},

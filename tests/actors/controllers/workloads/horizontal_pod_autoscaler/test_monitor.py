@@ -1,4 +1,4 @@
-"""What a look counts and what its status shows, case by case.
+"""Metrics and status of evaluations.
 
 Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestReconciliation…,
 TestMultipleHPAs, TestBuildQuantity).

@@ -1,4 +1,4 @@
-"""How far the policies of an autoscaler let it go, case by case.
+"""Scaling policies of autoscalers.
 
 Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestScalingWithRules,
 TestStoreScaleEvents).
@@ -25,8 +25,11 @@ DEFAULT_UP, DEFAULT_DOWN = (pods(4, 15), percent(100, 15)), (percent(100, 15),)
 
 
 class Way(NamedTuple):
-    """current, desired, end: replicas. policies: of the direction it goes; None as the server has it. added, removed:
-    within the last two minutes.
+    """Case of scaling in one direction.
+
+    current, desired, end: replicas.
+    policies: of this direction; None for the server's defaults.
+    added, removed: changes within the last two minutes.
     """
 
     current: int
@@ -111,7 +114,7 @@ def test_how_far_it_goes(way: Way) -> None:
     [
         (None, (), 0, ()),
         ((pods(10), percent(100)), (), 0, (5,)),
-        (None, ((7, 61),), 0, ()),  # upstream keeps it, and nobody asks for it
+        (None, ((7, 61),), 0, ()),  # upstream keeps it, and ignores it
         ((pods(10), percent(100)), ((7, 61),), 0, (5,)),
         ((pods(10), percent(100)), ((7, 58),), 7, (7, 5)),
         ((pods(10),), ((7, 61), (6, 59)), 6, (6, 5)),
@@ -126,7 +129,7 @@ def test_scale_events_are_kept_for_the_longest_period(
     kept: tuple[int, ...],
     sign: int,
 ) -> None:
-    """sign: of all changes, up and down."""
+    """Older events are dropped. sign: of all changes, up or down."""
     events = ago(*((sign * change, seconds) for change, seconds in before))
     assert replicas_before(events, 60, current=100, now=NOW) == 100 - sign * in_a_minute
     rules, none = ScalingRules(0, "Max", policies or ()), ScalingRules(0, "Max", ())

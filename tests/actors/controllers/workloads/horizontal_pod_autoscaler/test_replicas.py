@@ -1,7 +1,7 @@
-"""How many replicas a metric asks for, as tables: CPU requests are 1 each, the tolerance is 0.1.
+"""Replicas from the values of one metric. CPU requests are 1 each, the tolerance is 0.1.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/replica_calculator_test.go (TestGroupPods, TestCalculateRequests
-and more); metrics/utilization_test.go. test_calculator.py has what a metric asks for, from end to end.
+and more); metrics/utilization_test.go. test_calculator.py has the same from end to end.
 """
 
 from __future__ import annotations
@@ -250,11 +250,11 @@ def test_a_sum_ends_at_what_64_bits_hold() -> None:
     ],
 )
 def test_which_pods_count(pod: dict[str, Any], resource: str, sample: MetricSample | None, group: str) -> None:
-    """started, changed: so many seconds ago."""
+    """Pods are grouped by state and sample. started, changed: seconds ago."""
     times = {name: NOW - pod[name] for name in ("started", "changed") if name in pod}
     state = PodState(**{"name": "p", "deleting": False, **pod, **times})
     found = group_pods([state], {} if sample is None else {"p": sample}, resource, CPU_INITIALIZATION, now=NOW)
-    assert found == PodGroups(int(group == "ready"), *(frozenset({"p"} if group == one else ()) for one in OTHERS))
+    assert found == PodGroups(int(group == "ready"), *(frozenset({"p"} if group == other else ()) for other in OTHERS))
 
 
 def test_several_pods() -> None:

@@ -1,4 +1,4 @@
-"""What the metrics APIs say, read; also what nobody should say.
+"""Parsing of valid and malformed responses of the metrics APIs.
 
 Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/metrics/client_test.go.
 """

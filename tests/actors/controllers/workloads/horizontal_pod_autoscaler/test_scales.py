@@ -1,4 +1,4 @@
-"""How a scale is written: what a conflict and a lost response mean.
+"""Updates of scales, with conflicts and unknown outcomes.
 
 Source: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestScaleUpWithConflict and the like).
 """
@@ -69,7 +69,7 @@ def test_a_size_is_written_once(outcomes: list[Outcome], sent: list[tuple[str, i
 @pytest.mark.parametrize(
     ("outcomes", "error", "text"),
     [
-        ([NEWER, is_at(0)], ScaleError, "newer"),  # somebody set it meanwhile
+        ([NEWER, is_at(0)], ScaleError, "newer"),  # another client changed it meanwhile
         ([NEWER, is_at(3)] * 5, ScaleError, "newer"),
         ([Unknown("timed out"), is_at(3)], UnknownOutcomeError, "timed out"),
         ([Unknown("timed out"), Unknown("again")], UnknownOutcomeError, "timed out"),

@@ -1,7 +1,7 @@
-"""One look at an autoscaler whose target is too small or too large, case by case.
+"""One evaluation of an autoscaler whose target is too small or too large.
 
 Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (TestScaleUp… and TestScaleDown…
-but for those about zero, TestNoBackoffUpscale…, TestUpscaleCap…, TestMinReplicas… and the like).
+except the ones about zero, TestNoBackoffUpscale…, TestUpscaleCap…, TestMinReplicas… and the like).
 """
 
 from __future__ import annotations
@@ -201,6 +201,8 @@ def test_each_of_many_autoscalers_scales_its_own() -> None:
         scene.bench.show(PODS, {**found, "metadata": {**found["metadata"], "labels": {"app": f"web-{number}"}}})
     for number in numbers:
         scene.scale = {"spec": {"replicas": 1}, "status": {"replicas": 1, "selector": f"app=web-{number}"}}
-        (written,) = [one for one in scene.look(f"default/web-{number}").of(Update) if one.subresource == "scale"]
+        (written,) = [
+            update for update in scene.look(f"default/web-{number}").of(Update) if update.subresource == "scale"
+        ]
         assert decode_object(written.body)["spec"]["replicas"] == 4  # at once; 5 are wanted
     assert scene.shown(of.RECONCILIATIONS) == {("scale_up", "none"): len(numbers)}

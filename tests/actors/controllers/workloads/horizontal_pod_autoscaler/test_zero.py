@@ -1,7 +1,7 @@
-"""To zero and from there, with the feature gate HPAScaleToZero and without it, case by case.
+"""Scaling to zero and from zero, with and without the feature gate HPAScaleToZero.
 
-An autoscaler scales up from zero only what it scaled to zero, by metrics that say something where no pods are. Whoever
-else scales to zero switches the autoscaler off.
+An autoscaler scales up from zero only if it scaled the target to zero, and only by metrics with a value without pods. A
+target that another client scaled to zero is not scaled.
 
 Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_test.go (…Zero…).
 """
@@ -126,5 +126,5 @@ def test_with_the_gate(case: Case) -> None:
 
 @pytest.mark.parametrize("case", WITHOUT_IT, ids=str)
 def test_without_it(case: Case) -> None:
-    """What is left of a condition ScaledToZero goes at the next chance."""
+    """A remaining condition ScaledToZero is removed at the next opportunity."""
     assert looked(case) == expected(case)

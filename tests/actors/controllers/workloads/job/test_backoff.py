@@ -1,4 +1,4 @@
-"""When a pod ended, how often pods failed, and for how long they are not replaced.
+"""Finish time of pods, number of failures, and backoff of replacements.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/backoff_utils_test.go.
 """
@@ -20,7 +20,7 @@ from tests.actors.controllers.workloads.job.scene import exited, job_pods, pod
 
 
 def ended(*seconds_ago: float | None) -> list[Object]:
-    """Statuses of containers; None of one that ended, and does not say when."""
+    """Build statuses of terminated containers; None is one without finishedAt."""
     times = [{} if ago is None else {"finishedAt": format_time(NOW - ago)} for ago in seconds_ago]
     return [{"name": f"c{number}", "state": {"terminated": at}} for number, at in enumerate(times)]
 
@@ -72,7 +72,7 @@ def test_when_a_pod_ended(meta: Object, status: Object, init: list[Object], ago:
 def test_a_success_forgives_the_failures_up_to_it(
     before: int, succeeded: Sequence[float], failed: Sequence[float], count: int, last: float | None
 ) -> None:
-    """succeeded, failed: how many seconds ago pods ended."""
+    """Failures before the last success do not count. succeeded, failed: seconds since pods finished."""
 
     def pods(phase: str, times: Sequence[float]) -> Any:
         return job_pods(*(pod(f"{phase.lower()}{i}", phase, status=exited(1, at=NOW - t)) for i, t in enumerate(times)))
@@ -86,7 +86,7 @@ def test_successes_alone_forgive_all_failures_and_are_not_read() -> None:
     def unread(_entry: Entry) -> Object:
         raise AssertionError("when it ended matters to nothing")
 
-    succeeded = [JobPod(one.entry, unread) for one in job_pods(pod("a", "Succeeded"))]
+    succeeded = [JobPod(job_pod.entry, unread) for job_pod in job_pods(pod("a", "Succeeded"))]
     assert next_failures(Failures(of="u", count=3), succeeded=succeeded, failed=[]) == Failures(of="u")
 
 

@@ -210,7 +210,7 @@ def test_a_creation_without_an_answer_is_tried_again_under_its_name() -> None:
 
     first = scene.sync(silent, raises=CommandError)
     again = scene.sync()
-    assert [one.body for one in first.of(Create)] == [one.body for one in again.of(Create)]
+    assert [create.body for create in first.of(Create)] == [create.body for create in again.of(Create)]
     assert scene.bench.tables[JOBS].get("default/count") is not None
 
 

@@ -1,4 +1,4 @@
-"""What is written of pods that have ended, write by write, while they lose their finalizer.
+"""Status writes, one by one, while finished pods lose their finalizer.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestTrackJobStatusAndRemoveFinalizers,
 TestGetNewFinshedPods), with the gates that are on by default.
@@ -22,7 +22,7 @@ FAILING = {"conditions": [FAILS]}
 
 
 def check(track: Track, released: int, writes: list[str], finished: tuple[int, int]) -> None:
-    """finished: pods that the metrics count as succeeded, as failed."""
+    """Track, and compare. finished: numbers of succeeded and failed pods in the metrics."""
     driven = track.run()
     assert acts(driven) == (0, 0, released)
     assert list(map(said, written(driven))) == writes

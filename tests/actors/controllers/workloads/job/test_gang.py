@@ -69,7 +69,7 @@ def test_jobs_that_have_started_are_not_new(status: Object, has_pods: bool, expe
     [(10, 10, (10, 10)), (250, 10, (0, 10)), (10, 250, (10, 0)), (250, 250, (0, 0))],
 )
 def test_long_names_are_shortened(workload_length: int, template_length: int, expected: tuple[int, int]) -> None:
-    """expected: the lengths of parts that are not shortened, 0 for those that are."""
+    """Names keep short parts whole. expected: lengths of parts that are not shortened; 0 for shortened parts."""
     name = pod_group_name("w" * workload_length, "t" * template_length)
     workload, template, hash = map(len, name.split("-"))
     most = 253 - hash - 2

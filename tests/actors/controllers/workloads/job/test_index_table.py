@@ -19,9 +19,9 @@ from tests.actors.controllers.workloads.job.scene import Scene, acts, described,
 def check(scene: Scene, created: list[int], deleted: int, released: int, left: Object, conditions: Conditions) -> None:
     driven = scene.sync()
     made = bodies(driven, Create)
-    assert [int(annotations_of(one)[INDEX]) for one in made] == created
-    assert [one["spec"]["hostname"] for one in made] == [f"count-{index}" for index in created]
-    assert [one["metadata"]["generateName"] for one in made] == [f"count-{index}-" for index in created]
+    assert [int(annotations_of(body)[INDEX]) for body in made] == created
+    assert [body["spec"]["hostname"] for body in made] == [f"count-{index}" for index in created]
+    assert [body["metadata"]["generateName"] for body in made] == [f"count-{index}-" for index in created]
     assert acts(driven) == (len(created), deleted, released)
     assert scene.numbers == left
     assert scene.messages == conditions

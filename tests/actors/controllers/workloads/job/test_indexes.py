@@ -20,7 +20,7 @@ def indexed(**more: Any) -> Object:
 
 
 def created_indexes(scene: Scene) -> list[int]:
-    return [int(annotations_of(one)[INDEX]) for one in bodies(scene.sync(), Create)]
+    return [int(annotations_of(body)[INDEX]) for body in bodies(scene.sync(), Create)]
 
 
 def test_a_created_pod_knows_its_index() -> None:

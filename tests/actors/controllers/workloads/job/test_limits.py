@@ -55,7 +55,7 @@ def test_a_job_fails_once_it_is_late(
 
 @pytest.mark.parametrize("status", [{}, started(0)])
 def test_the_deadline_is_waited_for(status: Object) -> None:
-    """Its time begins with the first sync, unless the status says when it began."""
+    """The time begins with the first sync, or with startTime if the status has one."""
     scene = Scene(job(completions=1, activeDeadlineSeconds=1, status=status))
     driven = scene.sync()
     assert driven.result is not None

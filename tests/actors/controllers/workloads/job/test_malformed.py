@@ -67,7 +67,7 @@ def test_an_index_that_no_number_holds_is_none() -> None:
     """And takes no time to be read."""
     for index in ("9" * 5000, "-1", "one", ""):
         scene = Scene(job(completionMode="Indexed", completions=2), [pod("a", "Running", index=index)])
-        assert [one.key for one in scene.sync().of(Patch)] == ["default/a"]
+        assert [patch.key for patch in scene.sync().of(Patch)] == ["default/a"]
 
 
 @pytest.mark.parametrize(("limits", "limit"), [({}, 6), ({"backoffLimitPerIndex": 1}, 2**31 - 1)])

@@ -1,4 +1,4 @@
-"""What an operator's dashboards show of Jobs.
+"""Metrics of the Job controller.
 
 Source: kubernetes v1.36 pkg/controller/job (recordJobPodFinished, recordJobPodsCreationTotal,
 recordFinishedPodWithTrackingFinalizer, and the tests of each).
@@ -21,7 +21,7 @@ from tests.actors.controllers.workloads.job.scene import Scene, exited, going, j
 
 def shown(scene: Scene, family: Family) -> dict[tuple[str, ...], float]:
     """The values of its series, by their labels."""
-    found = dict(next((series for one, series in scene.registry.collect() if one == family), ()))
+    found = dict(next((series for exported, series in scene.registry.collect() if exported == family), ()))
     return {labels: series.value for labels, series in found.items() if isinstance(series, Counter)}
 
 
@@ -65,7 +65,7 @@ def test_pods_are_counted_as_they_are_created_by_why(spec: dict[str, Any], there
     scene.sync()
     ((labels, count),) = shown(scene, of.PODS_CREATED).items()
     assert labels == (reason, "succeeded")
-    assert count == 2 - sum("deletionTimestamp" in one["metadata"] for one in there)
+    assert count == 2 - sum("deletionTimestamp" in shown_pod["metadata"] for shown_pod in there)
 
 
 def test_only_creations_that_were_tried_have_failed() -> None:

@@ -1,4 +1,4 @@
-"""What is read off the pods of an indexed Job: which indexes have failed, and which failed pods stay for a while.
+"""Observed state of an Indexed Job: failed indexes, and failed pods that are kept until they are replaced.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/indexed_job_utils_test.go.
 """
@@ -26,8 +26,8 @@ def observed(*pods: Object, status: Object | None = None, **spec: Any) -> Observ
 
 def failed(name: str, index: int, count: str | None = "0", *, ignored: str | None = None, **more: Any) -> Object:
     annotations = {FAILURE_COUNT: count, IGNORED_FAILURE_COUNT: ignored}
-    said = {key: value for key, value in annotations.items() if value is not None}
-    return pod(name, more.pop("phase", "Failed"), index=index, annotations=said, **more)
+    present = {key: value for key, value in annotations.items() if value is not None}
+    return pod(name, more.pop("phase", "Failed"), index=index, annotations=present, **more)
 
 
 def ended(ago: float) -> Object:
@@ -55,7 +55,7 @@ def test_last_failed_pod_of_an_index_is_kept_until_it_is_replaced(
     limit: int, pods: list[Object], kept: set[str]
 ) -> None:
     found = observed(*pods, backoffLimitPerIndex=limit)
-    assert {one.uid for one in found.delayed_deletion.values()} == {f"uid-of-{name}" for name in kept}
+    assert {job_pod.uid for job_pod in found.delayed_deletion.values()} == {f"uid-of-{name}" for name in kept}
 
 
 @pytest.mark.parametrize(
@@ -129,4 +129,4 @@ def test_most_advanced_pod_of_an_index_is_kept(pods: list[str], removed: list[st
         made[f"uid-of-p{place}"] = pod(f"p{place}", phase, index=None if index == "-" else index)
     found = observed(*made.values(), completions=6, parallelism=6)
     plan = plan_pods(found, failures=Failures(of=UID), now=NOW)
-    assert sorted(pods[list(made).index(one.uid)] for one in plan.delete) == removed
+    assert sorted(pods[list(made).index(surplus.uid)] for surplus in plan.delete) == removed

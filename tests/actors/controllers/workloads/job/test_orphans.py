@@ -1,4 +1,4 @@
-"""Pods that nobody counts: which of them lose the finalizer.
+"""Removal of the finalizer from pods that no Job counts.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestSyncOrphanPod, TestWatchOrphanPods,
 TestFinalizerCleanup).
@@ -26,7 +26,7 @@ OURS = Orphan(KEY, UID)
 
 
 def owned_by(**owner: Any) -> Object:
-    """A pod with the finalizer that is going; without an owner if nothing is said of it."""
+    """Build a pod with the finalizer that is being deleted. owner: fields of its owner reference, if any."""
     named = {"apiVersion": "batch/v1", "kind": "Job", "name": "count", "uid": UID, "controller": True, **owner}
     return going(pod("a", "Running", ownerReferences=[named] if owner else []))
 

@@ -1,4 +1,4 @@
-"""A server that refuses one write of a Job, or does not answer it: what is counted in the end is the same."""
+"""One write of a Job fails or has an unknown outcome: the final counts are the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kcm.protocols.resources import PODS
 from tests.actors.controllers.workloads.job.scene import Scene, exited, job, pod
 from tests.support.refusals import OneWriteFails, with_each_failure
 
-ROUNDS = 8  # syncs until it is what it is to be
+ROUNDS = 8  # syncs until the Job is settled
 
 
 def there() -> list[Object]:
@@ -31,7 +31,7 @@ def there() -> list[Object]:
 
 
 def settle(outcome: Outcome | None, number: int, *, parallelism: int) -> Scene | None:
-    """The Job once it is at rest, where this write failed so; None if there are fewer."""
+    """Fail this write, sync until the Job is settled; None if there are fewer writes."""
     scene = Scene(job(parallelism=parallelism, completions=5), there())
     answer = OneWriteFails(outcome, number, scene.accept)
     for _ in range(ROUNDS):
@@ -44,7 +44,7 @@ def settle(outcome: Outcome | None, number: int, *, parallelism: int) -> Scene |
 @pytest.mark.parametrize(("parallelism", "active"), [(3, 3), (0, 0)])
 @with_each_failure
 def test_whatever_a_write_meets_all_is_counted_once(outcome: Outcome, parallelism: int, active: int) -> None:
-    """Pods are created, or deleted, their finalizers go and the status is written."""
+    """The writes create or delete pods, remove finalizers, or update the status."""
     whole = settle(None, 0, parallelism=parallelism)
     assert whole is not None
     assert whole.counts == (active, 2, 1)
@@ -87,15 +87,15 @@ def test_a_name_that_is_taken_is_fetched_and_the_next_sync_takes_another() -> No
 
 @pytest.mark.parametrize("lost", [Patch, Delete])
 def test_a_pod_that_may_be_gone_is_removed_before_any_other(lost: type[Command]) -> None:
-    """The order has changed meanwhile: a second pod would be removed, and then one made anew."""
+    """The deletion order has changed meanwhile: without memory, a second pod would be deleted and then replaced."""
     some = [pod("a", "Pending"), pod("b", "Running"), pod("c", "Running")]
     scene = Scene(job(parallelism=2, completions=5), some)
     driven = scene.sync(
         lambda command: Unknown("cut") if isinstance(command, lost) else scene.accept(command), raises=CommandError
     )
-    assert {one.key for one in driven.of(Patch, Delete)} == {"default/a"}
+    assert {command.key for command in driven.of(Patch, Delete)} == {"default/a"}
     scene.bench.show(PODS, pod("a", "Running", tracked=lost is Patch, resourceVersion="900"))
     scene.bench.show(PODS, pod("b", "Pending", resourceVersion="901"))
     again = scene.sync(lambda command: Refused("away"), raises=CommandError)
-    assert {one.key for one in again.of(Patch, Delete)} == {"default/a"}
-    assert {one.key for one in scene.sync().of(Patch, Delete)} == {"default/a"}
+    assert {command.key for command in again.of(Patch, Delete)} == {"default/a"}
+    assert {command.key for command in scene.sync().of(Patch, Delete)} == {"default/a"}

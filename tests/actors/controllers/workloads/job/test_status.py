@@ -1,4 +1,4 @@
-"""How a Job's conditions change.
+"""Conditions of a Job.
 
 Source of the cases: kubernetes v1.36 pkg/controller/job/job_controller_test.go (TestEnsureJobConditions).
 """
@@ -30,12 +30,12 @@ def suspended(status: str, reason: str, ago: float = 0.0) -> Object:
 def test_a_condition_is_added_or_takes_the_place_of_the_one_before(
     known: list[tuple[str, str]], new: tuple[str, str], left: list[tuple[str, str]] | None
 ) -> None:
-    """left: None where nothing changes."""
+    """A condition replaces the one of its type. left: None if nothing changes."""
     other = condition("FailureTarget", "x", "", now=NOW)
-    before = [*(suspended(*one, ago=60) for one in known), other]
+    before = [*(suspended(*condition, ago=60) for condition in known), other]
     found = with_status(before, suspended(*new))
     if left is None:
         assert found is None
     else:
-        expected = [suspended(*one) for one in left]
+        expected = [suspended(*condition) for condition in left]
         assert found == ([*expected, other] if known else [other, *expected])

@@ -23,8 +23,8 @@ POLICY: Object = {"podFailurePolicy": {"rules": [NO_DISRUPTION]}}
 
 def known(conditions: Conditions, **status: Any) -> Object:
     """A Job that has these conditions already."""
-    said = [dict(zip(("type", "status", "reason", "message"), one, strict=True)) for one in conditions]
-    return {"status": {**status, "conditions": said}}
+    written = [dict(zip(("type", "status", "reason", "message"), values, strict=True)) for values in conditions]
+    return {"status": {**status, "conditions": written}}
 
 
 def check(completions: int, more: Object, there: str, left: Object, conditions: Conditions) -> None:

@@ -30,7 +30,7 @@ Acts = tuple[int, int, int]  # pods created, pods deleted, finalizers removed
 
 
 def spec(parallelism: int, completions: int | None, **more: Any) -> Object:
-    """completions: None where any success is enough."""
+    """Build the spec of a Job. completions: None if any success completes the Job."""
     return {"parallelism": parallelism, "completions": completions, **more}
 
 
@@ -115,7 +115,12 @@ SUCCESS = pod("done", "Succeeded", status=exited(0, at=NOW))
     [
         (spec(1, 1), [], (0, 0, 1), numbers(failed=1)),
         (spec(1, 2), [SUCCESS], (1, 0, 2), numbers(active=1, succeeded=1, failed=1)),
-        (spec(2, 5), described("Running"), (0, 0, 1), numbers(active=1, failed=1)),  # upstream says 0, though one runs
+        (
+            spec(2, 5),
+            described("Running"),
+            (0, 0, 1),
+            numbers(active=1, failed=1),
+        ),  # upstream writes active=0 although a pod runs
     ],
 )
 def test_after_a_failure_pods_are_created_later(asked: Object, beside: list[Object], does: Acts, left: Object) -> None:
@@ -128,8 +133,8 @@ BY_HAND = [("FailureTarget", "False", "ByHand", "tried"), ("SuccessCriteriaMet",
 
 @pytest.mark.parametrize("by_hand", BY_HAND)
 def test_a_condition_that_is_false_ends_nothing(by_hand: tuple[str, str, str, str]) -> None:
-    said = dict(zip(("type", "status", "reason", "message"), by_hand, strict=True))
-    known = {"active": 1, "startTime": format_time(NOW), "conditions": [said]}
+    condition = dict(zip(("type", "status", "reason", "message"), by_hand, strict=True))
+    known = {"active": 1, "startTime": format_time(NOW), "conditions": [condition]}
     check(Scene(job(status=known), described("Running Ready")), (0, 0, 0), numbers(active=1, ready=1), [by_hand])
 
 

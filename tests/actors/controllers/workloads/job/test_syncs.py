@@ -31,7 +31,7 @@ def test_a_job_completes_in_two_writes() -> None:
     driven = scene.sync()
     first, last = written(driven)
     assert first["uncountedTerminatedPods"] == {"succeeded": ["uid-of-succeeded-0"]}
-    assert [one["type"] for one in first["conditions"]] == ["SuccessCriteriaMet"]
+    assert [condition["type"] for condition in first["conditions"]] == ["SuccessCriteriaMet"]
     assert last["uncountedTerminatedPods"] == {}
     assert last["succeeded"] == 1
     assert scene.conditions == complete()
@@ -41,7 +41,7 @@ def test_a_job_completes_in_two_writes() -> None:
 
 @pytest.mark.parametrize(("started", "ended"), [(NOW - 60, NOW), (NOW + 3600, NOW + 3600)])
 def test_it_never_completes_before_it_started(started: float, ended: float) -> None:
-    """The server refuses that: a leader with a clock ahead of ours would keep us from completing its Jobs."""
+    """The server rejects a completionTime before startTime, which a leader with a fast clock may have written."""
     scene = Scene(job(completions=1, status={"startTime": format_time(started)}), pods(Succeeded=1))
     scene.sync()
     assert scene.conditions == complete()
