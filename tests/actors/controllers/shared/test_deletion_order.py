@@ -32,7 +32,7 @@ def with_restarts(count: int, sidecar: int | None = None, **options: float) -> O
 
 
 def entries_of(pods: Sequence[Object]) -> list[Entry]:
-    """As a table has them: under different names, and with the uids "u00", "u01", … unless they have one."""
+    """Return table entries of pods under different names, with the uids "u00", "u01", … unless they have uids."""
     for i, each in enumerate(pods):
         each["metadata"].setdefault("uid", f"u{i:02}")
         each["metadata"]["name"] = f"p{i:02}"
@@ -138,9 +138,9 @@ def test_the_ranked_deletion_order(first: Object, rank: int, second: Object, oth
         if each["spec"].get("nodeName"):
             each["spec"]["nodeName"] = f"n{i}-{its_rank}"
     on_node = {"n0-1": 1, "n0-2": 2, "n1-1": 1, "n1-2": 2, "": 1}
-    one, two = entries_of([first, second])
-    assert ranked_deletion_order([two, one], on_node=on_node, now=NOW) == [one, two]
-    assert ranked_deletion_order([one, two], on_node=on_node, now=NOW) == [one, two]
+    earlier, later = entries_of([first, second])
+    assert ranked_deletion_order([later, earlier], on_node=on_node, now=NOW) == [earlier, later]
+    assert ranked_deletion_order([earlier, later], on_node=on_node, now=NOW) == [earlier, later]
 
 
 SAME_BUCKET = [

@@ -77,14 +77,14 @@ BY_PLUGINS_THAT_VALIDATE = [
 
 
 @pytest.mark.parametrize("because", BY_PLUGINS_THAT_MAY_CHANGE)
-def test_what_is_refused_before_a_name_is_generated_is_called_by_the_base(because: str) -> None:
+def test_rejection_by_mutating_plugin_names_the_base(because: str) -> None:
     refused = Forbidden(f'pods "web-x7k2p" is forbidden: {because}', b"{}", 403)
     expected = Forbidden(f'pods "web-" is forbidden: {because}', b"{}", 403)
     assert as_if_generated(refused, "web-x7k2p", base="web-") == expected
 
 
 @pytest.mark.parametrize("because", BY_PLUGINS_THAT_VALIDATE)
-def test_what_is_refused_after_a_name_is_generated_is_called_by_its_name(because: str) -> None:
+def test_rejection_by_validating_plugin_names_the_pod(because: str) -> None:
     refused = Forbidden(f'pods "web-x7k2p" is forbidden: {because}')
     assert as_if_generated(refused, "web-x7k2p", base="web-") == refused
 

@@ -62,7 +62,7 @@ class Claimer:
 WEB_RS = owner()
 DELETING = owner(deletionTimestamp="2026-01-01T00:00:00Z")
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"]}
-# what is claimed, the owner, what becomes of it
+# the candidate, the owner, the result
 PLANS = {
     "a matching orphan is adopted": (running_pod("p", labels=WEB), WEB_RS, "adopted"),
     "an orphan that does not match is left alone": (running_pod("p", labels=OTHER), WEB_RS, None),
@@ -102,7 +102,9 @@ PLANS = {
 
 
 @pytest.mark.parametrize(("candidate", "claiming", "expected"), PLANS.values(), ids=PLANS)
-def test_what_becomes_of_a_candidate(candidate: Object, claiming: Object, expected: str | None) -> None:
+def test_candidate_is_kept_adopted_released_or_ignored(
+    candidate: Object, claiming: Object, expected: str | None
+) -> None:
     pods = Bench({PODS: [candidate]}).tables[PODS]
     plan = plan_claim(pods.entries(), owner=claiming, matches=SELECTOR.matches)
     assert {part for part in plan._fields if getattr(plan, part)} == ({expected} if expected else set())
@@ -217,7 +219,7 @@ def test_without_finalizers_the_patches_name_none() -> None:
     assert [list(body["metadata"]) for body in patches] == [["ownerReferences", "uid"], ["uid", "ownerReferences"]]
 
 
-# what the live owner looks like, what is said
+# the live owner, the error text
 OBSTACLES = {
     "it is being deleted": (DELETING, "default/web has just been deleted at 2026-01-01T00:00:00Z"),
     "it is another of that name": (
@@ -230,7 +232,7 @@ OBSTACLES = {
 
 
 @pytest.mark.parametrize(("live", "why"), OBSTACLES.values(), ids=OBSTACLES)
-def test_nothing_is_adopted_for_an_owner_that_may_be_gone_but_releases_go_on(live: Object | Outcome, why: str) -> None:
+def test_owner_that_may_be_deleted_adopts_nothing_but_releases(live: Object | Outcome, why: str) -> None:
     pods = [running_pod("a", labels=WEB), running_pod("b", labels=OTHER, owner=reference(WEB_RS))]
     bench, claimer, answer = claiming(pods, live=live)
     driven = drive(claimer, "default/web", answer, tables=bench.tables, raises=CommandError)
@@ -266,7 +268,7 @@ def test_which_outcomes_of_a_patch_fail_the_sync(adopting: bool, outcome: Outcom
     assert claimer.kept == (None if fails else [])
 
 
-def test_all_patches_are_tried_and_all_failures_told() -> None:
+def test_all_patches_are_sent_and_all_failures_raised() -> None:
     bench, claimer, answer = claiming([running_pod(name, labels=WEB) for name in ("a", "b", "c")])
     refusals = {"default/a": Forbidden("a: no"), "default/c": Conflict("c: no")}
     driven = drive(

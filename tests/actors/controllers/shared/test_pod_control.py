@@ -69,7 +69,7 @@ def form(template: Object = TEMPLATE, owner: Object = OWNER) -> PodForm | None:
 # The form.
 
 
-def test_a_pod_is_what_the_template_says_with_its_owner_as_controller() -> None:
+def test_pod_has_template_and_owner_as_controller() -> None:
     command = form().create("web-abcde")
     assert (command.resource, command.namespace) == ("v1/pods", "default")
     assert decode_object(command.body) == {
@@ -97,7 +97,7 @@ def test_a_pod_is_what_the_template_says_with_its_owner_as_controller() -> None:
     }
 
 
-def test_what_the_template_does_not_say_the_pod_does_not_say() -> None:
+def test_fields_missing_in_template_are_missing_in_pod() -> None:
     body = decode_object(form({"metadata": {"labels": {"a": "b"}}}).create("x").body)
     assert set(body["metadata"]) == {"name", "generateName", "namespace", "labels", "ownerReferences"}
     assert body["spec"] == {}
@@ -179,7 +179,7 @@ def test_slow_start_answers_the_outcomes_of_what_was_tried() -> None:
     assert [type(outcome) for outcome in running.answer] == [Done, Done, Done, Forbidden, Forbidden, Forbidden]
 
 
-# outcome, whether an event tells of it, counts as a failure, leaves us without an answer
+# outcome; whether it has an event, is a failure, and is unknown
 CREATE_OUTCOMES = [
     (QUOTA_EXCEEDED, True, True, False),
     (ServerFailure("etcd is down"), True, True, False),
@@ -192,13 +192,17 @@ CREATE_OUTCOMES = [
 ]
 
 
-@pytest.mark.parametrize(("outcome", "told", "fails", "unanswered"), CREATE_OUTCOMES, ids=lambda value: str(value)[:20])
-def test_what_an_outcome_of_a_creation_means(outcome: Outcome, told: bool, fails: bool, unanswered: bool) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "has_event", "fails", "is_unknown"), CREATE_OUTCOMES, ids=lambda value: str(value)[:20]
+)
+def test_creation_outcome_determines_event_and_failure(
+    outcome: Outcome, has_event: bool, fails: bool, is_unknown: bool
+) -> None:
     driven, result = creating(["web-a"], lambda _bench: lambda _command: outcome)
-    expected = [("Warning", "FailedCreate", f"Error creating: {outcome.message}")] if told else []
+    expected = [("Warning", "FailedCreate", f"Error creating: {outcome.message}")] if has_event else []
     assert driven.events == expected
     assert result.created == []
-    assert bool(result.maybe_created) is unanswered
+    assert bool(result.maybe_created) is is_unknown
     assert (result.failure.failure if result.failure else None) == (outcome if fails else None)
 
 
@@ -210,11 +214,11 @@ GENERATED = [
 ]
 
 
-@pytest.mark.parametrize(("message", "told"), GENERATED)
-def test_a_refused_creation_reads_as_if_upstream_had_asked(message: str, told: str) -> None:
+@pytest.mark.parametrize(("message", "expected"), GENERATED)
+def test_a_refused_creation_reads_as_if_upstream_had_asked(message: str, expected: str) -> None:
     driven, result = creating(["web-a"], lambda _bench: lambda _command: Forbidden(message))
     ((_, _, text),) = driven.events
-    assert told in text
+    assert expected in text
     assert text == f"Error creating: {said(result.failure)}"  # it becomes the condition ReplicaFailure
 
 
@@ -277,7 +281,7 @@ def test_pods_are_deleted_together_by_uid_with_an_event_each() -> None:
     assert (result.deleted, result.failure) == (["default/a", "default/b"], None)
 
 
-# outcome, whether an event tells of it, whether it counts as a failure
+# outcome; whether it has an event, and is a failure
 DELETE_OUTCOMES = [
     (NotFound("gone"), False, False),
     (Conflict("another uid"), False, False),
@@ -287,10 +291,10 @@ DELETE_OUTCOMES = [
 ]
 
 
-@pytest.mark.parametrize(("outcome", "told", "fails"), DELETE_OUTCOMES, ids=lambda value: str(value)[:20])
-def test_what_an_outcome_of_a_deletion_means(outcome: Outcome, told: bool, fails: bool) -> None:
+@pytest.mark.parametrize(("outcome", "has_event", "fails"), DELETE_OUTCOMES, ids=lambda value: str(value)[:20])
+def test_deletion_outcome_determines_event_and_failure(outcome: Outcome, has_event: bool, fails: bool) -> None:
     driven, result = deleting(["a"], lambda _command: outcome)
-    assert driven.events == ([("Warning", "FailedDelete", f"Error deleting: {outcome.message}")] if told else [])
+    assert driven.events == ([("Warning", "FailedDelete", f"Error deleting: {outcome.message}")] if has_event else [])
     assert result.deleted == []
     assert said(result.failure) == (f"unable to delete pods: {outcome.message}" if fails else None)
 

@@ -35,7 +35,7 @@ QUIET = [(10.0, 10.0), (20.0, 10.0), (20.1, 1.0), (1000.0, 1.0)]
 
 
 @pytest.mark.parametrize(("quiet", "wait"), QUIET)
-def test_after_twice_the_longest_wait_it_begins_anew(quiet: float, wait: float) -> None:
+def test_delay_starts_over_after_twice_the_maximum(quiet: float, wait: float) -> None:
     _, delay = failing_whenever_free(ReplacementDelay(), 0.0, 7)
     now = delay.since + quiet
     delay = next_delay(delay, quick_failures=1, missing=1, now=now, backoff=SHORT)

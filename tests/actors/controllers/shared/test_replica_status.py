@@ -52,10 +52,12 @@ def test_a_template_without_labels_fits_every_pod() -> None:
 @pytest.mark.parametrize("min_ready_seconds", [0, 10])
 @pytest.mark.parametrize("ready_since", [None, NOW, NOW - 9, NOW - 10, NOW - 11, NOW + 1])
 @pytest.mark.parametrize("ready", [True, False])
-def test_what_counts_as_available_is_available(min_ready_seconds: int, ready_since: float | None, ready: bool) -> None:
-    one = running_pod("a", ready=ready, ready_since=ready_since)
-    expected = is_available(pod_facts(one), min_ready_seconds=min_ready_seconds, now=NOW)
-    assert counted(one, min_ready_seconds=min_ready_seconds).available == expected
+def test_available_count_agrees_with_is_available(
+    min_ready_seconds: int, ready_since: float | None, ready: bool
+) -> None:
+    pod = running_pod("a", ready=ready, ready_since=ready_since)
+    expected = is_available(pod_facts(pod), min_ready_seconds=min_ready_seconds, now=NOW)
+    assert counted(pod, min_ready_seconds=min_ready_seconds).available == expected
 
 
 # The status.

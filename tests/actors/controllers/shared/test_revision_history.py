@@ -53,8 +53,8 @@ def test_own_revisions_are_kept_orphans_adopted_and_others_released() -> None:
     assert kept_by(bench) == (["a", "b"], ["default/b", "default/c"])
 
 
-def test_what_is_selected_no_more_may_stay_with_its_owner() -> None:
-    """As a StatefulSet has it: the garbage collector takes it with its owner."""
+def test_revision_that_is_not_selected_may_keep_its_owner() -> None:
+    """StatefulSets keep such a revision; the garbage collector deletes it with its owner."""
     bench = bench_of(revision("a"), revision("b", owned=False), revision("c", labels={}))
     assert kept_by(bench, releases=False) == (["a", "b"], ["default/b"])
 

@@ -1,4 +1,4 @@
-"""Which resource an owner reference names."""
+"""Mapping from kinds to served resources."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_kind_is_found_in_the_version_that_a_reference_names(
         assert kinds.resource(expected.resource.id) == expected.resource
 
 
-def test_of_two_resources_of_one_kind_the_one_served_first_counts() -> None:
+def test_first_served_resource_of_a_kind_is_found() -> None:
     kinds = ServedKinds()
     twin = served("example.com", "v1", "snowflakes", "Flake", scale="autoscaling/v1")
     kinds.follow([V1, twin])
@@ -58,7 +58,7 @@ def test_of_two_resources_of_one_kind_the_one_served_first_counts() -> None:
     assert kinds.resource(twin.resource.id) == twin.resource
 
 
-def test_what_is_served_no_more_is_found_no_more() -> None:
+def test_kind_that_is_not_served_anymore_is_not_found() -> None:
     kinds = ServedKinds()
     kinds.follow([V1, CORE])
     kinds.follow([CORE])

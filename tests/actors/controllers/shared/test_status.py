@@ -55,7 +55,7 @@ def write(
 
 
 def refusing(outcome: Outcome, times: int) -> Callable[..., Any]:
-    """The outcome of the first so many PUTs."""
+    """Return an answer with this outcome for the first PUTs, and success for later PUTs."""
 
     def answer_for(bench: Bench) -> Callable[..., Any]:
         left = [outcome] * times
@@ -82,7 +82,7 @@ def test_after_a_failure_the_object_is_read_live_and_the_same_status_tried_on_it
     assert written is True
 
 
-def test_what_was_written_and_its_answer_lost_is_not_written_again() -> None:
+def test_status_whose_response_was_lost_is_not_written_again() -> None:
     driven, written = write(refusing(Unknown("timed out"), 1), live={**OBJECT, "status": STATUS})
     assert [type(command) for command in driven.commands] == [Update, Get]
     assert written is True
@@ -102,7 +102,7 @@ def test_without_retries_the_first_failure_is_raised() -> None:
     assert [type(command) for command in driven.commands] == [Update]
 
 
-def test_what_was_never_sent_is_not_tried_again() -> None:
+def test_refused_status_write_is_not_retried() -> None:
     driven, _ = write(refusing(Refused("the lease is lost"), 1), raises=CommandError)
     assert [type(command) for command in driven.commands] == [Update]
 

@@ -63,7 +63,7 @@ class Scene:
         self.start()
 
     def start(self) -> None:
-        """The first incarnation, or a new one: it knows nothing but what the watches have brought."""
+        """The first incarnation, or a new one: its overlay is empty."""
         self.bench.forget_writes()
         self.tables = self.bench.tables
         self.reconciler = ReplicaSetReconciler(tables=self.tables, **self._arguments)

@@ -1,4 +1,4 @@
-"""How many writes a workload takes. Upstream's, counted by the audit log of a real kube-apiserver, stand beside ours;
+"""Numbers of writes for a workload. Comments give upstream's, counted in the audit log of a real kube-apiserver;
 tests/e2e/test_writes_side_by_side.py counts both where the real binaries are.
 """
 
@@ -20,7 +20,7 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 
 
 def about(request: Request) -> str:
-    """As in an audit log: "update deployments/status"."""
+    """Return verb and resource as in an audit log, such as "update deployments/status"."""
     parts = request.path.split("/")
     of = parts[parts.index("default") + 1 :]
     subresource = f"/{of[2]}" if len(of) > 2 else ""
@@ -53,7 +53,7 @@ def test_a_set_larger_than_a_burst_takes_a_status_for_each_burst(make_cluster: C
     found = writes(make_cluster(seed=1), REPLICASETS, [600])
     assert found == {
         "create pods": 600,
-        "create events": 10,  # upstream: these, and 15 patches but for what it drops
+        "create events": 10,  # upstream: these and up to 15 patches
         "update replicasets/status": 2,  # upstream: 3
     }
 

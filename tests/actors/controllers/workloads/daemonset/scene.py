@@ -36,7 +36,10 @@ def daemon_set(
     status: Object | None = None,
     **spec: Any,
 ) -> Object:
-    """pod: more fields of its pods' spec. generation: of its template and of all of its spec."""
+    """Return a DaemonSet.
+
+    pod: further fields of the pod spec. generation: of both the template and the spec.
+    """
     rolling = {"maxUnavailable": unavailable, "maxSurge": surge}
     return {
         "metadata": {
@@ -118,10 +121,10 @@ class Scene:
         since = format_time(self.clock.now() - seconds_ago)
         for pod in self.pods():
             if not (pod.get("status") or {}).get("conditions"):
-                self.edit(pod, lambda one: ready(one, since))
+                self.edit(pod, lambda obj: ready(obj, since))
 
     def fail(self, pod: Object) -> None:
-        self.edit(pod, lambda one: {**one, "status": {"phase": "Failed"}})
+        self.edit(pod, lambda obj: {**obj, "status": {"phase": "Failed"}})
 
     def status(self) -> Object:
         found: Object = self.tables[DAEMONSETS].get(KEY)["status"]
@@ -132,8 +135,8 @@ class Scene:
 
     def revisions(self) -> list[tuple[str, int]]:
         """Name and number of each, in the order of the numbers."""
-        found = [(name_of(one), one["revision"]) for one in self.tables[CONTROLLER_REVISIONS].objects("default")]
-        return sorted(found, key=lambda one: one[1])
+        found = [(name_of(obj), obj["revision"]) for obj in self.tables[CONTROLLER_REVISIONS].objects("default")]
+        return sorted(found, key=lambda obj: obj[1])
 
 
 def target(pod: Object) -> str:

@@ -1,4 +1,4 @@
-"""Which templates there were: recorded, found, merged, numbered and forgotten."""
+"""ControllerRevisions are created, found, merged, renumbered and deleted."""
 
 from __future__ import annotations
 
@@ -22,78 +22,78 @@ NAME = f"agent-{template_hash(template(), None)}"
 
 
 def test_the_template_is_recorded_under_its_hash(scene: Build) -> None:
-    one = scene(daemon_set())
-    one.sync()
-    assert one.revisions() == [(NAME, 1)]
-    assert one.sync().commands == []
+    env = scene(daemon_set())
+    env.sync()
+    assert env.revisions() == [(NAME, 1)]
+    assert env.sync().commands == []
 
 
 def test_a_new_template_gets_the_next_number(scene: Build) -> None:
-    one = scene(daemon_set("v3"), revisions=[revision("a", 4), revision("b", 2, "v2")])
-    one.sync()
-    assert [number for _, number in one.revisions()] == [2, 4, 5]
+    env = scene(daemon_set("v3"), revisions=[revision("a", 4), revision("b", 2, "v2")])
+    env.sync()
+    assert [number for _, number in env.revisions()] == [2, 4, 5]
 
 
 def test_a_template_of_old_gets_the_newest_number(scene: Build) -> None:
-    one = scene(daemon_set(), revisions=[revision("a", 1), revision("b", 2, "v2")])
-    one.sync()
-    assert one.revisions() == [("b", 2), ("a", 3)]
+    env = scene(daemon_set(), revisions=[revision("a", 1), revision("b", 2, "v2")])
+    env.sync()
+    assert env.revisions() == [("b", 2), ("a", 3)]
 
 
-def test_what_an_encoder_may_leave_out_makes_no_new_template(scene: Build) -> None:
-    one = scene(daemon_set())
-    one.sync()
-    one.bench.catch_up()
-    one.change(pod={"nodeSelector": {}})
-    one.sync()
-    assert one.revisions() == [(NAME, 1)]
+def test_omitted_empty_fields_create_no_revision(scene: Build) -> None:
+    env = scene(daemon_set())
+    env.sync()
+    env.bench.catch_up()
+    env.change(pod={"nodeSelector": {}})
+    env.sync()
+    assert env.revisions() == [(NAME, 1)]
 
 
 def test_a_revision_without_a_hash_is_labelled_with_its_name(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(1), revisions=[revision("a", 1, hash=None)])
-    one.sync()
-    assert labels_of(one.tables[CONTROLLER_REVISIONS].get("default/a"))[HASH_LABEL] == "a"
-    assert one.hashes() == ["a"]
+    env = scene(daemon_set(), nodes=nodes(1), revisions=[revision("a", 1, hash=None)])
+    env.sync()
+    assert labels_of(env.tables[CONTROLLER_REVISIONS].get("default/a"))[HASH_LABEL] == "a"
+    assert env.hashes() == ["a"]
 
 
-def test_of_equal_revisions_the_newest_stays_and_takes_over_the_pods_of_the_others(scene: Build) -> None:
+def test_newest_of_equal_revisions_is_kept_and_relabels_pods(scene: Build) -> None:
     pods = [owned(name, f"n{i}", labels={HASH_LABEL: name}) for i, name in enumerate("abc")]
-    one = scene(
+    env = scene(
         daemon_set(updateStrategy={"type": "OnDelete"}),
         nodes=nodes(3),
         pods=pods,
         revisions=[revision("a", 1), revision("b", 2), revision("c", 1, "v2")],
     )
-    driven = one.sync()
+    driven = env.sync()
     assert [command.key for command in driven.of(Patch)] == ["default/a"]
     assert [command.key for command in driven.of(Delete)] == ["default/a"]
-    assert one.hashes() == ["b", "b", "c"]  # that of another template keeps its own
+    assert env.hashes() == ["b", "b", "c"]  # that of another template keeps its own
 
 
 @pytest.mark.parametrize(("limit", "gone"), [(10, []), (2, ["a"]), (1, ["a", "c"]), (0, ["a", "c"])])
 def test_old_revisions_go_but_for_those_of_pods(scene: Build, limit: int, gone: list[str]) -> None:
     old = [revision(name, number, f"old{number}") for number, name in enumerate("abc", 1)]
-    one = scene(
+    env = scene(
         daemon_set(updateStrategy={"type": "OnDelete"}, revisionHistoryLimit=limit),
         nodes=nodes(1),
         pods=[owned("p", "n0", labels={HASH_LABEL: "b"})],
         revisions=[*old, revision("now", 4)],
     )
-    assert [command.key for command in one.sync().of(Delete)] == [f"default/{name}" for name in gone]
+    assert [command.key for command in env.sync().of(Delete)] == [f"default/{name}" for name in gone]
 
 
 @pytest.mark.parametrize(("outcome", "raises"), [(NotFound(), None), (Conflict(), CommandError)])
 def test_a_revision_that_is_not_deleted_is_tried_again(
     scene: Build, outcome: Outcome, raises: type[Exception] | None
 ) -> None:
-    one = scene(
+    env = scene(
         daemon_set(revisionHistoryLimit=0), nodes=nodes(0), revisions=[revision("a", 1, "old"), revision("now", 2)]
     )
-    driven = one.sync(lambda c: outcome if isinstance(c, Delete) else one.bench.accept(c), raises=raises)
+    driven = env.sync(lambda c: outcome if isinstance(c, Delete) else env.bench.accept(c), raises=raises)
     assert [command.key for command in driven.of(Delete)] == ["default/a"]
 
 
-def answering(one: Scene, existing: Object, live: Object | None = None) -> Callable[[Command], Outcome]:
+def answering(env: Scene, existing: Object, live: Object | None = None) -> Callable[[Command], Outcome]:
     """A server that has this revision under the name that is asked for."""
 
     def answer(command: Command) -> Outcome:
@@ -104,7 +104,7 @@ def answering(one: Scene, existing: Object, live: Object | None = None) -> Calla
                 return Done(encode_object(existing))
             case Get(DAEMONSETS.id) if live is not None:
                 return Done(encode_object(live))
-        return one.bench.accept(command)
+        return env.bench.accept(command)
 
     return answer
 
@@ -114,15 +114,15 @@ def with_version(obj: Object) -> Object:
 
 
 def test_a_revision_that_was_created_before_is_found(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(1))
-    driven = one.sync(answering(one, with_version(revision(NAME, 1, hash="h"))))
-    assert (one.hashes(), driven.result) == (["h"], None)
+    env = scene(daemon_set(), nodes=nodes(1))
+    driven = env.sync(answering(env, with_version(revision(NAME, 1, hash="h"))))
+    assert (env.hashes(), driven.result) == (["h"], None)
 
 
 def test_one_that_a_predecessor_left_is_used_and_looked_at_again(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(1))
-    driven = one.sync(answering(one, with_version(revision(NAME, 1, hash="h", uid="other"))))
-    assert one.hashes() == ["h"]
+    env = scene(daemon_set(), nodes=nodes(1))
+    driven = env.sync(answering(env, with_version(revision(NAME, 1, hash="h", uid="other"))))
+    assert env.hashes() == ["h"]
     assert driven.result is not None
     assert driven.result.seconds == 5.0
 
@@ -130,26 +130,26 @@ def test_one_that_a_predecessor_left_is_used_and_looked_at_again(scene: Build) -
 @pytest.mark.parametrize(("count", "counted"), [(None, 1), (1, 2)])
 def test_a_collision_is_counted_and_gives_another_name(scene: Build, count: int | None, counted: int) -> None:
     status: Any = {} if count is None else {"collisionCount": count}
-    one = scene(daemon_set(status=status), nodes=nodes(1))
-    driven = one.sync(answering(one, with_version(revision(NAME, 1, "v9"))), raises=CommandError)
+    env = scene(daemon_set(status=status), nodes=nodes(1))
+    driven = env.sync(answering(env, with_version(revision(NAME, 1, "v9"))), raises=CommandError)
     [put] = driven.of(Update)
     assert decode_object(put.body)["status"] == {"collisionCount": counted}
-    one.sync()
-    assert one.revisions()[-1] == (f"agent-{template_hash(template(), counted)}", 2)
+    env.sync()
+    assert env.revisions()[-1] == (f"agent-{template_hash(template(), counted)}", 2)
 
 
 def test_a_stale_count_of_collisions_is_not_raised(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(1))
+    env = scene(daemon_set(), nodes=nodes(1))
     live = with_version(daemon_set(status={"collisionCount": 3}))
-    driven = one.sync(answering(one, with_version(revision(NAME, 1, "v9")), live), raises=ValueError)
+    driven = env.sync(answering(env, with_version(revision(NAME, 1, "v9")), live), raises=ValueError)
     assert driven.of(Update) == []
     assert "found a stale collision count (None, expected 3)" in str(driven.error)
 
 
 def test_pods_are_left_alone_while_the_history_is_not_known(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(1))
-    one.bench.spoil(CONTROLLER_REVISIONS, "default/x")
-    driven = one.sync(raises=RuntimeError)
+    env = scene(daemon_set(), nodes=nodes(1))
+    env.bench.spoil(CONTROLLER_REVISIONS, "default/x")
+    driven = env.sync(raises=RuntimeError)
     assert [command for command in driven.of(Create) if command.resource == PODS.id] == []
 
 

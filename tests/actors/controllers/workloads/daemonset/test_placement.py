@@ -1,4 +1,4 @@
-"""Which nodes a DaemonSet's pods run on."""
+"""Placement of a DaemonSet's pods."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_pod_runs_where_name_labels_and_taints_allow_it(spec: Object, on: Obje
 
 
 @pytest.mark.parametrize(("comparing", "verdict"), [(False, STAY), (True, BOTH)])
-def test_tolerations_compare_numbers_where_the_gate_says_so(comparing: bool, verdict: NodeVerdict) -> None:
+def test_tolerations_compare_numbers_with_the_feature_gate(comparing: bool, verdict: NodeVerdict) -> None:
     toleration = {"key": "gpu", "operator": "Gt", "value": "1"}
     on = node("n", taints=[{**NEW, "value": "2"}])
     placement = placement_of(template(tolerations=[toleration]), comparing=comparing)
@@ -100,7 +100,7 @@ def test_a_malformed_template_is_named() -> None:
 
 
 def keys(tolerations: list[Object]) -> Mapping[str, str]:
-    return {one["key"].rpartition("/")[2]: one["effect"] for one in tolerations}
+    return {obj["key"].rpartition("/")[2]: obj["effect"] for obj in tolerations}
 
 
 def test_pods_tolerate_what_befalls_nodes() -> None:

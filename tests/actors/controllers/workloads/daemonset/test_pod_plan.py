@@ -21,8 +21,8 @@ N0, SURGING = [node("n0")], {"unavailable": 0, "surge": 1}
 
 
 def test_every_node_gets_a_pod(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(5))
-    driven = one.sync()
+    env = scene(daemon_set(), nodes=nodes(5))
+    driven = env.sync()
     pods = [body for body in bodies(driven, Create) if body["kind"] == "Pod"]
     assert sorted(map(target, pods)) == ["n0", "n1", "n2", "n3", "n4"]
     [revision] = [body for body in bodies(driven, Create) if body["kind"] == "ControllerRevision"]
@@ -34,8 +34,8 @@ def test_every_node_gets_a_pod(scene: Build) -> None:
         assert owner.uid == "uid-of-agent"
         assert len(pod["spec"]["tolerations"]) == 6
     assert annotations_of(revision) == annotations_of(daemon_set())
-    assert one.status()["desiredNumberScheduled"] == one.status()["currentNumberScheduled"] == 5
-    assert one.sync().commands == []
+    assert env.status()["desiredNumberScheduled"] == env.status()["currentNumberScheduled"] == 5
+    assert env.sync().commands == []
 
 
 def test_preferences_stay_and_what_is_required_is_the_node(scene: Build) -> None:
@@ -46,9 +46,9 @@ def test_preferences_stay_and_what_is_required_is_the_node(scene: Build) -> None
         "nodeAffinity": {**kinds, "preferredDuringSchedulingIgnoredDuringExecution": preferred},
         "podAffinity": {},
     }
-    one = scene(daemon_set(pod={"affinity": affinity}), nodes=[node("n0", disk="a"), node("n1")])
-    one.sync()
-    [pod] = one.pods()
+    env = scene(daemon_set(pod={"affinity": affinity}), nodes=[node("n0", disk="a"), node("n1")])
+    env.sync()
+    [pod] = env.pods()
     assert target(pod) == "n0"
     assert pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
     assert pod["spec"]["affinity"]["podAffinity"] == {}
@@ -89,41 +89,41 @@ def test_a_pod_that_has_its_node_is_kept_before_an_older_one_that_waits(scene: B
 
 
 def test_failed_pods_are_deleted_later_each_time(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=N0)
+    env = scene(daemon_set(), nodes=N0)
     waits = []
     for _ in range(4):
-        one.counted()
-        one.fail(one.pods()[0])
-        driven = one.sync()
+        env.counted()
+        env.fail(env.pods()[0])
+        driven = env.sync()
         if not driven.of(Delete):
             assert driven.result is not None
             waits.append(driven.result.seconds)
-            one.clock.advance(driven.result.seconds - 0.001)
-            assert one.sync().of(Delete) == []
-            one.clock.advance(0.001)
-            driven = one.sync()
+            env.clock.advance(driven.result.seconds - 0.001)
+            assert env.sync().of(Delete) == []
+            env.clock.advance(0.001)
+            driven = env.sync()
         [gone] = driven.of(Delete)
         name = gone.key.rpartition("/")[2]
         text = f"Found failed daemon pod default/{name} on node n0, will try to kill it"
         assert driven.events[0] == ("Warning", "FailedDaemonPod", text)
-        one.bench.catch_up()
-        one.bench.hide(PODS, gone.key)
+        env.bench.catch_up()
+        env.bench.hide(PODS, gone.key)
     assert waits == pytest.approx([1.0, 2.0, 4.0])
 
 
 def test_a_failed_pod_that_waits_keeps_others_away_when_surging_too(scene: Build) -> None:
-    one = scene(daemon_set(**SURGING), nodes=N0)
-    one.counted()
+    env = scene(daemon_set(**SURGING), nodes=N0)
+    env.counted()
     for _ in range(2):
-        one.fail(one.pods()[0])
-        if one.sync().of(Delete):
-            one.bench.catch_up()
-            one.bench.hide(PODS, f"default/{name_of(one.pods()[0])}")
-            one.counted()
-    assert [pod["status"]["phase"] for pod in one.pods()] == ["Failed"]
+        env.fail(env.pods()[0])
+        if env.sync().of(Delete):
+            env.bench.catch_up()
+            env.bench.hide(PODS, f"default/{name_of(env.pods()[0])}")
+            env.counted()
+    assert [pod["status"]["phase"] for pod in env.pods()] == ["Failed"]
 
 
-def test_a_succeeded_pod_is_told_of(scene: Build) -> None:
+def test_deletion_of_succeeded_pod_has_an_event(scene: Build) -> None:
     driven = scene(daemon_set(), nodes=N0, pods=[owned("a", "n0", phase="Succeeded")]).sync()
     text = "Found succeeded daemon pod default/a on node n0, will try to delete it"
     assert driven.events[0] == ("Normal", "SucceededDaemonPod", text)
@@ -133,7 +133,7 @@ def test_a_surging_node_gets_its_pod_while_the_old_one_goes(scene: Build) -> Non
     assert scene(daemon_set(**SURGING), nodes=N0, pods=[owned("a", "n0", **GONE)]).counted() == (1, 0)
 
 
-def test_an_empty_selector_is_told_of(scene: Build) -> None:
+def test_empty_selector_has_an_event(scene: Build) -> None:
     driven = scene(daemon_set(selector={}), nodes=N0).sync()
     text = "This daemon set is selecting all pods. A non-empty selector is required."
     assert (driven.commands, driven.events) == ([], [("Warning", "SelectingAll", text)])
@@ -151,11 +151,11 @@ def test_an_orphan_is_adopted_and_one_that_does_not_match_released(scene: Build)
 
 
 def test_a_sync_creates_and_deletes_no_more_than_a_burst(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(7), burst=3)
-    assert [one.counted() for _ in range(4)] == [(3, 0), (3, 0), (1, 0), (0, 0)]
+    env = scene(daemon_set(), nodes=nodes(7), burst=3)
+    assert [env.counted() for _ in range(4)] == [(3, 0), (3, 0), (1, 0), (0, 0)]
 
 
-def refusing(one: Scene, allowed: int, outcome: Outcome) -> Callable[[Command], Outcome]:
+def refusing(env: Scene, allowed: int, outcome: Outcome) -> Callable[[Command], Outcome]:
     made = []
 
     def answer(command: Command) -> Outcome:
@@ -163,59 +163,59 @@ def refusing(one: Scene, allowed: int, outcome: Outcome) -> Callable[[Command], 
             made.append(command)
             if len(made) > allowed:
                 return outcome
-        return one.bench.accept(command)
+        return env.bench.accept(command)
 
     return answer
 
 
 def test_creations_end_with_the_batch_that_fails_and_the_status_is_written(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(100))
-    driven = one.sync(refusing(one, 10, ServerFailure("no")), raises=CommandError)
+    env = scene(daemon_set(), nodes=nodes(100))
+    driven = env.sync(refusing(env, 10, ServerFailure("no")), raises=CommandError)
     assert len([command for command in driven.of(Create) if command.resource == PODS.id]) == 15
-    assert one.status()["currentNumberScheduled"] == 10
+    assert env.status()["currentNumberScheduled"] == 10
 
 
 def test_a_creation_without_an_outcome_is_repeated_under_its_name_before_anything_else(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(1))
-    driven = one.sync(refusing(one, 0, Unknown("lost")), raises=CommandError)
+    env = scene(daemon_set(), nodes=nodes(1))
+    driven = env.sync(refusing(env, 0, Unknown("lost")), raises=CommandError)
     assert driven.of(Update) == []
     [lost] = [name_of(body) for body in bodies(driven, Create) if body["kind"] == "Pod"]
-    one.bench.show(DAEMONSETS, daemon_set(meta={"annotations": {"changed": "yes"}}))
-    [again] = [name_of(body) for body in bodies(one.sync(), Create) if body["kind"] == "Pod"]
+    env.bench.show(DAEMONSETS, daemon_set(meta={"annotations": {"changed": "yes"}}))
+    [again] = [name_of(body) for body in bodies(env.sync(), Create) if body["kind"] == "Pod"]
     assert again == lost
 
 
 def test_a_pod_whose_name_is_taken_is_fetched_and_counts(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(1))
+    env = scene(daemon_set(), nodes=nodes(1))
 
     def answer(command: Command) -> Outcome:
         if isinstance(command, Create) and command.resource == PODS.id:
-            one.bench.accept(command)
+            env.bench.accept(command)
             return AlreadyExists("there")
-        return one.bench.accept(command)
+        return env.bench.accept(command)
 
-    driven = one.sync(answer)
+    driven = env.sync(answer)
     assert driven.result is not None
     assert driven.result.seconds == 1.0
 
 
 def test_a_name_is_not_used_again_while_the_daemon_set_does_not_change(scene: Build) -> None:
-    one = scene(daemon_set(**SURGING), nodes=nodes(1), pods=[])
+    env = scene(daemon_set(**SURGING), nodes=nodes(1), pods=[])
     names = set()
     for _ in range(5):
-        one.sync()
-        [pod] = one.pods()
+        env.sync()
+        [pod] = env.pods()
         names.add(name_of(pod))
-        one.bench.catch_up()
-        one.bench.hide(PODS, f"default/{name_of(pod)}")
+        env.bench.catch_up()
+        env.bench.hide(PODS, f"default/{name_of(pod)}")
     assert len(names) == 5
 
 
 def test_a_node_that_cannot_be_read_keeps_its_pods(scene: Build) -> None:
     pods = [owned("a", "n0"), owned("b", "n1", bound=False)]
-    one = scene(daemon_set(updateStrategy={"type": "OnDelete"}), nodes=N0, pods=pods)
-    one.bench.spoil(NODES, "n1")
-    assert one.sync().of(Delete) == []
+    env = scene(daemon_set(updateStrategy={"type": "OnDelete"}), nodes=N0, pods=pods)
+    env.bench.spoil(NODES, "n1")
+    assert env.sync().of(Delete) == []
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_node_that_cannot_be_read_keeps_its_pods(scene: Build) -> None:
         ({"updateStrategy": {"rollingUpdate": {"maxSurge": "x"}}}, r"neither an integer nor a percentage"),
     ],
 )
-def test_what_is_malformed_is_named(scene: Build, changes: Object, text: str) -> None:
+def test_error_names_the_malformed_field(scene: Build, changes: Object, text: str) -> None:
     driven = scene(daemon_set(**changes), nodes=N0).sync(raises=ValueError)
     assert driven.commands == []
     with pytest.raises(ValueError, match=text):

@@ -19,27 +19,27 @@ Build = Callable[..., Scene]
 
 
 def settle(scene: Build, outcome: Outcome | None, number: int) -> tuple[Scene, bool]:
-    """The DaemonSet at rest, where this write failed so, and whether there were so many.
+    """Sync until nothing is left to do, while one write has this outcome. Return whether that write occurred.
 
-    A pod is adopted, one of an older template goes, one is too many, two nodes have none.
+    One pod is adopted, one has an old template, one is surplus, and two nodes have no pod.
     """
     pods = [owned("orphan", "n0", ownerReferences=[]), owned("old", "n1"), owned("old-too", "n1")]
-    one = scene(daemon_set(unavailable=5), nodes=nodes(4), pods=pods)
-    answer = OneWriteFails(outcome, number, one.bench.accept)
+    env = scene(daemon_set(unavailable=5), nodes=nodes(4), pods=pods)
+    answer = OneWriteFails(outcome, number, env.bench.accept)
     for _ in range(6):
         with suppress(CommandError):
-            driven = one.sync(answer)
+            driven = env.sync(answer)
             gone = [command.key for command in driven.of(Delete) if command.resource == PODS.id]
-            one.bench.catch_up()
+            env.bench.catch_up()
             for key in gone:
-                if one.tables[PODS].get(key) is not None:
-                    one.bench.hide(PODS, key)
-        one.clock.advance(60.0)
-    return one, answer.met
+                if env.tables[PODS].get(key) is not None:
+                    env.bench.hide(PODS, key)
+        env.clock.advance(60.0)
+    return env, answer.met
 
 
-def rest(one: Scene) -> tuple[list[str], Object, int]:
-    return sorted(map(where, one.pods())), one.status(), len(one.revisions())
+def rest(env: Scene) -> tuple[list[str], Object, int]:
+    return sorted(map(where, env.pods())), env.status(), len(env.revisions())
 
 
 def where(pod: Object) -> str:
@@ -52,8 +52,8 @@ def test_whatever_a_write_meets_each_node_has_its_pod(scene: Build, outcome: Out
     assert whole[0] == ["n0", "n1", "n2", "n3"]
     tried = 0
     while True:
-        one, met = settle(scene, outcome, tried)
-        assert rest(one) == whole, f"write {tried}"
+        env, met = settle(scene, outcome, tried)
+        assert rest(env) == whole, f"write {tried}"
         if not met:
             break
         tried += 1

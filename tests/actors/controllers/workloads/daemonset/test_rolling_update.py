@@ -33,11 +33,11 @@ Build = Callable[..., Scene]
 
 def rolled_out(scene: Build, count: int, **strategy: Any) -> Scene:
     """All pods of v1 are there and available."""
-    one = scene(daemon_set(**strategy), nodes=nodes(count))
-    assert one.counted() == (count, 0)
-    one.make_ready()
-    assert one.counted() == (0, 0)
-    return one
+    env = scene(daemon_set(**strategy), nodes=nodes(count))
+    assert env.counted() == (count, 0)
+    env.make_ready()
+    assert env.counted() == (0, 0)
+    return env
 
 
 @pytest.mark.parametrize(
@@ -57,103 +57,103 @@ def test_limits_round_up(unavailable: Any, surge: Any, desired: int, limits: tup
 
 
 def test_as_many_pods_go_as_may_be_unavailable(scene: Build) -> None:
-    one = rolled_out(scene, 5, unavailable=2)
-    one.change(image="v2", unavailable=2, generation=2)
+    env = rolled_out(scene, 5, unavailable=2)
+    env.change(image="v2", unavailable=2, generation=2)
     seen = []
     for _ in range(3):
-        seen += [one.counted(), one.counted(), one.counted()]
-        one.make_ready()
+        seen += [env.counted(), env.counted(), env.counted()]
+        env.make_ready()
     assert seen == [(0, 2), (2, 0), (0, 0), (0, 2), (2, 0), (0, 0), (0, 1), (1, 0), (0, 0)]
-    assert len(set(one.hashes())) == 1
+    assert len(set(env.hashes())) == 1
 
 
 def test_a_further_template_replaces_first_what_is_not_available(scene: Build) -> None:
-    one = rolled_out(scene, 5, unavailable=2)
-    one.change(image="v2", unavailable=2, generation=2)
-    assert [one.counted(), one.counted()] == [(0, 2), (2, 0)]
-    one.change(image="v3", unavailable=2, generation=3)
-    assert [one.counted(), one.counted(), one.counted()] == [(0, 2), (2, 0), (0, 0)]
+    env = rolled_out(scene, 5, unavailable=2)
+    env.change(image="v2", unavailable=2, generation=2)
+    assert [env.counted(), env.counted()] == [(0, 2), (2, 0)]
+    env.change(image="v3", unavailable=2, generation=3)
+    assert [env.counted(), env.counted(), env.counted()] == [(0, 2), (2, 0), (0, 0)]
 
 
 def test_pods_that_are_not_available_go_whatever_the_limit(scene: Build) -> None:
-    one = scene(daemon_set(unavailable=3), nodes=nodes(5))
-    one.counted()
-    one.change(image="v2", unavailable=3, generation=2)
-    assert one.counted() == (0, 5)
+    env = scene(daemon_set(unavailable=3), nodes=nodes(5))
+    env.counted()
+    env.change(image="v2", unavailable=3, generation=2)
+    assert env.counted() == (0, 5)
 
 
 @pytest.mark.parametrize(("most", "gone"), [(0, 10), (9, 10), (10, 10), (11, 11)])
 def test_unavailable_pods_use_up_the_limit(scene: Build, most: int, gone: int) -> None:
-    one = scene(daemon_set(unavailable=most), nodes=nodes(20))
-    one.counted()
-    one.make_ready()
-    for pod in one.pods()[:10]:
-        one.edit(pod, lambda one: {**one, "status": {"phase": "Running"}})
-    one.change(image="v2", unavailable=most, generation=2)
-    assert one.counted() == (0, gone)
+    env = scene(daemon_set(unavailable=most), nodes=nodes(20))
+    env.counted()
+    env.make_ready()
+    for pod in env.pods()[:10]:
+        env.edit(pod, lambda obj: {**obj, "status": {"phase": "Running"}})
+    env.change(image="v2", unavailable=most, generation=2)
+    assert env.counted() == (0, gone)
 
 
 def test_unavailable_old_pods_go_though_unavailable_new_ones_have_used_up_the_limit(scene: Build) -> None:
-    """15 of 20 pods are new and 5 old; none is available, but for 3 old ones."""
-    one = scene(daemon_set(), nodes=nodes(20))
-    one.counted()
-    old_labels = labels_of(one.pods()[0])
-    one.change(image="v2", unavailable=3, generation=2)
-    assert [one.counted(), one.counted()] == [(0, 20), (20, 0)]
-    for pod in one.pods()[:5]:
-        one.edit(pod, lambda one: {**one, "metadata": {**one["metadata"], "labels": old_labels}})
-    for pod in one.pods()[:3]:
-        one.edit(pod, lambda one: ready(one, "2026-01-01T00:00:00Z"))
-    kept = [name_of(pod) for pod in one.pods()[:3]]
-    assert [one.counted(), one.counted(), one.counted()] == [(0, 2), (2, 0), (0, 0)]
-    assert [name_of(pod) for pod in one.pods() if labels_of(pod) == old_labels] == kept
+    """15 of 20 pods are new and 5 old; only 3 old ones are available."""
+    env = scene(daemon_set(), nodes=nodes(20))
+    env.counted()
+    old_labels = labels_of(env.pods()[0])
+    env.change(image="v2", unavailable=3, generation=2)
+    assert [env.counted(), env.counted()] == [(0, 20), (20, 0)]
+    for pod in env.pods()[:5]:
+        env.edit(pod, lambda obj: {**obj, "metadata": {**obj["metadata"], "labels": old_labels}})
+    for pod in env.pods()[:3]:
+        env.edit(pod, lambda obj: ready(obj, "2026-01-01T00:00:00Z"))
+    kept = [name_of(pod) for pod in env.pods()[:3]]
+    assert [env.counted(), env.counted(), env.counted()] == [(0, 2), (2, 0), (0, 0)]
+    assert [name_of(pod) for pod in env.pods() if labels_of(pod) == old_labels] == kept
 
 
 def test_with_on_delete_nothing_goes(scene: Build) -> None:
     strategy = {"updateStrategy": {"type": "OnDelete"}}
-    one = rolled_out(scene, 3, **strategy)
-    one.change(image="v2", generation=2, **strategy)
-    assert one.counted() == (0, 0)
-    assert one.status().get("updatedNumberScheduled", 0) == 0
+    env = rolled_out(scene, 3, **strategy)
+    env.change(image="v2", generation=2, **strategy)
+    assert env.counted() == (0, 0)
+    assert env.status().get("updatedNumberScheduled", 0) == 0
 
 
 def test_a_surge_brings_new_pods_before_old_ones_go(scene: Build) -> None:
-    one = rolled_out(scene, 5, unavailable=0, surge=2)
-    one.change(image="v2", unavailable=0, surge=2, generation=2)
-    seen = [one.counted(), one.counted()]
+    env = rolled_out(scene, 5, unavailable=0, surge=2)
+    env.change(image="v2", unavailable=0, surge=2, generation=2)
+    seen = [env.counted(), env.counted()]
     for _ in range(3):
-        one.make_ready()
-        seen += [one.counted(), one.counted()]
+        env.make_ready()
+        seen += [env.counted(), env.counted()]
     assert seen == [(2, 0), (0, 0), (0, 2), (2, 0), (0, 2), (1, 0), (0, 1), (0, 0)]
-    assert len(set(one.hashes())) == 1
+    assert len(set(env.hashes())) == 1
 
 
 def test_a_surge_does_not_wait_for_pods_that_are_not_available(scene: Build) -> None:
-    one = scene(daemon_set(unavailable=0, surge=1), nodes=nodes(5))
-    one.counted()
-    one.change(image="v2", unavailable=0, surge=1, generation=2)
-    assert one.counted() == (5, 0)
-    assert one.counted() == (0, 5)
+    env = scene(daemon_set(unavailable=0, surge=1), nodes=nodes(5))
+    env.counted()
+    env.change(image="v2", unavailable=0, surge=1, generation=2)
+    assert env.counted() == (5, 0)
+    assert env.counted() == (0, 5)
 
 
 @pytest.mark.parametrize(("seconds", "gone"), [(10.0, 0), (20.0, 1)])
 def test_an_old_pod_stays_until_the_new_one_is_available(scene: Build, seconds: float, gone: int) -> None:
     strategy = {"unavailable": 0, "surge": 1, "minReadySeconds": 15}
-    one = rolled_out(scene, 1, **strategy)
-    one.change(image="v2", generation=2, **strategy)
-    assert one.counted() == (1, 0)
-    one.make_ready(seconds_ago=seconds)
-    assert one.counted() == (0, gone)
+    env = rolled_out(scene, 1, **strategy)
+    env.change(image="v2", generation=2, **strategy)
+    assert env.counted() == (1, 0)
+    env.make_ready(seconds_ago=seconds)
+    assert env.counted() == (0, gone)
 
 
 def test_a_surging_pod_that_is_ready_is_looked_at_when_it_is_available(scene: Build) -> None:
-    """The status counts the old one, and says that all is well."""
+    """The status counts the old pod, and reports no unavailable pod."""
     strategy = {"unavailable": 0, "surge": 1, "minReadySeconds": 15}
-    one = rolled_out(scene, 1, **strategy)
-    one.change(image="v2", generation=2, **strategy)
-    one.counted()
-    one.make_ready(seconds_ago=5.0)
-    driven = one.sync()
+    env = rolled_out(scene, 1, **strategy)
+    env.change(image="v2", generation=2, **strategy)
+    env.counted()
+    env.make_ready(seconds_ago=5.0)
+    driven = env.sync()
     assert driven.result is not None
     assert driven.result.seconds == pytest.approx(10.0)
 
@@ -161,29 +161,29 @@ def test_a_surging_pod_that_is_ready_is_looked_at_when_it_is_available(scene: Bu
 def test_set_is_synced_again_if_a_surging_pod_becomes_available_while_revisions_are_deleted(scene: Build) -> None:
     """The status counts the old pod, so that no write of it wakes the set."""
     strategy = {"unavailable": 0, "surge": 1, "minReadySeconds": 15, "revisionHistoryLimit": 0}
-    one = rolled_out(scene, 1, **strategy)
-    one.change(image="v2", generation=2, **strategy)
-    one.counted()
-    one.make_ready(seconds_ago=14.0)
-    one.bench.show(CONTROLLER_REVISIONS, revision("old", 0, "v0", hash="old"))
+    env = rolled_out(scene, 1, **strategy)
+    env.change(image="v2", generation=2, **strategy)
+    env.counted()
+    env.make_ready(seconds_ago=14.0)
+    env.bench.show(CONTROLLER_REVISIONS, revision("old", 0, "v0", hash="old"))
 
     def answer(command: Command) -> Outcome:
-        one.clock.advance(2.0)
-        return one.bench.accept(command)
+        env.clock.advance(2.0)
+        return env.bench.accept(command)
 
-    driven = one.sync(answer)
+    driven = env.sync(answer)
     assert {command.resource for command in driven.of(Delete)} == {CONTROLLER_REVISIONS.id}
     assert driven.result == RequeueAfter(0.0)
 
 
 def test_a_surge_leaves_nodes_that_pods_do_not_fit_when_there_are_enough_elsewhere(scene: Build) -> None:
     strategy = {"unavailable": 0, "surge": 1}
-    one = rolled_out(scene, 2, **strategy)
+    env = rolled_out(scene, 2, **strategy)
     taint = {"key": "gpu", "effect": "NoSchedule"}
     known = nodes(2)[0]
-    one.bench.show(NODES, {**known, "spec": {"taints": [taint]}})
-    one.change(image="v2", generation=2, **strategy)
-    assert one.counted() == (1, 1)  # two are available, and one is wanted
+    env.bench.show(NODES, {**known, "spec": {"taints": [taint]}})
+    env.change(image="v2", generation=2, **strategy)
+    assert env.counted() == (1, 1)  # two are available, and one is wanted
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,10 @@ def test_a_pod_is_updated_by_its_hash_or_by_the_older_count(
 
 
 def test_pods_of_a_node_with_two_of_a_kind_are_left_to_be_sorted_out_first(scene: Build) -> None:
-    one = rolled_out(scene, 2, unavailable=1)
-    one.bench.show(PODS, owned("zz", "n0"))
-    one.change(image="v2", unavailable=1, generation=2)
-    assert one.counted() == (0, 1)
+    env = rolled_out(scene, 2, unavailable=1)
+    env.bench.show(PODS, owned("zz", "n0"))
+    env.change(image="v2", unavailable=1, generation=2)
+    assert env.counted() == (0, 1)
 
 
 PHASES = st.sampled_from(["Running", "Failed", "Succeeded"])
@@ -223,24 +223,24 @@ PODS_OF_A_NODE = st.lists(st.tuples(PHASES, st.booleans(), st.booleans()), max_s
 def test_set_converges_from_any_pods_that_run_or_have_ended(scene: Build, there: list[Any], limits: Any) -> None:
     """Pods do not change by themselves, but that new ones get ready."""
     unavailable, surge = limits
-    one = scene(daemon_set(unavailable=unavailable, surge=surge), nodes=nodes(3))
+    env = scene(daemon_set(unavailable=unavailable, surge=surge), nodes=nodes(3))
     hash = template_hash(template(), None)
     for node, pods in enumerate(there):
         for number, (phase, is_ready, outdated) in enumerate(pods):
             labels = {HASH_LABEL: "outdated" if outdated else hash}
             pod = owned(f"p{node}{number}", f"n{node}", phase=phase, labels=labels)
             made = ready(pod, "2026-01-01T00:00:00Z") if is_ready or phase == "Running" else pod
-            one.bench.show(PODS, {**made, "status": {**made["status"], "phase": phase}})
+            env.bench.show(PODS, {**made, "status": {**made["status"], "phase": phase}})
     for _ in range(40):
-        driven = one.sync()
-        one.bench.catch_up()
+        driven = env.sync()
+        env.bench.catch_up()
         for command in driven.of(Delete):
-            if one.tables[PODS].get(command.key) is not None:
-                one.bench.hide(PODS, command.key)
-        for pod in one.pods():
+            if env.tables[PODS].get(command.key) is not None:
+                env.bench.hide(PODS, command.key)
+        for pod in env.pods():
             if not pod.get("status"):
-                one.edit(pod, lambda each: ready(each, "2026-01-01T00:00:00Z"))
-        one.clock.advance(0.0 if driven.result is None else driven.result.seconds)
-    running = [(pod["spec"]["nodeName"], pod["status"]["phase"]) for pod in one.pods()]
+                env.edit(pod, lambda each: ready(each, "2026-01-01T00:00:00Z"))
+        env.clock.advance(0.0 if driven.result is None else driven.result.seconds)
+    running = [(pod["spec"]["nodeName"], pod["status"]["phase"]) for pod in env.pods()]
     assert sorted(running) == [(f"n{node}", "Running") for node in range(3)]
-    assert set(one.hashes()) == {hash}
+    assert set(env.hashes()) == {hash}

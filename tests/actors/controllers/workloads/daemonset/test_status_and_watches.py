@@ -1,4 +1,4 @@
-"""What the status counts, and which changes of nodes concern which DaemonSets."""
+"""Counts of the status, and the DaemonSets that changes of nodes enqueue."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Build = Callable[..., Scene]
 def test_nodes_are_counted(scene: Build) -> None:
     taint = {"key": "gpu", "effect": "NoSchedule"}
     there = [*nodes(3), node("tainted", taints=[taint])]
-    one = scene(daemon_set(), nodes=there, pods=[owned("z", "tainted")])
-    one.sync()
-    assert one.status() == {
+    env = scene(daemon_set(), nodes=there, pods=[owned("z", "tainted")])
+    env.sync()
+    assert env.status() == {
         "desiredNumberScheduled": 3,
         "currentNumberScheduled": 3,
         "updatedNumberScheduled": 3,
@@ -33,34 +33,34 @@ def test_nodes_are_counted(scene: Build) -> None:
         "numberMisscheduled": 1,
         "observedGeneration": 1,
     }
-    one.bench.catch_up()
-    for pod in one.pods():
+    env.bench.catch_up()
+    for pod in env.pods():
         if pod["metadata"]["name"] != "z":
-            one.edit(pod, lambda each: {**each, "status": {"phase": "Running", "conditions": [READY]}})
-    one.sync()
-    assert (one.status()["numberReady"], one.status()["numberAvailable"]) == (3, 3)
-    assert "numberUnavailable" not in one.status()
+            env.edit(pod, lambda each: {**each, "status": {"phase": "Running", "conditions": [READY]}})
+    env.sync()
+    assert (env.status()["numberReady"], env.status()["numberAvailable"]) == (3, 3)
+    assert "numberUnavailable" not in env.status()
 
 
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
 def test_the_next_pod_to_become_available_is_waited_for(scene: Build) -> None:
-    one = scene(daemon_set(minReadySeconds=15), nodes=nodes(2))
-    one.counted()
-    one.make_ready(seconds_ago=10.0)
-    driven = one.sync()
+    env = scene(daemon_set(minReadySeconds=15), nodes=nodes(2))
+    env.counted()
+    env.make_ready(seconds_ago=10.0)
+    driven = env.sync()
     assert driven.result is not None
     assert driven.result.seconds == pytest.approx(5.0)
 
 
 def test_a_status_that_is_refused_twice_is_an_error(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(1))
+    env = scene(daemon_set(), nodes=nodes(1))
 
     def answer(command: Command) -> Outcome:
-        return Conflict("changed") if isinstance(command, Update) else one.bench.accept(command)
+        return Conflict("changed") if isinstance(command, Update) else env.bench.accept(command)
 
-    driven = one.sync(answer, raises=CommandError)
+    driven = env.sync(answer, raises=CommandError)
     assert (len(driven.of(Update)), len(driven.of(Get))) == (2, 1)
 
 
@@ -84,14 +84,14 @@ FAST, SLOW = node("n0", disk="fast"), node("n0", disk="slow")
 def test_a_node_concerns_the_daemon_sets_for_which_it_changes_something(
     scene: Build, before: Object | None, after: Object | None, concerned: bool
 ) -> None:
-    one = scene(daemon_set(pod={"nodeSelector": {"disk": "fast"}}), nodes=[each for each in (before,) if each])
-    one.sync()
+    env = scene(daemon_set(pod={"nodeSelector": {"disk": "fast"}}), nodes=[each for each in (before,) if each])
+    env.sync()
     if after is not None:
-        one.bench.show(NODES, after)
+        env.bench.show(NODES, after)
     elif before is not None:
-        one.bench.hide(NODES, "n0")
+        env.bench.hide(NODES, "n0")
     change = NodeChange("n0", b"" if before is None else node_facts(before).placement)
-    driven = drive_steps(one.reconciler.node_changed(change), one.bench.accept, tables=one.tables)
+    driven = drive_steps(env.reconciler.node_changed(change), env.bench.accept, tables=env.tables)
     assert driven.enqueued == ([Enqueue("daemonset", KEY)] if concerned else [])
 
 
@@ -101,16 +101,16 @@ def test_a_node_that_is_back_concerns_the_daemon_set_that_has_a_pod_there_from_b
 ) -> None:
     """The pod was bound there before the set was given a selector that the node does not match."""
     obj = daemon_set(pod={"nodeSelector": {"disk": "fast"}}, updateStrategy={"type": "OnDelete"})
-    one = scene(obj, pods=[owned("z", "n0")])
-    one.sync()
-    one.bench.show(NODES, back)
+    env = scene(obj, pods=[owned("z", "n0")])
+    env.sync()
+    env.bench.show(NODES, back)
     driven = drive_steps(
-        one.reconciler.node_changed(NodeChange(name_of(back), b"")), one.bench.accept, tables=one.tables
+        env.reconciler.node_changed(NodeChange(name_of(back), b"")), env.bench.accept, tables=env.tables
     )
     assert driven.enqueued == ([Enqueue("daemonset", KEY)] if concerned else [])
 
 
 def test_a_daemon_set_that_was_not_synced_yet_has_its_own_key_to_come(scene: Build) -> None:
-    one = scene(daemon_set(), nodes=nodes(1))
-    driven = drive_steps(one.reconciler.node_changed(NodeChange("n0", b"")), one.bench.accept, tables=one.tables)
+    env = scene(daemon_set(), nodes=nodes(1))
+    driven = drive_steps(env.reconciler.node_changed(NodeChange("n0", b"")), env.bench.accept, tables=env.tables)
     assert driven.enqueued == []

@@ -1,6 +1,6 @@
 """A DeploymentReconciler in front of a real API: the embedded server's core, without HTTP, threads or time of its own.
 
-The watches are late until the test says `observe()`. ReplicaSets and pods are moved by hand: `run_replica_sets()` is
+The watches are late until the test calls `observe()`. ReplicaSets and pods are moved by hand: `run_replica_sets()` is
 their controller, and `make_ready()` the kubelets.
 """
 
@@ -108,7 +108,7 @@ class Cluster:
         return found["status"], found["reason"], found["message"]
 
     def replica_sets(self) -> dict[int, Object]:
-        """By revision."""
+        """Return the ReplicaSets by revision."""
         return {
             int(each["metadata"]["annotations"][REVISION]): each
             for each in self.all(REPLICASETS)
@@ -116,7 +116,7 @@ class Cluster:
         }
 
     def sizes(self) -> dict[int, int]:
-        """spec.replicas by revision."""
+        """Return spec.replicas by revision."""
         return {revision: each["spec"]["replicas"] for revision, each in sorted(self.replica_sets().items())}
 
     def images(self) -> dict[int, str]:
@@ -128,7 +128,7 @@ class Cluster:
     # What other programs do.
 
     def run_replica_sets(self) -> None:
-        """Every ReplicaSet has the pods that it is to have, and says how many are ready."""
+        """Create and delete pods as the ReplicaSet controller does, and update the status of all ReplicaSets."""
         for replica_set in self.all(REPLICASETS):
             pods = self.pods_of(replica_set)
             wanted = replica_set["spec"]["replicas"]
@@ -156,7 +156,7 @@ class Cluster:
         )
 
     def make_ready(self, at_most: int | None = None) -> None:
-        """So many pods that are not ready become it; all, if it is not said."""
+        """Make at most this number of unready pods ready; all by default."""
         for pod in [each for each in self.all(PODS) if not _is_ready(each)][:at_most]:
             ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
             self.edit_status(PODS, name_of(pod), **ready)
@@ -178,7 +178,7 @@ class Cluster:
     # The controller.
 
     def restart(self) -> None:
-        """A new controller, whose overlay knows nothing."""
+        """Start a new incarnation of the controller, with an empty overlay."""
         self.tables = Tables(self._tables)
         self.reconciler = DeploymentReconciler(tables=self.tables, clock=self.clock)
 
@@ -196,7 +196,7 @@ class Cluster:
         return self.driven[-1]
 
     def sync(self, **options) -> Driven:
-        """The same, after the watches have caught up."""
+        """Reconcile after the watches have caught up."""
         self.observe()
         return self.reconcile(**options)
 
@@ -208,10 +208,10 @@ class Cluster:
             events += driven.events
             if not driven.commands:
                 return events
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("the controller never stops writing")
 
     def roll_out(self) -> list[tuple[str, str, str]]:
-        """All controllers in turn, one pod at a time, until nothing changes. Returns the events."""
+        """Run the controllers, making one pod ready at a time, until no object changes. Return the events."""
         events = []
         for _ in range(200):
             before = self.server.revision
@@ -222,7 +222,7 @@ class Cluster:
             self.run_replica_sets()
             if self.server.revision == before:
                 return events
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("the controller never stops writing")
 
     @property
     def events(self) -> list[tuple[str, str, str]]:

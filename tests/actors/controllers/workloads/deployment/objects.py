@@ -63,19 +63,16 @@ def web_replica_set(
     name: str,
     replicas: int = 0,
     *,
-    age: float = 0,
+    age: float = 0,  # seconds since its creation
     revision: int | str | None = None,
-    sized_for: tuple[int, int] | None = None,
+    sized_for: tuple[int, int] | None = None,  # (desired, max) of its annotations
     image: str = "web:1",
     annotations: Mapping[str, str] | None = None,
     status: Object | None = None,
-    owner: Object | None = None,
+    owner: Object | None = None,  # a Deployment
     **meta: Any,
 ) -> Object:
-    """A ReplicaSet of Deployment web.
-
-    age: seconds since its creation. sized_for: (desired, max) of its annotations. owner: a Deployment.
-    """
+    """Return a ReplicaSet of the Deployment web."""
     noted = dict(annotations or {})
     if revision is not None:
         noted["deployment.kubernetes.io/revision"] = str(revision)

@@ -1,4 +1,4 @@
-"""A ReplicaSet that goes as soon as it is there comes ever later, until its Deployment changes."""
+"""A ReplicaSet that is deleted right after its creation is recreated after increasing delays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def web(*, uid: str = "uid-of-web", generation: int = 1) -> Deployment:
 
 
 def gone_at_once(times: int) -> tuple[CreationBackoff, float]:
-    """The ReplicaSet web-1 was created as often, each time as soon as it might be. And when, last."""
+    """Create the ReplicaSet web-1 repeatedly, as soon as allowed. Return the time of the last creation as well."""
     backoff, now = CreationBackoff(), 100.0
     for _ in range(times):
         now += backoff.seconds_left(web(), "web-1", now)
@@ -22,12 +22,12 @@ def gone_at_once(times: int) -> tuple[CreationBackoff, float]:
     return backoff, now
 
 
-def test_the_first_that_goes_comes_back_at_once_and_later_ones_ever_later() -> None:
+def test_delay_of_recreation_doubles_after_the_first() -> None:
     times = [gone_at_once(times)[1] for times in range(1, 10)]
     assert [later - sooner for sooner, later in itertools.pairwise(times)] == [0, 1, 2, 4, 8, 16, 30, 30]
 
 
-def test_what_has_changed_or_lasted_comes_back_at_once() -> None:
+def test_changed_or_older_replica_set_is_created_again_at_once() -> None:
     backoff, now = gone_at_once(5)
     assert backoff.seconds_left(web(), "web-1", now) > 0
     assert backoff.seconds_left(web(generation=2), "web-1", now) == 0
@@ -37,7 +37,7 @@ def test_what_has_changed_or_lasted_comes_back_at_once() -> None:
     assert backoff.seconds_left(web(), "web-1", now + MIN_LIFETIME) == 0
 
 
-def test_of_a_deployment_that_is_gone_nothing_is_remembered() -> None:
+def test_deleted_deployment_is_forgotten() -> None:
     backoff, now = gone_at_once(5)
     backoff.forget(web().key)
     assert backoff.seconds_left(web(), "web-1", now) == 0

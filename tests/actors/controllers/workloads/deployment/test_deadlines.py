@@ -31,7 +31,7 @@ def test_it_is_looked_at_again_when_the_deadline_has_passed_and_not_before(stuck
     assert stuck.condition()[1] == "ReplicaSetUpdated"
 
 
-def test_after_its_deadline_it_has_failed_and_nobody_looks_again(stuck: Cluster) -> None:
+def test_rollout_fails_after_its_deadline_without_requeue(stuck: Cluster) -> None:
     stuck.clock.advance(60.5)
     driven = stuck.sync()
     new = name_of(stuck.replica_sets()[2])
@@ -75,7 +75,7 @@ def test_a_complete_one_is_not_looked_at_again_even_if_its_pods_fail_later() -> 
     assert web.sync().result is None
 
 
-def test_without_a_deadline_there_is_no_progressing_condition(stuck: Cluster) -> None:
+def test_deployment_without_deadline_has_no_progressing_condition(stuck: Cluster) -> None:
     stuck.set(progressDeadlineSeconds=2147483647)
     driven = stuck.sync()
     assert driven.result is None

@@ -1,4 +1,4 @@
-"""What goes wrong: refused writes, collisions, malformed objects."""
+"""Failures: rejected writes, collisions and malformed objects."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def refusing(
 # Creating the new ReplicaSet.
 
 
-def test_a_replica_set_that_cannot_be_created_is_told_in_condition_and_event_and_tried_again(web: Cluster) -> None:
+def test_failed_creation_has_condition_and_event_and_is_retried(web: Cluster) -> None:
     driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandError)
     name = name_of(bodies(driven, Create)[0])
     message = f'Failed to create new replica set "{name}": {QUOTA.message}'
@@ -70,7 +70,7 @@ def test_a_replica_set_that_cannot_be_created_is_told_in_condition_and_event_and
     assert web.condition()[1] == "NewReplicaSetAvailable"
 
 
-def test_without_a_deadline_there_is_no_condition_to_tell_it_in() -> None:
+def test_failed_creation_without_deadline_has_only_an_event() -> None:
     web = Cluster()
     web.create_deployment(3, progressDeadlineSeconds=2147483647)
     driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandError)
@@ -78,7 +78,7 @@ def test_without_a_deadline_there_is_no_condition_to_tell_it_in() -> None:
     assert driven.of(Update) == []
 
 
-def test_in_a_namespace_that_is_being_deleted_nothing_is_said_and_nothing_tried_again(web: Cluster) -> None:
+def test_terminating_namespace_causes_no_event_and_no_retry(web: Cluster) -> None:
     driven = web.sync(answer=refusing(web, NAMESPACE_TERMINATING, to=Create))
     assert (driven.events, driven.result, driven.of(Update)) == ([], None, [])
 
@@ -125,7 +125,7 @@ def test_a_replica_set_that_comes_into_sight_while_it_is_created_is_taken(web: C
     assert web.sizes() == {1: 3}
 
 
-def test_while_nobody_says_who_has_the_name_it_is_no_collision(web: Cluster) -> None:
+def test_name_whose_owner_cannot_be_read_is_not_a_collision(web: Cluster) -> None:
     web.observe()
     web.must(Create(REPLICASETS.id, "default", encode_object(new_replica_set(parse_deployment(web.deployment), []))))
     driven = web.reconcile(answer=refusing(web, Refused("connection refused"), to=Get), raises=CommandError)
@@ -133,7 +133,7 @@ def test_while_nobody_says_who_has_the_name_it_is_no_collision(web: Cluster) -> 
     assert "collisionCount" not in web.deployment["status"]
 
 
-def test_what_the_cache_still_shows_under_that_name_is_no_collision(web: Cluster) -> None:
+def test_replica_set_that_only_the_cache_shows_is_not_a_collision(web: Cluster) -> None:
     """The Deployment was replaced; its ReplicaSet is there, unseen, and the cache shows the one of its predecessor."""
     web.roll_out()
     web.must(Delete(DEPLOYMENTS.id, "default/web"))
@@ -189,7 +189,7 @@ def test_a_conflict_is_raised_and_the_next_look_succeeds(web: Cluster, subresour
     assert web.sizes() == {1: 0, 2: 3}
 
 
-def test_an_old_replica_set_that_cannot_be_scaled_down_is_tried_again_after_the_status_is_told(web: Cluster) -> None:
+def test_failed_scale_down_is_retried_after_the_status_write(web: Cluster) -> None:
     web.roll_out()
     web.set_image("web:2")
     web.settle()
@@ -211,7 +211,7 @@ def test_a_deletion_may_find_nothing_but_may_not_fail(web: Cluster, outcome: Out
     web.set_image("web:2")
     web.roll_out()
     web.set(revisionHistoryLimit=0)
-    web.sync()  # tells of the new generation
+    web.sync()  # writes observedGeneration
     driven = web.sync(answer=refusing(web, outcome, to=Delete), raises=raises)
     (command,) = driven.of(Delete)
     assert command.uid == web.replica_sets()[1]["metadata"]["uid"]
@@ -275,9 +275,9 @@ def test_a_malformed_replica_set_is_named() -> None:
 
 
 @pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, {"matchExpressions": []}])
-@pytest.mark.parametrize("generation, observed, told", [(0, 0, False), (2, 1, True), (2, 2, False)])
+@pytest.mark.parametrize("generation, observed, is_written", [(0, 0, False), (2, 1, True), (2, 2, False)])
 def test_a_deployment_that_selects_everything_is_warned_of_and_left_alone(
-    selector: Object, generation: int, observed: int, told: bool
+    selector: Object, generation: int, observed: int, is_written: bool
 ) -> None:
     all_selecting = web_deployment(
         selector=selector,
@@ -289,5 +289,5 @@ def test_a_deployment_that_selects_everything_is_warned_of_and_left_alone(
     text = "This deployment is selecting all pods. A non-empty selector is required."
     assert driven.events == [("Warning", "SelectingAll", text)]
     assert [decode_object(command.body)["status"] for command in driven.commands] == (
-        [{"observedGeneration": generation, "replicas": 7}] if told else []
+        [{"observedGeneration": generation, "replicas": 7}] if is_written else []
     )

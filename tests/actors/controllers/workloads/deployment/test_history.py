@@ -29,17 +29,17 @@ def test_the_oldest_beyond_the_limit_go(limit: int | None, names: Sequence[str])
     assert deleted(limit, THREE) == names
 
 
-def test_what_has_pods_or_is_to_have_them_stays() -> None:
+def test_replica_set_with_pods_is_kept() -> None:
     sets = [old("v1", 0, 0, age=4), old("v2", 0, 1, age=3), old("v3", 1, 0, age=2), old("v4", 1, 1, age=1)]
     assert deleted(0, sets) == ["v1"]
 
 
-def test_what_its_controller_has_not_seen_stays() -> None:
+def test_replica_set_not_observed_by_its_controller_is_kept() -> None:
     unseen = parsed_replica_set("v1", generation=2, status={"observedGeneration": 1})
     assert deleted(0, [unseen]) == []
 
 
-def test_what_is_being_deleted_counts_for_nothing() -> None:
+def test_replica_set_that_is_being_deleted_is_not_counted() -> None:
     going = old("v1", age=3, deletionTimestamp="2026-01-01T00:00:00Z")
     assert deleted(0, [going]) == []
     assert deleted(1, [going, old("v2", age=2)]) == []

@@ -33,7 +33,7 @@ def test_surge_is_rounded_up_and_unavailable_down_and_one_of_them_is_never_0(
 
 
 @pytest.mark.parametrize("surge, unavailable", [("oops", "39%"), ("39%", "oops"), ("1.5%", 0), (0, "5"), ([], 0)])
-def test_what_is_neither_number_nor_percentage_is_an_error(surge: Any, unavailable: int | str) -> None:
+def test_value_that_is_neither_number_nor_percentage_is_rejected(surge: Any, unavailable: int | str) -> None:
     with pytest.raises(ValueError, match="IntOrString"):
         resolve_fenceposts(surge, unavailable, 10)
 

@@ -175,7 +175,7 @@ ONE_OLD = reporting("bar", 0, 1, 1)
         (60, (2, 2, 2, 2), None, [], (3, 2, 2), None),
     ],
 )
-def test_what_becomes_of_the_progressing_condition(
+def test_progressing_condition_follows_the_rollout(
     deadline: int | None,
     before: tuple[int, ...],
     condition: Object | None,
@@ -225,10 +225,10 @@ FAILURE = {
 
 def test_a_replica_failure_is_passed_on_and_ends_with_its_cause() -> None:
     failing = parsed_replica_set("old", 1, status={"conditions": [FAILURE]})
-    told = rollout_status(parsed_deployment(), None, [failing], now=NOW)
-    found = find_condition(told["conditions"], "ReplicaFailure")
+    reported = rollout_status(parsed_deployment(), None, [failing], now=NOW)
+    found = find_condition(reported["conditions"], "ReplicaFailure")
     assert found == {**FAILURE, "lastUpdateTime": FAILURE["lastTransitionTime"]}
-    after = rollout_status(parsed_deployment(status=told), None, [], now=NOW)
+    after = rollout_status(parsed_deployment(status=reported), None, [], now=NOW)
     assert find_condition(after["conditions"], "ReplicaFailure") is None
 
 
@@ -246,7 +246,7 @@ def test_a_replica_failure_is_passed_on_and_ends_with_its_cause() -> None:
         (60, False, None, None),
     ],
 )
-def test_pausing_and_resuming_is_said_once_and_only_where_there_is_a_deadline(
+def test_pause_condition_is_written_once_and_only_with_deadline(
     deadline: int | None, paused: bool, reason: str | None, wanted: tuple[str, ...] | None
 ) -> None:
     conditions = [] if reason is None else [progressing(reason)]

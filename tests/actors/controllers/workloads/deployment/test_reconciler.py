@@ -131,7 +131,7 @@ def test_unavailable_and_available_old_pods_go_in_two_steps_of_one_reconciliatio
     assert web.sizes() == {1: 2, 2: 0}
 
 
-def test_a_deleted_new_replica_set_comes_again_and_the_status_that_says_so_is_not_written_again(
+def test_deleted_new_replica_set_is_recreated_with_one_status_write(
     rolled_out: Cluster,
 ) -> None:
     web = rolled_out
@@ -178,7 +178,7 @@ def test_a_controller_that_does_not_see_the_newest_replica_set_writes_no_status_
     assert annotations_of(web.deployment)["deployment.kubernetes.io/revision"] == "3"
 
 
-def test_the_progressing_condition_tells_of_each_step(rolled_out: Cluster) -> None:
+def test_progressing_condition_reports_each_step(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     web.settle()
@@ -265,7 +265,7 @@ def test_a_new_size_does_not_touch_history(rolled_out: Cluster) -> None:
     assert sorted(web.replica_sets()) == [2]
 
 
-def test_scaling_alone_is_no_new_revision(rolled_out: Cluster) -> None:
+def test_scaling_creates_no_revision(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set(replicas=5)
     events = web.sync().events
@@ -377,7 +377,7 @@ def test_it_sees_its_own_writes_though_no_watch_has_shown_them(web: Cluster) -> 
 
 
 @pytest.mark.parametrize("killed_after", [1, 2, 3])
-def test_it_may_be_killed_after_any_write_and_goes_on_where_it_was(web: Cluster, killed_after: int) -> None:
+def test_restart_after_any_write_resumes_the_rollout(web: Cluster, killed_after: int) -> None:
     web.sync(stop_after=killed_after)
     web.restart()
     web.roll_out()

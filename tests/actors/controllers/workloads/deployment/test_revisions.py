@@ -42,7 +42,7 @@ def of(pod_template: Object) -> Deployment:
 
 
 @pytest.mark.parametrize(
-    "one, other, same",
+    "first, second, same",
     [
         (template(), template(), True),
         (template(**{"pod-template-hash": "a"}), template(**{"pod-template-hash": "b"}), True),
@@ -56,9 +56,9 @@ def of(pod_template: Object) -> Deployment:
         ({"spec": {"volumes": [], "nodeName": ""}}, {"spec": {}}, True),
     ],
 )
-def test_templates_are_compared_by_meaning_and_without_the_hash(one: Object, other: Object, same: bool) -> None:
-    assert same_template(of(one), of(other)) is same
-    assert same_template(of(other), of(one)) is same
+def test_templates_are_compared_by_meaning_and_without_the_hash(first: Object, second: Object, same: bool) -> None:
+    assert same_template(of(first), of(second)) is same
+    assert same_template(of(second), of(first)) is same
 
 
 def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have() -> None:
@@ -87,7 +87,7 @@ def test_templates_remember_no_more_than_a_bounded_number() -> None:
     assert len(templates) <= Templates.MAX_SIZE
 
 
-def test_of_the_same_second_the_first_by_name_is_the_new_one() -> None:
+def test_first_by_name_is_new_among_equally_old_replica_sets() -> None:
     first, second = parsed_replica_set("v1"), parsed_replica_set("v2")
     assert split_new_and_old(parsed_deployment(), [second, first]) == (first, [second])
 

@@ -103,7 +103,7 @@ def test_the_oldest_go_first_and_each_is_emptied_before_the_next() -> None:
 pods = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda each: (max(each), min(each)))  # (size, available)
 
 
-late = st.tuples(st.integers(0, 12), st.integers(0, 12))  # likewise; pods beyond the size are about to go
+late = st.tuples(st.integers(0, 12), st.integers(0, 12))  # (size, available); pods beyond the size are being deleted
 
 
 @given(late, st.lists(pods, max_size=3), st.integers(0, 12), st.integers(0, 4), st.integers(0, 4))

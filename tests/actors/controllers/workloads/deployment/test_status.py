@@ -69,7 +69,9 @@ def test_more_available_pods_than_wished_for_leave_none_unavailable() -> None:
         ([reporting("v1", 1, terminating=2), reporting("v2", 1)], None),  # looked at, by one that does not count them
     ],
 )
-def test_terminating_pods_are_told_only_if_all_are_known(sets: Sequence[ReplicaSet], terminating: int | None) -> None:
+def test_terminating_pods_are_reported_only_if_all_are_known(
+    sets: Sequence[ReplicaSet], terminating: int | None
+) -> None:
     before = parsed_deployment(status={"terminatingReplicas": 7})
     assert calculated_status(before, None, sets, now=NOW).get("terminatingReplicas") == terminating
 
@@ -105,7 +107,7 @@ def test_calculating_a_status_again_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "one, other, same",
+    "first, second, same",
     [
         ({"replicas": 0, "conditions": []}, {}, True),
         ({"replicas": 1}, {}, False),
@@ -115,8 +117,8 @@ def test_calculating_a_status_again_changes_nothing() -> None:
         ({"conditions": [{"type": "A"}]}, {"conditions": [{"type": "B"}]}, False),
     ],
 )
-def test_a_count_of_0_is_stored_as_none_but_where_0_says_something(one: Object, other: Object, same: bool) -> None:
-    assert same_status(one, other) is same
+def test_counts_of_0_equal_missing_counts_except_where_0_matters(first: Object, second: Object, same: bool) -> None:
+    assert same_status(first, second) is same
 
 
 def failing(name: str, message: str) -> ReplicaSet:

@@ -1,4 +1,4 @@
-"""Which Deployments a changed object wakes."""
+"""The Deployments that a changed object enqueues."""
 
 from __future__ import annotations
 
@@ -132,5 +132,5 @@ def test_only_the_last_pod_of_a_recreated_deployment_wakes_it(
     assert list(emptied_recreate(change(type, gone), tables)) == keys
 
 
-def test_what_is_watched() -> None:
+def test_watches_of_the_spec() -> None:
     assert [watch.resource for watch in WATCHES] == [DEPLOYMENTS, REPLICASETS, PODS]

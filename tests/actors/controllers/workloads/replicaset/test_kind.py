@@ -1,4 +1,4 @@
-"""Which ReplicaSets a change concerns."""
+"""The ReplicaSets that a change enqueues."""
 
 from __future__ import annotations
 

@@ -61,10 +61,10 @@ def test_a_replica_set_that_is_gone_has_nothing_done(scene: Callable[..., Any]) 
 def test_a_sync_creates_or_deletes_no_more_than_a_burst(
     scene: Callable[..., Any], replicas: int, have: int, bursts: Sequence[int]
 ) -> None:
-    one = scene(web_replica_set(replicas), pods=[owned(f"p{i}") for i in range(have)], burst=5)
+    env = scene(web_replica_set(replicas), pods=[owned(f"p{i}") for i in range(have)], burst=5)
     for burst in bursts:
-        assert len(one.sync().of(Create, Delete)) == burst
-    assert one.sync().of(Create, Delete) == []
+        assert len(env.sync().of(Create, Delete)) == burst
+    assert env.sync().of(Create, Delete) == []
 
 
 def test_a_burst_is_500(scene: Callable[..., Any]) -> None:
@@ -72,17 +72,17 @@ def test_a_burst_is_500(scene: Callable[..., Any]) -> None:
 
 
 def test_each_change_to_the_cluster_is_logged_once(scene: Callable[..., Any], logs: LogCapture) -> None:
-    one = scene(web_replica_set(2))
+    env = scene(web_replica_set(2))
     for _ in range(3):
-        one.sync()
-    one.bench.show(REPLICASETS, web_replica_set(0))
+        env.sync()
+    env.bench.show(REPLICASETS, web_replica_set(0))
     for _ in range(3):
-        one.sync()
-    said = [(entry["event"], entry["key"], entry["count"]) for entry in logs.entries]
-    assert said == [("pods created", KEY, 2), ("pods deleted", KEY, 2)]
+        env.sync()
+    logged = [(entry["event"], entry["key"], entry["count"]) for entry in logs.entries]
+    assert logged == [("pods created", KEY, 2), ("pods deleted", KEY, 2)]
 
 
-def test_events_tell_of_created_and_deleted_pods(scene: Callable[..., Any]) -> None:
+def test_created_and_deleted_pods_have_events(scene: Callable[..., Any]) -> None:
     driven = scene().sync()
     assert driven.events == [("Normal", "SuccessfulCreate", f"Created pod: {name}") for name in created_names(driven)]
     (about,) = {
@@ -97,16 +97,16 @@ def test_events_tell_of_created_and_deleted_pods(scene: Callable[..., Any]) -> N
 
 
 def test_matching_orphans_are_adopted_and_counted(scene: Callable[..., Any]) -> None:
-    one = scene(pods=[running_pod("a", labels=WEB), running_pod("b", labels={"app": "other"})])
-    driven = one.sync()
+    env = scene(pods=[running_pod("a", labels=WEB), running_pod("b", labels={"app": "other"})])
+    driven = env.sync()
     assert [command.key for command in driven.of(Patch)] == ["default/a"]
     assert len(driven.of(Create)) == 1
-    assert len(one.pods()) == 2
+    assert len(env.pods()) == 2
 
 
 def test_pods_that_match_no_longer_are_released_and_replaced(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(1), pods=[owned("a", labels={"app": "debug"})])
-    driven = one.sync()
+    env = scene(web_replica_set(1), pods=[owned("a", labels={"app": "debug"})])
+    driven = env.sync()
     assert bodies(driven, Patch)[0]["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": "uid-of-web"}]
     assert len(driven.of(Create)) == 1
 
@@ -117,24 +117,24 @@ def test_terminal_pods_are_neither_adopted_nor_released(scene: Callable[..., Any
 
 
 def test_a_failed_adoption_ends_the_sync_before_all_else(scene: Callable[..., Any]) -> None:
-    one = scene(pods=[running_pod("a", labels=WEB)])
-    driven = one.sync(
-        lambda command: ServerFailure("no") if isinstance(command, Patch) else one.accept(command), raises=CommandError
+    env = scene(pods=[running_pod("a", labels=WEB)])
+    driven = env.sync(
+        lambda command: ServerFailure("no") if isinstance(command, Patch) else env.accept(command), raises=CommandError
     )
     assert [type(command) for command in driven.commands] == [Get, Patch]
 
 
 def test_a_replica_set_that_is_being_deleted_only_counts_its_pods(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(5, meta=DELETING), pods=[owned("a"), running_pod("b", labels=WEB)])
-    driven = one.sync()
+    env = scene(web_replica_set(5, meta=DELETING), pods=[owned("a"), running_pod("b", labels=WEB)])
+    driven = env.sync()
     assert [type(command) for command in driven.commands] == [Update]
-    assert one.status()["replicas"] == 1
+    assert env.status()["replicas"] == 1
 
 
 def test_a_replica_set_that_is_deleted_without_our_knowing_adopts_nothing(scene: Callable[..., Any]) -> None:
-    one = scene(pods=[running_pod("a", labels=WEB)])
+    env = scene(pods=[running_pod("a", labels=WEB)])
     live = Done(encode_object(web_replica_set(meta={**DELETING, "resourceVersion": "900"})))
-    driven = one.sync(lambda command: live if isinstance(command, Get) else one.accept(command), raises=CommandError)
+    driven = env.sync(lambda command: live if isinstance(command, Get) else env.accept(command), raises=CommandError)
     assert [type(command) for command in driven.commands] == [Get]
 
 
@@ -145,19 +145,19 @@ def test_an_adopted_pod_that_went_is_replaced_as_its_replica_set_is_then(
     scene: Callable[..., Any], replicas: int | None, created: int
 ) -> None:
     """Campaign, seed 12003214: the pod was replaced for a ReplicaSet that the table showed no more."""
-    one = scene(web_replica_set(1), pods=[running_pod("a", labels=WEB)])
+    env = scene(web_replica_set(1), pods=[running_pod("a", labels=WEB)])
 
     def late(command: Any) -> Any:
-        answer = one.accept(command)
+        answer = env.accept(command)
         if isinstance(command, Patch):
-            one.bench.hide(PODS, "default/a")
+            env.bench.hide(PODS, "default/a")
             if replicas is None:
-                one.bench.hide(REPLICASETS, KEY)
+                env.bench.hide(REPLICASETS, KEY)
             else:
-                one.bench.show(REPLICASETS, web_replica_set(replicas))
+                env.bench.show(REPLICASETS, web_replica_set(replicas))
         return answer
 
-    assert len(one.sync(late).of(Create)) == created
+    assert len(env.sync(late).of(Create)) == created
 
 
 # Which pods go.
@@ -173,8 +173,8 @@ def test_the_pods_that_go_first_are_deleted(scene: Callable[..., Any]) -> None:
     ]
     gone = []
     for replicas in range(4, 0, -1):
-        one = scene(web_replica_set(replicas), pods=pods)
-        gone.append(set(deleted_keys(one.sync())))
+        env = scene(web_replica_set(replicas), pods=pods)
+        gone.append(set(deleted_keys(env.sync())))
     first, *others = [keys - before for keys, before in zip(gone, [set(), *gone], strict=False)]
     assert [first, *others] == [{"default/unassigned"}, {"default/pending"}, {"default/unready"}, {"default/fresh"}]
 
@@ -212,23 +212,23 @@ def test_without_a_controller_siblings_do_not_matter(scene: Callable[..., Any]) 
 
 def test_the_ages_of_deleted_pods_are_measured(scene: Callable[..., Any]) -> None:
     pods = [owned("a", created=NOW - 100, ready_since=NOW - 10), owned("b", created=NOW - 50, ready_since=NOW - 9000)]
-    one = scene(web_replica_set(1), pods=pods)
-    assert deleted_keys(one.sync()) == ["default/a"]
-    assert one.ratios == [2.0]
-    one = scene(web_replica_set(0), pods=pods)
-    one.sync()
-    assert one.ratios == []  # none was chosen: all go
+    env = scene(web_replica_set(1), pods=pods)
+    assert deleted_keys(env.sync()) == ["default/a"]
+    assert env.ratios == [2.0]
+    env = scene(web_replica_set(0), pods=pods)
+    env.sync()
+    assert env.ratios == []  # none was chosen: all go
 
 
 # The status.
 
 
 def test_the_status_counts_the_pods_that_the_sync_has_made(scene: Callable[..., Any]) -> None:
-    one = scene(
+    env = scene(
         web_replica_set(3, generation=4), pods=[owned("a"), owned("b", labels={**WEB, "more": "yes"}, ready=False)]
     )
-    one.sync()
-    assert one.status() == {
+    env.sync()
+    assert env.status() == {
         "replicas": 3,
         "fullyLabeledReplicas": 3,
         "readyReplicas": 1,
@@ -236,13 +236,13 @@ def test_the_status_counts_the_pods_that_the_sync_has_made(scene: Callable[..., 
         "terminatingReplicas": 0,
         "observedGeneration": 4,
     }
-    assert one.sync().commands == []
+    assert env.sync().commands == []
 
 
 def test_an_unchanged_status_is_not_written(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(1), pods=[owned("a")])
-    assert [type(command) for command in one.sync().commands] == [Update]
-    assert one.sync().commands == []
+    env = scene(web_replica_set(1), pods=[owned("a")])
+    assert [type(command) for command in env.sync().commands] == [Update]
+    assert env.sync().commands == []
 
 
 def test_only_terminating_pods_that_match_are_counted(scene: Callable[..., Any]) -> None:
@@ -251,12 +251,12 @@ def test_only_terminating_pods_that_match_are_counted(scene: Callable[..., Any])
         owned("b", labels={"app": "x"}, metadata=DELETING),
         owned("c", phase="Failed", metadata=DELETING),
     ]
-    one = scene(web_replica_set(0), pods=pods)
-    one.sync()
-    assert one.status()["terminatingReplicas"] == 1
+    env = scene(web_replica_set(0), pods=pods)
+    env.sync()
+    assert env.status()["terminatingReplicas"] == 1
 
 
-# minReadySeconds; ready for so many seconds; requeue after
+# minReadySeconds; seconds since each pod became ready; requeue after
 READINESS = {
     "one soon": (5, [0, 2, 4.3], 0.7),
     "all available": (5, [5, 6], None),
@@ -272,12 +272,12 @@ def test_a_replica_set_is_looked_at_again_when_a_pod_becomes_available(
 ) -> None:
     pods = []
     for i, age in enumerate(ages):
-        one = owned(f"p{i}", ready_since=NOW)
-        condition = one["status"]["conditions"][0]
+        env = owned(f"p{i}", ready_since=NOW)
+        condition = env["status"]["conditions"][0]
         condition.pop("lastTransitionTime")
         if age is not None:  # to the tenth of a second, which objects of a real server do not say
             condition["lastTransitionTime"] = f"2027-01-15T07:59:{60 - age:06.3f}Z" if age else "2027-01-15T08:00:00Z"
-        pods.append(one)
+        pods.append(env)
     driven = scene(web_replica_set(len(ages), minReadySeconds=min_ready_seconds), pods=pods).sync()
     if seconds is None:
         assert driven.result is None
@@ -314,6 +314,6 @@ def test_a_malformed_replica_set_is_refused_with_the_name_of_the_field(parts: Ob
 
 
 def test_nothing_is_done_for_a_malformed_replica_set(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(replicas="three"), pods=[running_pod("a", labels=WEB)])
-    driven = one.sync(raises=ValueError)
+    env = scene(web_replica_set(replicas="three"), pods=[running_pod("a", labels=WEB)])
+    driven = env.sync(raises=ValueError)
     assert driven.commands == []

@@ -1,4 +1,4 @@
-"""What the ReplicaSet controller does when watches are late, it is killed, the server refuses or pods fail."""
+"""The ReplicaSet controller with late watches, restarts, rejected writes and failing pods."""
 
 from __future__ import annotations
 
@@ -35,44 +35,44 @@ from tests.support.refusals import NAMESPACE_TERMINATING, QUOTA_EXCEEDED
 
 
 def test_no_pod_is_made_twice_while_the_watch_is_late(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(30))
-    assert len(one.sync().of(Create)) == 30
-    assert one.sync().of(Create, Delete) == []
-    one.clock.advance(360)
-    assert one.sync().of(Create, Delete) == []
-    one.bench.catch_up()
-    assert one.sync().of(Create, Delete) == []
+    env = scene(web_replica_set(30))
+    assert len(env.sync().of(Create)) == 30
+    assert env.sync().of(Create, Delete) == []
+    env.clock.advance(360)
+    assert env.sync().of(Create, Delete) == []
+    env.bench.catch_up()
+    assert env.sync().of(Create, Delete) == []
 
 
 def test_the_status_is_written_while_the_watch_is_late(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(3))
-    driven = one.sync()
+    env = scene(web_replica_set(3))
+    driven = env.sync()
     assert [type(command) for command in driven.commands] == [Create, Create, Create, Update]
-    assert one.status()["replicas"] == 3
-    assert one.sync().commands == []
+    assert env.status()["replicas"] == 3
+    assert env.sync().commands == []
 
 
 def test_no_second_pod_is_deleted_while_the_watch_is_late(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(1), pods=[owned("a"), owned("b"), owned("c")])
-    assert len(one.sync().of(Delete)) == 2
-    one.clock.advance(360)
-    assert one.sync().of(Create, Delete) == []
+    env = scene(web_replica_set(1), pods=[owned("a"), owned("b"), owned("c")])
+    assert len(env.sync().of(Delete)) == 2
+    env.clock.advance(360)
+    assert env.sync().of(Create, Delete) == []
 
 
 def test_a_pod_that_is_deleted_gracefully_is_counted_as_terminating(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(1), pods=[owned("a"), owned("b")])
+    env = scene(web_replica_set(1), pods=[owned("a"), owned("b")])
 
     def gracefully(command: Command) -> Outcome:
         if isinstance(command, Delete):
-            known = decode_object(one.tables[PODS].entry(command.key).raw)
+            known = decode_object(env.tables[PODS].entry(command.key).raw)
             meta = {**known["metadata"], "deletionTimestamp": "2027-01-01T00:00:00Z", "resourceVersion": "900"}
             return Done(encode_object({**known, "metadata": {**meta, "deletionGracePeriodSeconds": 30}}))
-        return one.accept(command)
+        return env.accept(command)
 
-    assert len(one.sync(gracefully).of(Delete)) == 1
-    driven = one.sync(gracefully)
+    assert len(env.sync(gracefully).of(Delete)) == 1
+    driven = env.sync(gracefully)
     assert driven.of(Create, Delete) == []
-    assert (one.status()["replicas"], one.status()["terminatingReplicas"]) == (1, 1)
+    assert (env.status()["replicas"], env.status()["terminatingReplicas"]) == (1, 1)
 
 
 # Trying again.
@@ -81,39 +81,37 @@ def test_a_pod_that_is_deleted_gracefully_is_counted_as_terminating(scene: Calla
 class Server:
     """Keeps the names of pods that were created; a name is there once."""
 
-    def __init__(self, one: Scene) -> None:
-        self.one, self.pods = one, {}
+    def __init__(self, env: Scene) -> None:
+        self.env, self.pods = env, {}
 
     def __call__(self, command: Command) -> Outcome:
         if isinstance(command, Create):
             key = f"default/{name_of(decode_object(command.body))}"
             if key in self.pods:
                 return AlreadyExists(f'pods "{key}" already exists')
-            self.pods[key] = self.one.accept(command)
+            self.pods[key] = self.env.accept(command)
             return self.pods[key]
         if isinstance(command, Get) and command.resource == PODS.id:
             return self.pods.get(command.key, NotFound())
-        return self.one.accept(command)
+        return self.env.accept(command)
 
 
 @pytest.mark.parametrize("batches", range(1, 6))
-def test_killed_after_any_batch_a_sync_that_starts_anew_makes_no_pod_twice(
-    scene: Callable[..., Any], batches: int
-) -> None:
+def test_restart_after_any_batch_creates_no_pod_twice(scene: Callable[..., Any], batches: int) -> None:
     """Nothing of the first one is known to the second: neither its outcomes nor, by the late watch, its pods."""
-    one = scene(web_replica_set(10))
-    server = Server(one)
-    one.sync(server, stop_after=batches)
-    one.start()
+    env = scene(web_replica_set(10))
+    server = Server(env)
+    env.sync(server, stop_after=batches)
+    env.start()
     for _ in range(3):
-        one.sync(server)
+        env.sync(server)
     assert len(server.pods) == 10
-    assert {pod.key for pod in one.pods()} == set(server.pods)
+    assert {pod.key for pod in env.pods()} == set(server.pods)
 
 
-def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(3))
-    server, lost = Server(one), []
+def test_unknown_creation_is_retried_under_the_same_name(scene: Callable[..., Any]) -> None:
+    env = scene(web_replica_set(3))
+    server, lost = Server(env), []
 
     def losing_the_third(command: Command) -> Outcome:
         outcome = server(command)
@@ -122,87 +120,85 @@ def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene: Ca
             return Unknown("timed out")
         return outcome
 
-    first = one.sync(losing_the_third, raises=CommandError)
+    first = env.sync(losing_the_third, raises=CommandError)
     assert first.of(Update) == []  # a status would change the version that the names rest on
     assert said(first.error) == "timed out"
-    second = one.sync(losing_the_third)
+    second = env.sync(losing_the_third)
     assert second.of(Create) == lost
     assert second.events == []
     assert [command.key for command in second.of(Get)] == [f"default/{name_of(decode_object(lost[0].body))}"]
     assert second.result == RequeueAfter(1.0)
-    third = one.sync(losing_the_third)
+    third = env.sync(losing_the_third)
     assert third.of(Create, Delete) == []
-    assert one.status()["replicas"] == 3
+    assert env.status()["replicas"] == 3
     assert len(server.pods) == 3
 
 
-def test_an_unanswered_deletion_is_asked_for_again_before_any_other(scene: Callable[..., Any]) -> None:
-    """The order has changed meanwhile: a second pod would be deleted, and then one made anew."""
-    one = scene(web_replica_set(2), pods=[owned("a", ready=False), owned("b"), owned("c")])
-    first = one.sync(lambda command: Unknown("cut"), raises=CommandError)
+def test_unknown_deletion_is_retried_before_any_other(scene: Callable[..., Any]) -> None:
+    """The deletion order has changed meanwhile: by it, a second pod would be deleted and then replaced."""
+    env = scene(web_replica_set(2), pods=[owned("a", ready=False), owned("b"), owned("c")])
+    first = env.sync(lambda command: Unknown("cut"), raises=CommandError)
     assert deleted_keys(first) == ["default/a"]
-    one.bench.show(PODS, owned("b", phase="Pending", ready=False))
+    env.bench.show(PODS, owned("b", phase="Pending", ready=False))
     never_sent = Refused("connection refused")
-    assert deleted_keys(one.sync(lambda command: never_sent, raises=CommandError)) == ["default/a"]
-    gone = one.sync(lambda command: NotFound() if isinstance(command, Delete) else one.accept(command))
+    assert deleted_keys(env.sync(lambda command: never_sent, raises=CommandError)) == ["default/a"]
+    gone = env.sync(lambda command: NotFound() if isinstance(command, Delete) else env.accept(command))
     assert deleted_keys(gone) == ["default/a"]
-    one.bench.hide(PODS, "default/a")
-    assert one.sync().of(Create, Delete) == []
+    env.bench.hide(PODS, "default/a")
+    assert env.sync().of(Create, Delete) == []
 
 
-def test_once_no_pod_is_to_go_an_unanswered_deletion_is_forgotten(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(2), pods=[owned("a", ready=False), owned("b"), owned("c")])
-    one.sync(lambda command: Unknown("cut"), raises=CommandError)
-    one.bench.show(REPLICASETS, web_replica_set(3))
-    assert one.sync().of(Create, Delete) == []
-    one.bench.show(PODS, owned("a"))
-    one.bench.show(PODS, owned("b", ready=False))
-    one.bench.show(REPLICASETS, web_replica_set(2))
-    assert deleted_keys(one.sync()) == ["default/b"]
+def test_unknown_deletion_is_forgotten_without_surplus_pods(scene: Callable[..., Any]) -> None:
+    env = scene(web_replica_set(2), pods=[owned("a", ready=False), owned("b"), owned("c")])
+    env.sync(lambda command: Unknown("cut"), raises=CommandError)
+    env.bench.show(REPLICASETS, web_replica_set(3))
+    assert env.sync().of(Create, Delete) == []
+    env.bench.show(PODS, owned("a"))
+    env.bench.show(PODS, owned("b", ready=False))
+    env.bench.show(REPLICASETS, web_replica_set(2))
+    assert deleted_keys(env.sync()) == ["default/b"]
 
 
 @pytest.mark.parametrize("nothing_said", [Refused("connection refused"), Forbidden("no"), ServerFailure("later")])
-def test_while_nobody_says_who_has_a_name_it_is_asked_for_again(
-    scene: Callable[..., Any], nothing_said: Outcome
-) -> None:
-    one = scene(web_replica_set(1))
-    server = Server(one)
-    (name,) = created_names(one.sync(server, stop_after=1))
-    one.start()
-    unsure = one.sync(
+def test_existing_name_that_cannot_be_fetched_is_retried(scene: Callable[..., Any], nothing_said: Outcome) -> None:
+    env = scene(web_replica_set(1))
+    server = Server(env)
+    (name,) = created_names(env.sync(server, stop_after=1))
+    env.start()
+    unsure = env.sync(
         lambda command: nothing_said if isinstance(command, Get) else server(command), raises=CommandError
     )
     assert unsure.of(Update) == []
-    again = one.sync(server)
+    again = env.sync(server)
     assert (created_names(again), len(server.pods)) == ([name], 1)
-    assert one.sync(server).of(Create) == []
+    assert env.sync(server).of(Create) == []
 
 
 @pytest.mark.parametrize("never_heard", [Create, Get])
-def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(
+def test_existing_name_is_retried_after_a_change_of_the_owner(
     scene: Callable[..., Any], never_heard: type[Any]
 ) -> None:
-    one = scene(web_replica_set(2))
-    server = Server(one)
+    env = scene(web_replica_set(2))
+    server = Server(env)
     if never_heard is Get:
-        one.sync(server, stop_after=1)
-        one.start()
+        env.sync(server, stop_after=1)
+        env.start()
 
     def silent(command: Command) -> Outcome:
         outcome = server(command)
         return Unknown("timed out") if isinstance(command, never_heard) else outcome
 
-    first = one.sync(silent, raises=CommandError)
-    one.bench.show(REPLICASETS, web_replica_set(3, resourceVersion="77"))
-    second = one.sync(server)
+    first = env.sync(silent, raises=CommandError)
+    env.bench.show(REPLICASETS, web_replica_set(3, resourceVersion="77"))
+    second = env.sync(server)
     assert created_names(second)[0] == created_names(first)[0]
     assert len(server.pods) == 3
-    assert len(one.pods()) == 3
+    assert len(env.pods()) == 3
 
 
 def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(1))
-    (name,) = created_names(one.sync(stop_after=1))
+    env = scene(web_replica_set(1))
+    (name,) = created_names(env.sync(stop_after=1))
     stranger = Done(
         encode_object(running_pod(name, owner=CONTROLLER, metadata={"uid": "strange", "resourceVersion": "500"}))
     )
@@ -213,34 +209,34 @@ def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene: Calla
                 return AlreadyExists()
             case Get():
                 return stranger
-        return one.accept(command)
+        return env.accept(command)
 
-    assert one.sync(answer).result == RequeueAfter(1.0)
-    (other,) = created_names(one.sync(answer))
+    assert env.sync(answer).result == RequeueAfter(1.0)
+    (other,) = created_names(env.sync(answer))
     assert other != name
 
 
 def test_a_pod_that_is_deleted_gets_a_successor_of_another_name(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(2))
-    names = created_names(one.sync())
-    one.sync()
-    one.bench.catch_up()
-    one.bench.hide(PODS, f"default/{names[0]}")
-    (successor,) = created_names(one.sync())
+    env = scene(web_replica_set(2))
+    names = created_names(env.sync())
+    env.sync()
+    env.bench.catch_up()
+    env.bench.hide(PODS, f"default/{names[0]}")
+    (successor,) = created_names(env.sync())
     assert successor not in names
 
 
 # Failures.
 
 
-def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(100))
-    driven = one.sync(failing(after=10, outcome=QUOTA_EXCEEDED, to=Create, otherwise=one.accept), raises=CommandError)
+def test_failed_creation_has_event_and_condition_and_is_raised(scene: Callable[..., Any]) -> None:
+    env = scene(web_replica_set(100))
+    driven = env.sync(failing(after=10, outcome=QUOTA_EXCEEDED, to=Create, otherwise=env.accept), raises=CommandError)
     assert len(driven.of(Create)) == 15
     assert [event for event in driven.events if event[0] == "Warning"] == [
         ("Warning", "FailedCreate", f"Error creating: {QUOTA_EXCEEDED.message}")
     ] * 5
-    (condition,) = one.status()["conditions"]
+    (condition,) = env.status()["conditions"]
     assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
         "ReplicaFailure",
         "True",
@@ -248,16 +244,16 @@ def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene: Callabl
         QUOTA_EXCEEDED.message,
     )
     assert said(driven.error) == QUOTA_EXCEEDED.message
-    one.sync()
-    assert len(one.pods()) == 100
-    assert "conditions" not in one.status()
+    env.sync()
+    assert len(env.pods()) == 100
+    assert "conditions" not in env.status()
 
 
-def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(0), pods=[owned("a"), owned("b")])
-    driven = one.sync(
+def test_failed_deletion_has_event_and_condition_and_is_raised(scene: Callable[..., Any]) -> None:
+    env = scene(web_replica_set(0), pods=[owned("a"), owned("b")])
+    driven = env.sync(
         lambda command: (
-            Forbidden("no") if isinstance(command, Delete) and command.key == "default/a" else one.accept(command)
+            Forbidden("no") if isinstance(command, Delete) and command.key == "default/a" else env.accept(command)
         ),
         raises=CommandError,
     )
@@ -265,27 +261,27 @@ def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene: Callabl
         ("Normal", "SuccessfulDelete", "Deleted pod: b"),
         ("Warning", "FailedDelete", "Error deleting: no"),
     ]
-    (condition,) = one.status()["conditions"]
+    (condition,) = env.status()["conditions"]
     assert (condition["reason"], condition["message"]) == ("FailedDelete", "unable to delete pods: no")
     assert said(driven.error) == "unable to delete pods: no"
 
 
-def test_what_was_never_sent_leaves_the_status_alone(scene: Callable[..., Any]) -> None:
+def test_refused_creation_writes_no_status(scene: Callable[..., Any]) -> None:
     driven = scene().sync(lambda _command: Refused("the lease is lost"), raises=CommandError)
     assert [type(command) for command in driven.commands] == [Create]
     assert driven.records == []
 
 
-def test_in_a_terminating_namespace_nothing_is_created_told_or_tried_again(scene: Callable[..., Any]) -> None:
-    one = scene()
-    driven = one.sync(lambda command: NAMESPACE_TERMINATING if isinstance(command, Create) else one.accept(command))
+def test_terminating_namespace_causes_no_pod_event_or_retry(scene: Callable[..., Any]) -> None:
+    env = scene()
+    driven = env.sync(lambda command: NAMESPACE_TERMINATING if isinstance(command, Create) else env.accept(command))
     assert len(driven.of(Create)) == 1
     assert (driven.records, driven.result) == ([], None)
-    assert "conditions" not in one.status()
+    assert "conditions" not in env.status()
 
 
 def test_a_failed_status_hides_a_failed_creation(scene: Callable[..., Any]) -> None:
-    one = scene()
+    env = scene()
 
     def answer(command: Command) -> Outcome:
         match command:
@@ -293,14 +289,14 @@ def test_a_failed_status_hides_a_failed_creation(scene: Callable[..., Any]) -> N
                 return QUOTA_EXCEEDED
             case Update():
                 return ServerFailure("etcd is down")
-        return one.accept(command)
+        return env.accept(command)
 
-    assert said(one.sync(answer, raises=CommandError).error) == "etcd is down"
+    assert said(env.sync(answer, raises=CommandError).error) == "etcd is down"
 
 
 def test_a_failed_status_is_tried_once_more_on_the_live_object(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(0, generation=2))
-    driven = one.sync(failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=one.accept), raises=CommandError)
+    env = scene(web_replica_set(0, generation=2))
+    driven = env.sync(failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=env.accept), raises=CommandError)
     assert [type(command) for command in driven.commands] == [Update, Get, Update]
 
 
@@ -308,28 +304,28 @@ def test_a_failed_status_is_tried_once_more_on_the_live_object(scene: Callable[.
 
 
 def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(1))
-    made, began = [], one.clock.uptime
-    while one.clock.uptime - began < 600:
-        driven = one.sync()
+    env = scene(web_replica_set(1))
+    made, began = [], env.clock.uptime
+    while env.clock.uptime - began < 600:
+        driven = env.sync()
         if driven.of(Create):
-            made.append(one.clock.uptime - began)
-            one.bench.catch_up()
-            one.fail_pods(created_keys(driven))
+            made.append(env.clock.uptime - began)
+            env.bench.catch_up()
+            env.fail_pods(created_keys(driven))
         elif driven.result is not None:
             assert driven.of(Create) == []
-            one.clock.advance(driven.result.seconds)
+            env.clock.advance(driven.result.seconds)
     waits = [later - earlier for earlier, later in itertools.pairwise(made)]
     assert waits == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
 def test_pods_that_fail_at_once_are_warned_of_once(scene: Callable[..., Any], logs: LogCapture) -> None:
-    one = scene(web_replica_set(2), pods=[owned("dead", phase="Failed")])
-    first = one.sync()
-    one.bench.catch_up()
-    one.fail_pods(created_keys(first))
+    env = scene(web_replica_set(2), pods=[owned("dead", phase="Failed")])
+    first = env.sync()
+    env.bench.catch_up()
+    env.fail_pods(created_keys(first))
     for _ in range(3):
-        one.sync()
+        env.sync()
     warnings = [entry for entry in logs.entries if entry["log_level"] == "warning"]
     assert [(entry["event"], entry["key"], entry["count"], entry["held_back"]) for entry in warnings] == [
         ("pods failed at once", KEY, 2, 2)
@@ -337,45 +333,45 @@ def test_pods_that_fail_at_once_are_warned_of_once(scene: Callable[..., Any], lo
 
 
 def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(3), pods=[owned("a"), owned("b"), owned("dead", phase="Failed")])
-    first = one.sync()
-    one.bench.catch_up()
-    one.fail_pods(created_keys(first))
-    waiting = one.sync()
+    env = scene(web_replica_set(3), pods=[owned("a"), owned("b"), owned("dead", phase="Failed")])
+    first = env.sync()
+    env.bench.catch_up()
+    env.fail_pods(created_keys(first))
+    waiting = env.sync()
     assert (waiting.of(Create), waiting.result) == ([], RequeueAfter(1.0))
-    one.bench.hide(PODS, "default/a")
-    assert len(one.sync().of(Create)) == 1
-    one.clock.advance(1.0)
-    assert len(one.sync().of(Create)) == 1
+    env.bench.hide(PODS, "default/a")
+    assert len(env.sync().of(Create)) == 1
+    env.clock.advance(1.0)
+    assert len(env.sync().of(Create)) == 1
 
 
 def test_a_pod_that_fails_after_a_while_is_replaced_at_once(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
+    env = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
     for _ in range(5):
-        driven = one.sync()
+        driven = env.sync()
         assert len(driven.of(Create)) == 1
-        one.bench.catch_up()
-        one.clock.advance(60.0)
-        one.fail_pods(created_keys(driven))
+        env.bench.catch_up()
+        env.clock.advance(60.0)
+        env.fail_pods(created_keys(driven))
 
 
-def test_a_replica_set_made_anew_under_its_name_starts_clean(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
-    first = one.sync()
-    one.bench.catch_up()
-    one.fail_pods(created_keys(first))
-    assert one.sync().of(Create) == []
-    one.bench.show(REPLICASETS, web_replica_set(1, meta={"uid": "new"}))
-    assert len(one.sync().of(Create)) == 1
+def test_recreated_replica_set_has_no_replacement_delay(scene: Callable[..., Any]) -> None:
+    env = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
+    first = env.sync()
+    env.bench.catch_up()
+    env.fail_pods(created_keys(first))
+    assert env.sync().of(Create) == []
+    env.bench.show(REPLICASETS, web_replica_set(1, meta={"uid": "new"}))
+    assert len(env.sync().of(Create)) == 1
 
 
-def test_what_is_remembered_of_a_replica_set_goes_with_it(scene: Callable[..., Any]) -> None:
-    one = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
-    first = one.sync()
-    one.bench.catch_up()
-    one.fail_pods(created_keys(first))
-    assert one.sync().of(Create) == []
-    one.bench.hide(REPLICASETS, KEY)
-    one.sync()
-    one.bench.show(REPLICASETS, web_replica_set(1))
-    assert len(one.sync().of(Create)) == 1
+def test_deleted_replica_set_is_forgotten(scene: Callable[..., Any]) -> None:
+    env = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
+    first = env.sync()
+    env.bench.catch_up()
+    env.fail_pods(created_keys(first))
+    assert env.sync().of(Create) == []
+    env.bench.hide(REPLICASETS, KEY)
+    env.sync()
+    env.bench.show(REPLICASETS, web_replica_set(1))
+    assert len(env.sync().of(Create)) == 1

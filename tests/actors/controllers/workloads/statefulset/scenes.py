@@ -79,7 +79,7 @@ def member(ordinal: int | str, *, image: str = "v1", claims: Iterable[str] = (),
 
 
 def young(ordinal: int, seconds: float, **options: Any) -> Object:
-    """A pod that is ready for so many seconds."""
+    """Return a pod that became ready this number of seconds ago."""
     return member(ordinal, ready_since=NOW - seconds, **options)
 
 
@@ -101,7 +101,10 @@ def a_reference(kind: str, name: str, uid: str = "", *, controller: bool = True)
 
 
 class Scene:
-    """revisions: by default that of the template, as after a first sync."""
+    """A StatefulSet with its pods, claims and revisions, and the reconciler.
+
+    revisions: by default the revision of the template, as after a first sync.
+    """
 
     def __init__(
         self,

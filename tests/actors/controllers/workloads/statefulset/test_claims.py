@@ -71,7 +71,9 @@ def test_a_new_claim_is_owned_by_the_set_that_it_goes_with(
 @pytest.mark.parametrize("before", [[], [SET], [POD], [CONDEMNED], [SET, POD], [{**SET, "controller": False}]])
 @pytest.mark.parametrize(("deleted", "scaled"), POLICIES)
 @pytest.mark.parametrize("ordinal", [1, 7])
-def test_who_owns_a_claim_under_each_policy(deleted: str, scaled: str, ordinal: int, before: list[Object]) -> None:
+def test_claim_owners_follow_the_retention_policy(
+    deleted: str, scaled: str, ordinal: int, before: list[Object]
+) -> None:
     expected = {
         ("Retain", "Retain", 1): [],
         ("Retain", "Retain", 7): [],
@@ -88,14 +90,14 @@ def test_who_owns_a_claim_under_each_policy(deleted: str, scaled: str, ordinal: 
     assert owners(with_its_owners(claim, found, member(ordinal))) == expected
 
 
-def test_owners_of_others_stay() -> None:
+def test_foreign_owner_references_are_kept() -> None:
     other = {**OTHER, "controller": False}
     claim = with_its_owners(a_claim("data-web-1", other), policy("Delete", "Retain"), member())
     assert owners(claim) == [other, SET]
 
 
 @pytest.mark.parametrize("former", [{**SET, "uid": "former"}, {**POD, "uid": "former"}])
-def test_what_goes_with_a_former_set_or_pod_is_left_alone(former: Object) -> None:
+def test_claim_of_a_former_set_or_pod_is_left_alone(former: Object) -> None:
     for deleted, scaled in POLICIES:
         claim, found = a_claim("data-web-1", former), policy(deleted, scaled)
         assert has_its_owners(claim, found, member())

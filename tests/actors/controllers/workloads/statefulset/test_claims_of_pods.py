@@ -35,7 +35,7 @@ def owned_claims(driven: Any) -> dict[str, list[str]]:
     found = [c for c in driven.of(Update) if c.resource == PERSISTENT_VOLUME_CLAIMS.id]
     claims = [body for body in bodies(driven, Update) if body["kind"] == "PersistentVolumeClaim"]
     assert len(found) == len(claims)
-    return {name_of(one): [ref["kind"] for ref in one["metadata"]["ownerReferences"]] for one in claims}
+    return {name_of(claim): [ref["kind"] for ref in claim["metadata"]["ownerReferences"]] for claim in claims}
 
 
 def test_claims_come_before_their_pod() -> None:
@@ -117,7 +117,7 @@ def test_another_policy_gives_claims_other_owners() -> None:
     assert driven.events[0] == ("Normal", "SuccessfulUpdate", "Update Pod web-0 in StatefulSet web successful")
 
 
-def test_a_claim_of_another_controller_is_told_and_left() -> None:
+def test_claim_of_another_controller_has_an_event_and_is_kept() -> None:
     obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
     claim = a_claim("data-web-0", a_reference("ReplicaSet", "other"))
     driven = Scene(obj, claims=[claim]).sync()
@@ -129,7 +129,7 @@ def test_a_claim_of_another_controller_is_told_and_left() -> None:
     assert driven.events == [("Warning", "ConflictingController", text), POD_CREATED]
 
 
-def test_a_claim_that_cannot_be_owned_is_told() -> None:
+def test_failed_claim_owner_update_has_an_event() -> None:
     obj = a_set(1, claims=["data"], persistentVolumeClaimRetentionPolicy=DELETE_BOTH)
     scene = Scene(obj, claims=[a_claim("data-web-0")])
     driven = scene.sync(refusing(scene, PERSISTENT_VOLUME_CLAIMS, Update), raises=CommandError)

@@ -30,11 +30,11 @@ from tests.actors.controllers.workloads.statefulset.scenes import a_set, member,
         ("-1", "", 1),
     ],
 )
-def test_a_name_says_set_and_ordinal(name: str, parent: str, ordinal: int) -> None:
+def test_pod_name_contains_set_and_ordinal(name: str, parent: str, ordinal: int) -> None:
     assert parent_and_ordinal(name) == (parent, ordinal)
 
 
-def test_a_pod_of_another_set_is_no_member() -> None:
+def test_pod_of_another_set_has_no_ordinal() -> None:
     assert ordinal_of("web-1-0", "web") is None
     assert ordinal_of("web-1-0", "web-1") == 0
 

@@ -1,4 +1,4 @@
-"""Which pods are created, deleted and waited for: upstream's cases, by hand."""
+"""Order of creations and deletions of pods, with upstream's cases."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_one_that_has_ended_and_is_being_deleted_is_waited_for() -> None:
     assert not made(driven)
 
 
-def test_ordinals_begin_where_the_spec_says() -> None:
+def test_ordinals_begin_at_spec_ordinals_start() -> None:
     pods = [member(0), member(1), *(member(i) for i in (2, 3, 4))]
     driven = Scene(a_set(3, ordinals={"start": 2}), *pods).sync()
     assert deleted_keys(driven) == ["default/web-1"]
@@ -256,7 +256,7 @@ def test_ordinals_begin_where_the_spec_says() -> None:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_a_set_that_is_being_deleted_creates_nothing_and_says_what_is_left(parallel: bool) -> None:
+def test_terminating_set_creates_nothing_and_updates_its_status(parallel: bool) -> None:
     driven = Scene(a_set(3, parallel=parallel, meta=DELETING), member(0)).sync()
     assert not made(driven)
     assert not deleted_keys(driven)
@@ -298,7 +298,7 @@ def test_a_name_that_is_taken_is_tried_again_without_an_event() -> None:
     assert scene.sync(answer, raises=CommandError).events == []
 
 
-def test_a_pod_that_went_by_itself_is_no_failure() -> None:
+def test_deletion_of_missing_pod_is_not_a_failure() -> None:
     scene = Scene(a_set(0), member(0))
     driven = scene.sync(lambda c: NotFound() if isinstance(c, Delete) else scene.bench.accept(c))
     assert driven.events == [("Normal", "SuccessfulDelete", "Delete Pod web-0 in StatefulSet web successful")]
@@ -311,7 +311,7 @@ def test_a_deletion_that_meets_a_conflict_is_tried_again_without_an_event() -> N
     assert driven.events == []
 
 
-def test_a_deletion_that_fails_is_told_and_tried_again() -> None:
+def test_failed_deletion_has_an_event_and_is_retried() -> None:
     scene = Scene(a_set(0), member(0))
     driven = scene.sync(
         lambda c: Forbidden("no") if isinstance(c, Delete) else scene.bench.accept(c), raises=CommandError
@@ -361,7 +361,7 @@ def test_an_orphan_with_a_name_of_its_own_is_adopted_and_others_are_not() -> Non
     assert patched == ["default/web-1"]
 
 
-def test_what_it_selects_no_more_or_has_no_name_of_its_own_is_released() -> None:
+def test_pod_with_other_labels_or_name_is_released() -> None:
     driven = Scene(a_set(1), member(0), member("x"), member(1, labels={"app": "other"})).sync()
     patched = [command.key for command in driven.commands if type(command).__name__ == "Patch"]
     assert sorted(patched) == ["default/web-1", "default/web-x"]
@@ -414,7 +414,7 @@ def test_in_parallel_an_update_waits_for_those_above() -> None:
 
 
 def test_in_order_an_update_stays_stuck_behind_a_pod_that_is_never_ready() -> None:
-    """As upstream documents it: the broken pod has to be deleted by hand."""
+    """Upstream documents this: a user must delete the broken pod."""
     scene = updated(member(0), member(1), member(2, image="v2", ready=False), image="v1")
     assert deleted_keys(scene.sync()) == []
 

@@ -19,7 +19,7 @@ BY_SET = {"whenDeleted": "Delete", "whenScaled": "Delete"}
 
 
 def settle(outcome: Outcome | None, number: int) -> tuple[list[Any], bool]:
-    """What is there at rest, where this write failed so, and whether there were so many.
+    """Sync until nothing is left to do, while one write has this outcome. Return whether that write occurred.
 
     One pod is missing, one has lost its label, one is of an old template and one is not wanted any more.
     """
@@ -43,10 +43,10 @@ def settle(outcome: Outcome | None, number: int) -> tuple[list[Any], bool]:
         scene.bench.clock.advance(60.0)
     pods_there = sorted((name_of(pod), *sorted(labels_of(pod).items())) for pod in tables[PODS].objects())
     owned = {
-        name_of(claim): [one["kind"] for one in claim["metadata"].get("ownerReferences") or ()]
+        name_of(claim): [obj["kind"] for obj in claim["metadata"].get("ownerReferences") or ()]
         for claim in tables[PERSISTENT_VOLUME_CLAIMS].objects()
     }
-    numbers = sorted(one["revision"] for one in tables[CONTROLLER_REVISIONS].objects())
+    numbers = sorted(obj["revision"] for obj in tables[CONTROLLER_REVISIONS].objects())
     return [pods_there, owned, numbers, (tables[STATEFULSETS].get(KEY) or {})["status"]], answer.met
 
 

@@ -61,7 +61,7 @@ def test_a_known_template_has_its_revision_raised(
     assert (len(created(driven)), raised(driven)) == (new, numbers)
 
 
-def test_a_revision_of_an_old_release_is_no_other_template() -> None:
+def test_revision_of_old_release_equals_the_template() -> None:
     old = revision()
     template = old["data"]["spec"]["template"]
     template["metadata"] = {**template["metadata"], "creationTimestamp": None}
@@ -154,7 +154,7 @@ def test_a_status_that_cannot_be_written_is_tried_again() -> None:
         return Conflict("newer") if is_status else scene.bench.accept(command)
 
     driven = scene.sync(answer, raises=CommandError)
-    assert len([one for one in driven.of(Update) if one.subresource == "status"]) == 2  # to a newer version, once
+    assert len([obj for obj in driven.of(Update) if obj.subresource == "status"]) == 2  # to a newer version, once
     assert status_written(scene.sync()) is not None
 
 
@@ -167,7 +167,7 @@ def test_how_many_an_update_may_make_unavailable(given: Any, replicas: int, most
     assert read(a_set(replicas, updateStrategy=strategy)).at_once() == most
 
 
-def test_with_the_gate_the_metrics_say_how_many_are_unavailable() -> None:
+def test_unavailable_metric_with_the_feature_gate() -> None:
     scene = Scene(a_set(2), member(0), member(1), several_unavailable=True)
     scene.sync()
     assert scene.metrics.gauge(MAX_UNAVAILABLE, *LABELS).value == 1

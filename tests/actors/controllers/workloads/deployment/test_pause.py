@@ -17,7 +17,7 @@ def web() -> Cluster:
     return cluster
 
 
-def test_a_paused_one_says_so_and_does_not_roll(web: Cluster) -> None:
+def test_paused_deployment_has_condition_and_does_not_roll(web: Cluster) -> None:
     web.set(paused=True)
     web.set_image("web:2")
     web.roll_out()

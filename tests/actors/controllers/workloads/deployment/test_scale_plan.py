@@ -32,7 +32,7 @@ def sizes_after(plan: Sequence[Resize], sets: Sequence[ReplicaSet]) -> Object:
 
 
 def sets_of(sizes: Object, *, sized_for: tuple[int, ...]) -> list[ReplicaSet]:
-    """foo-v3, foo-v2 and so on, the first the youngest, from {"v3": 2, ...}."""
+    """Return ReplicaSets of these sizes by name, the youngest first."""
     return [
         with_available(name, size, size, age=position * 3600, sized_for=sized_for)
         for position, (name, size) in enumerate(sizes.items())
@@ -94,7 +94,7 @@ def test_a_new_size_that_reached_only_some_is_brought_to_the_others() -> None:
     }
 
 
-def test_what_is_left_over_takes_no_more_than_there_is() -> None:
+def test_rounding_remainder_never_makes_a_size_negative() -> None:
     """Annotations that were tampered with give no shares, so that all is left over."""
     sets = sets_of({"v2": 2, "v1": 2}, sized_for=(0, 0))
     assert sizes_after(scale_plan(parsed_deployment(1, max_unavailable=1), None, sets), sets) == {"v2": 2, "v1": 0}
@@ -113,7 +113,7 @@ def test_a_saturated_new_replica_set_replaces_all_old_ones() -> None:
     assert scale_plan(parsed_deployment(2), new, old) == [Resize("v1", 0)]
 
 
-def test_recreate_spreads_nothing_but_annotates_all_anew_so_that_its_rollout_goes_on() -> None:
+def test_recreate_keeps_sizes_and_refreshes_annotations() -> None:
     """The strategy was changed amid a rolling update, and then the size: several ReplicaSets have pods."""
     sized_for = (6, 8)
     sets = {
@@ -128,7 +128,7 @@ def test_recreate_spreads_nothing_but_annotates_all_anew_so_that_its_rollout_goe
     assert not is_scaling_event(smaller, [parse_replica_set(each) for each in annotated if each is not None])
 
 
-def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits() -> None:
+def test_only_replica_set_is_annotated_even_if_its_size_is_right() -> None:
     """A rollout without surge takes one old pod away before the first new one is made, and just then one less is wished
     for: the old ReplicaSet has the new size, and the note that it was sized for another.
     """
@@ -188,7 +188,7 @@ def test_a_changed_size_shows_in_the_annotation_of_a_replica_set_with_pods(
 
 
 @pytest.mark.parametrize("annotation", ["2147483648", "99999999999999999999999", "+3", "3.0"])
-def test_an_annotation_that_no_int32_holds_says_nothing(annotation: str) -> None:
+def test_annotation_beyond_int32_is_ignored(annotation: str) -> None:
     assert not is_scaling_event(parsed_deployment(10), [parsed_replica_set("v1", 3, annotations={DESIRED: annotation})])
 
 
@@ -226,7 +226,7 @@ def test_a_size_that_is_right_and_noted_is_not_written_again() -> None:
 def test_proportional_scaling_ends_exactly_at_the_size_that_is_allowed(
     sizes: Sequence[int], after: int, surge: int
 ) -> None:
-    """But for what rounding leaves to a set that has less than that to give, as upstream."""
+    """A rounding remainder may exceed the size of the set that should give it, as upstream."""
     sets = sets_of({f"v{9 - i}": size for i, size in enumerate(sizes)}, sized_for=(sum(sizes), sum(sizes)))
     d = parsed_deployment(after, max_surge=surge, max_unavailable=1)
     planned = sizes_after(scale_plan(d, None, sets), sets)
@@ -241,7 +241,7 @@ def test_proportional_scaling_ends_exactly_at_the_size_that_is_allowed(
     st.integers(0, 20),
     st.integers(0, 400),
 )
-def test_growth_ends_exactly_at_the_size_that_is_allowed_whatever_the_annotations_say(
+def test_growth_reaches_the_allowed_size_with_any_annotations(
     sizes: Sequence[int], more: int, surge: int, before: int
 ) -> None:
     sets = sets_of({f"v{9 - i}": size for i, size in enumerate(sizes)}, sized_for=(before, before))

@@ -1,4 +1,4 @@
-"""Rollbacks asked for by annotation."""
+"""Rollbacks that an annotation requests."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_without_a_last_revision_there_is_nothing_to_go_back_to() -> None:
     assert web.sizes() == {1: 2}
 
 
-def test_an_unreadable_request_is_no_request(web: Cluster) -> None:
+def test_invalid_rollback_request_is_ignored(web: Cluster) -> None:
     web.annotate(**{REQUEST: "yesterday"})
     assert web.settle() == []
     assert annotations_of(web.deployment)[REQUEST] == "yesterday"
