@@ -184,15 +184,15 @@ def _owner_from_wire(wire: Any) -> OwnerRef | None:
 
 
 def _all_to_wire(messages: Sequence[Any]) -> list[Any]:
-    return [_to_wire(one) for one in messages]
+    return [_to_wire(message) for message in messages]
 
 
 def _all_from_wire(wires: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(_from_wire(one) for one in wires)
+    return tuple(_from_wire(wire) for wire in wires)
 
 
 def _as_tuples(value: Any) -> Any:
-    """msgpack gives arrays back as lists."""
+    """Convert lists to tuples, recursively: msgpack decodes arrays as lists."""
     return tuple(map(_as_tuples, value)) if type(value) is list else value
 
 
@@ -232,7 +232,7 @@ def encode(message: Any) -> bytes:
 
 
 def encode_fields(message_type: type, *fields: Any) -> bytes:
-    """encode() of a message with these fields, all of them, without the message; for one that nobody else sees."""
+    """Encode a message from the values of all its fields, without constructing it."""
     form = _BY_TYPE[message_type]
     if len(fields) != form.fields:
         raise TypeError(f"{message_type.__name__} has {form.fields} fields, got {len(fields)}")
@@ -244,9 +244,9 @@ def encode_fields(message_type: type, *fields: Any) -> bytes:
 
 
 def pack(value: Any) -> bytes:
-    """A plain value: None, numbers, text, bytes, and lists and maps of them; a tuple comes back as a list.
+    """Encode a plain value: None, a number, text, bytes, or lists and maps of them. Tuples are decoded as lists.
 
-    Raises TypeError that names the type of what is none, ValueError on what is too large or too deep.
+    Raises TypeError, with the type, for other values, and ValueError for values that are too large or too deep.
     """
     try:
         packed: bytes = msgpack.packb(value, use_bin_type=True)
@@ -258,23 +258,23 @@ def pack(value: Any) -> bytes:
 
 
 def _strange(value: Any) -> str:
-    """The type of the first value in this one that is no plain one."""
+    """Return the type of the first value that msgpack cannot encode, with its article."""
     if isinstance(value, dict):
         inner = [*value.keys(), *value.values()]
     elif isinstance(value, list | tuple):
         inner = list(value)
     else:
         return f"a {type(value).__qualname__}"
-    for one in inner:
+    for element in inner:
         try:
-            msgpack.packb(one, use_bin_type=True)
+            msgpack.packb(element, use_bin_type=True)
         except TypeError:
-            return _strange(one)
+            return _strange(element)
     return f"a {type(value).__qualname__}"
 
 
 def unpack(packed: bytes) -> Any:
-    """What pack() was given. Raises DecodeError."""
+    """Decode the result of pack(). Raises DecodeError."""
     try:
         return msgpack.unpackb(packed, strict_map_key=False)
     except Exception as err:
@@ -285,7 +285,7 @@ _BUNDLE_TAG = _BY_TYPE[watching.WatchEvents].tag
 
 
 def bundle(events: Sequence[bytes], matches: Sequence[int]) -> bytes:
-    """encode(WatchEvents(…)) of events that are encoded already, each once for all who are sent it."""
+    """Encode WatchEvents from encoded events, so that an event is encoded once for all its subscribers."""
     packer = msgpack.Packer(use_bin_type=True)
     head = packer.pack_array_header(3) + packer.pack(_BUNDLE_TAG) + packer.pack_array_header(len(events))
     frame: bytes = b"".join((head, *events, packer.pack(tuple(matches))))
@@ -318,7 +318,7 @@ def _unpacked(frame: bytes) -> Any:
 
 
 class Decoder:
-    """decode() for the actors of one system: a frame that is sent to many of them is decoded once.
+    """Decoder of the actors of one system, which decodes a frame once that is sent to several actors.
 
     They receive the same bytes object one after the other, and messages are immutable, so the last such message is
     cached. Thread-safe: the pair is read and replaced as one object; a race costs one more decoding.
@@ -332,7 +332,6 @@ class Decoder:
         self._latest: tuple[bytes, Any] = (b"", None)
 
     def decode(self, frame: bytes) -> Any:
-        """As the function decode."""
         latest, message = self._latest
         if frame is latest:
             return message

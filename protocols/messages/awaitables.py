@@ -1,4 +1,4 @@
-"""What a reconciliation yields, as `await` takes it in a coroutine: `await create(…)` is `yield create(…)`."""
+"""Base of the values that a reconciliation yields: in a coroutine `await create(…)` means `yield create(…)`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Awaited(Generic[T_co]):
-    """To await it is to yield it; the result, of type T_co, is what the driver sends back."""
+    """A value that is yielded when it is awaited. The driver sends back the result, of type T_co."""
 
     __slots__ = ()
 

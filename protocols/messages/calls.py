@@ -1,4 +1,4 @@
-"""Calls of functions outside of the actors, as a reconciler yields them. The Dispatcher has each carried out."""
+"""Calls of functions outside the actors, which a reconciler yields and the Dispatcher executes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class Call(Struct, Awaited["Outcome"], frozen=True):
-    """Call a function of the controller's own, in a thread or on an event loop. Controller → dispatcher, in a Submit.
+    """Call a function of the controller, in a thread or on an event loop. Controller → dispatcher, in a Submit.
 
-    The function itself stays in the process: the dispatcher finds it by sender, ticket and index. What travels says
-    which it was, for the journal and people.
+    The function itself stays in the process: the dispatcher finds it by sender, ticket and index. The message contains
+    its name and arguments for the journal.
 
-    function: its qualified name, "Directory.remove". arguments: [positional, by name], as protocols/codec.py packs
-    values. timeout: seconds from its begin. key: what it is about; of a controller what it reconciles, where not said.
-
-    Outcomes: Done, whose body is what it returned, packed alike; Raised; Unknown, it did not return in time, was
-    cancelled or lost; Refused, it was not made.
+    Outcomes:
+        Done: its body is the returned value, packed by protocols/codec.py.
+        Raised: the function raised an exception.
+        Unknown: it did not return in time, was cancelled or lost.
+        Refused: the call was not made.
     """
 
-    resource: ClassVar[str] = ""  # none of the API server's: the accounts of writes leave calls out
-    function: str
-    arguments: bytes
-    timeout: float
-    key: str = ""
+    resource: ClassVar[str] = ""  # no resource of the API server: write accounting ignores calls
+    function: str  # qualified name: "Directory.remove"
+    arguments: bytes  # [positional, by name], packed by protocols/codec.py
+    timeout: float  # seconds from the start of the call
+    key: str = ""  # the object; by default the key that the controller reconciles

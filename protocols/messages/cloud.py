@@ -1,10 +1,15 @@
-"""Calls to the cloud provider, as a reconciler yields them. The Dispatcher runs each on a thread of the cloud's own.
+"""Calls to the cloud provider, which a reconciler yields. The Dispatcher runs each in a thread of the cloud's pool.
 
 Objects are Kubernetes objects as JSON bytes; a route is encoded as in protocols/routes.py. The result of a call is the
-JSON body of its Done. Other outcomes: NotFound, the cloud does not know the object; Invalid with code 501, it does not
-support the call, or with code 421, another controller does that; Conflict, a concurrent change; Throttled, retry after
-so long; ServerFailure, any other error that it raised; Unknown, it did not return in time; Refused, the call was not
-made.
+JSON body of its Done. Other outcomes:
+
+- NotFound: the object does not exist in the cloud.
+- Invalid: the call is not supported (code 501), or another controller is responsible (code 421).
+- Conflict: a concurrent change.
+- Throttled: retry after retry_after seconds.
+- ServerFailure: any other error that the cloud raised.
+- Unknown: the call did not return in time.
+- Refused: the call was not made.
 """
 
 from __future__ import annotations
@@ -15,28 +20,28 @@ from msgspec import Struct
 
 
 class InstanceExists(Struct, frozen=True):
-    """Whether the node's machine exists. Done.body: true or false."""
+    """Check that the node's machine exists. Done.body: true or false."""
 
-    resource: ClassVar[str] = ""  # none of the API server's: the accounts of writes leave cloud calls out
+    resource: ClassVar[str] = ""  # no resource of the API server: write accounting ignores cloud calls
     node: bytes
 
 
 class InstanceIsShutDown(Struct, frozen=True):
-    """Whether the machine exists but is shut down. Done.body: true or false."""
+    """Check whether the machine exists but is shut down. Done.body: true or false."""
 
     resource: ClassVar[str] = ""
     node: bytes
 
 
 class ListRoutes(Struct, frozen=True):
-    """All routes of a cluster, by its name. Done.body: a list of routes."""
+    """List the routes of the cluster of this name. Done.body: a list of routes."""
 
     resource: ClassVar[str] = ""
     cluster: str
 
 
 class CreateRoute(Struct, frozen=True):
-    """hint: the uid of the route's node, for the cloud's own name of it. Done.body: null."""
+    """Create a route. hint: the uid of its node, from which the cloud may derive a name. Done.body: null."""
 
     resource: ClassVar[str] = ""
     cluster: str

@@ -1,5 +1,5 @@
-"""Commands: what a reconciler yields. Each is one write to the API server, one live read, or one call of
-something outside (calls.py, cloud.py). The Dispatcher carries them out.
+"""Commands, which a reconciler yields and the Dispatcher executes. Each is one write to the API server,
+one live read, or one call of something outside (calls.py, cloud.py).
 
 `key` is "namespace/name" ("name" for a cluster-scoped object), `resource` a Resource.id, `body` the JSON bytes of the
 object or the patch, `user` in whose name it is sent, "" for the client's own. None means "not given"; a grace period of
@@ -86,9 +86,11 @@ class Delete(Struct, Awaited["Outcome"], frozen=True):
 
 
 class DeleteCollection(Struct, Awaited["Outcome"], frozen=True):
-    """DELETE all objects of a namespace ("" = cluster-scoped) that match the selectors. depends_on: as in Delete.
+    """DELETE the objects of a namespace ("" = cluster-scoped) that match the selectors.
 
-    limit: so many of them at most; 0 is all. continue_from: as in List; of those that follow.
+    depends_on: as in Delete.
+    limit: maximum number of objects; 0 is no limit.
+    continue_from: as in List; only the objects that follow are deleted.
     """
 
     resource: str
@@ -117,8 +119,9 @@ class Get(Struct, Awaited["Outcome"], frozen=True):
 class List(Struct, Awaited["Outcome"], frozen=True):
     """A live LIST of a namespace ("" = all). Done.body is the list object.
 
-    metadata_only: of each object its metadata, where the server can do that. limit: so many objects at most; 0 is all.
-    continue_from: what an earlier list said under metadata.continue, for the objects that follow; "": from the first.
+    metadata_only: request only the metadata of each object, if the server supports it.
+    limit: maximum number of objects; 0 is no limit.
+    continue_from: metadata.continue of an earlier list, for the objects that follow; "" lists from the first object.
     """
 
     resource: str
@@ -131,15 +134,12 @@ class List(Struct, Awaited["Outcome"], frozen=True):
 
 
 class Fetch(Struct, Awaited["Outcome"], frozen=True):
-    """A live GET of a document that is no object: of discovery, or of metrics. Done.body is the document.
-
-    path: as in a URL. accept: the media types that its reader knows. query: names and values.
-    """
+    """A live GET of a discovery or metrics document. Done.body is the document."""
 
     resource: ClassVar[str] = ""
-    path: str
-    accept: str = "application/json"
-    query: tuple[tuple[str, str], ...] = ()
+    path: str  # of the URL
+    accept: str = "application/json"  # media types for the header Accept
+    query: tuple[tuple[str, str], ...] = ()  # (name, value) pairs
 
 
 Command = Create | Update | Patch | Delete | DeleteCollection | Get | List | Fetch | Call | CloudCall
@@ -158,7 +158,7 @@ COMMANDS: tuple[type[Command], ...] = (
 
 
 def in_words(command: Command) -> str:
-    """Verb, resource and key, as people say them: "update websites.example.com default/shop status"."""
+    """Return verb, resource and key for log lines: "update websites.example.com default/shop status"."""
     if isinstance(command, CLOUD_CALLS):
         return f"cloud call {type(command).__name__}"
     if isinstance(command, Call):
@@ -171,7 +171,7 @@ def in_words(command: Command) -> str:
 
 
 def _object_of(command: Command) -> Key:
-    """What it is about; of a creation by a generated name what the name begins with."""
+    """Return the key of the command's object; for a generated name its prefix."""
     match command:
         case Create(_, namespace, body, name):
             try:

@@ -1,4 +1,4 @@
-"""The conversation about pages that show people what a controller has in mind: server of pages → controller."""
+"""Messages about debug pages, which show the internal state of a controller: HTTP server → controller."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from msgspec import Struct
 
 
 class ShowPage(Struct, frozen=True):
-    """Show me this page of yours. Asked by people only; the reply is a PageShown.
+    """Request a debug page. Sent for people only; the reply is a PageShown.
 
-    path: what follows the controller's name, "/graph". query: the values of each parameter, in order.
+    path: the part after the controller's name, "/graph". query: the values of each parameter, in order.
     """
 
     path: str
@@ -16,7 +16,7 @@ class ShowPage(Struct, frozen=True):
 
 
 class PageShown(Struct, frozen=True):
-    """found: whether there is such a page; without it the other two are empty."""
+    """A debug page. found: whether it exists; otherwise the other fields are empty."""
 
     found: bool
     content_type: str = ""

@@ -29,7 +29,7 @@ class ServedResource(Struct, frozen=True, kw_only=True):
 
 
 class DiscoveryAnswer(Struct, frozen=True):
-    """What the server answered. Transport → discovery. number: of the round that asked. status: as in Listed."""
+    """Response to a discovery request. Transport → discovery. number: of the discovery round. status: as in Listed."""
 
     number: int
     path: str

@@ -16,9 +16,11 @@ class Record(Struct, Awaited[None], frozen=True):
     """Write a core/v1 Event about an object. Reconciler → (its actor) → event recorder; no outcome comes back.
 
     api_version, kind, namespace, name, uid, resource_version, field_path: the involved object.
-    type: one of RECORD_TYPES. component: the event's source ("replicaset-controller"). client: the API client that
-    writes it. The actor that drives the reconciler fills both in where they are empty. host: the node that it comes
-    from. user: as of commands.
+    type: one of RECORD_TYPES.
+    component: the event's source ("replicaset-controller"); if empty, the actor that drives the reconciler sets it.
+    client: the API client that writes the event; if empty, the same actor sets it.
+    host: the node that reports the event.
+    user: as in commands.
     """
 
     api_version: str

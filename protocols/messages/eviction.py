@@ -11,8 +11,8 @@ from msgspec import Struct
 class ZoneQueueReady(Struct, frozen=True):
     """The queue of this zone has started, or started over: it holds no nodes. Queue → node-lifecycle.
 
-    A queue that has just started has no rate either, and lets no node through before SetEvictionRate. paused: it
-    received PauseEvictions, which a new incarnation of its owner cannot know.
+    A queue that has just started has no rate either, and lets no node through before SetEvictionRate. paused: the queue
+    has received PauseEvictions; a new incarnation of its owner has no record of that.
     """
 
     zone: str
@@ -22,8 +22,9 @@ class ZoneQueueReady(Struct, frozen=True):
 class SetEvictionRate(Struct, frozen=True):
     """Set the rate to `qps` nodes a second; 0: none. node-lifecycle → queue.
 
-    burst: how many nodes may be let through at once. last: when the zone's last node was let through, as far as the
-    owner knows. A queue without a rate so far fills its bucket from then on; with None its bucket is full.
+    burst: number of nodes that may be let through at once.
+    last: when the owner last saw a node of the zone let through. A queue without a rate fills its bucket from then on;
+    with None its bucket is full.
     """
 
     qps: float
@@ -69,6 +70,6 @@ class PauseEvictions(Struct, frozen=True):
 
 
 class ResumeEvictions(Struct, frozen=True):
-    """Go on after PauseEvictions."""
+    """Resume after PauseEvictions."""
 
     zone: str | None = None

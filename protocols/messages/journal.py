@@ -43,14 +43,11 @@ class MessageSent(Struct, frozen=True):
 
 
 class MessageHandled(Struct, frozen=True):
-    """Its receiver began to handle a message.
+    """A receiver began to handle a message."""
 
-    number: of its MessageSent; 0 if that is not in the journal. last: the mailbox was empty then. monotonic: when.
-    """
-
-    number: int
-    monotonic: float
-    last: bool
+    number: int  # of the message's MessageSent; 0 if that is not in the journal
+    monotonic: float  # when the receiver began
+    last: bool  # the mailbox was empty afterwards
 
 
 class TurnLost(Struct, frozen=True):

@@ -6,11 +6,11 @@ from msgspec import Struct
 
 
 class Wake(Struct, frozen=True):
-    """The time that the actor asked its clock for has come. Carries no decision: look at what is due."""
+    """A timer of the actor has expired. The receiver checks what is due."""
 
 
 class Ping(Struct, frozen=True):
-    """Asks any actor for a sign of life, which is a Pong. The manager itself sees who hangs without asking."""
+    """Request a Pong from an actor. The manager detects hanging actors without it."""
 
     nonce: int
 
@@ -138,7 +138,7 @@ class Pause(Struct, frozen=True):
 
 
 class Resume(Struct, frozen=True):
-    """Go on after Pause. Operator or test → manager → controller."""
+    """Resume after Pause. Operator or test → manager → controller."""
 
     controller: str
 
@@ -157,7 +157,7 @@ class EnqueueKey(Struct, frozen=True):
 
 
 class Describe(Struct, frozen=True):
-    """What are you doing? Asked by people and tests only; the answer is a Description."""
+    """Request a Description. Sent for people and tests only."""
 
 
 class Description(Struct, frozen=True):

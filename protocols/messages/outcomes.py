@@ -1,4 +1,4 @@
-"""Outcomes: what became of a command. An outcome is a value; a reconciler matches those that it can act on.
+"""Outcomes: results of commands. An outcome is a value; a reconciler matches the outcomes that it can act on.
 
 `message` is the server's own text, `status` its metav1 Status as JSON bytes where it sent one (for its causes).
 """
@@ -11,7 +11,7 @@ from kcm.protocols.messages.commands import Command, in_words
 
 
 class Done(Struct, frozen=True):
-    """2xx. body: of the response: the object after the write, or a Status (after some deletes)."""
+    """2xx. body: of the response, which is the object after the write, or a Status (after some deletes)."""
 
     body: bytes
 
@@ -83,7 +83,7 @@ class Unknown(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """Never sent or begun: the sender is fenced, the lease is not held, or nobody was free to make a call."""
+    """Never sent or begun: the sender is fenced, the lease is not held, or no thread was free for a call."""
 
     message: str = ""
 
@@ -100,7 +100,7 @@ class Raised(Struct, frozen=True):
     where: str = ""
 
     def is_a(self, error: type[BaseException]) -> bool:
-        """Whether `except error` would have caught it."""
+        """Report whether `except error` would have caught the exception."""
         return error is Exception or qualified_name(error) in self.kinds
 
 
@@ -138,11 +138,11 @@ OUTCOMES: tuple[type[Outcome], ...] = (
 )
 
 
-FAILURES = tuple(one for one in OUTCOMES if one is not Done)
+FAILURES = tuple(outcome for outcome in OUTCOMES if outcome is not Done)
 
 
 class Settled(Struct, frozen=True):
-    """What became of one command of a Submit. Dispatcher → the sender."""
+    """The outcome of one command of a Submit. Dispatcher → the sender."""
 
     ticket: int
     index: int
@@ -161,6 +161,6 @@ class CommandError(Exception):
 
     def __str__(self) -> str:
         failure = self.failure
-        said = f": {failure.message}" if failure.message else ""
+        message = f": {failure.message}" if failure.message else ""
         where = f" ({failure.where})" if isinstance(failure, Raised) and failure.where else ""
-        return f"{in_words(self.command)}: {type(failure).__name__}{said}{where}"
+        return f"{in_words(self.command)}: {type(failure).__name__}{message}{where}"

@@ -10,7 +10,7 @@ from kcm.protocols.objects import OwnerRef
 
 
 class EventType(StrEnum):
-    """What happened, in the API's words. BOOKMARK and ERROR stay between server and informer."""
+    """Types of watch events, as in the API. The informer handles BOOKMARK and ERROR itself."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -23,19 +23,20 @@ Fact = str | int | float | bool | None
 
 
 class Interest(Struct, frozen=True, kw_only=True):
-    """Which changes of a resource concern a watch: those that meet every condition given here; without one, all.
+    """The changes of a resource that concern a watch: those that meet all conditions that are set; by default all.
 
-    types: EventTypes. owner_kinds: kinds of the controller owner; ORPHANS stands for having none.
-    changed: names of the table's derived facts, at least one of which differs. It is also met by ADDED and DELETED, and
-    by an object whose controller owner is another one than before.
+    types: EventTypes.
+    owner_kinds: kinds of the controller owner; ORPHANS selects objects without one.
+    changed: names of the table's derived facts, at least one of which differs. ADDED, DELETED and a change of the
+    controller owner meet it as well.
     having: (derived fact, its values) pairs; each fact has one of its values.
     finalizers: the object has at least one of these.
     indexed: (index of the table, value) pairs; the object is found under at least one of them.
-    owners: its owner references differ, in whom they name or in whether they block the owner's deletion; also met by
-    ADDED and DELETED.
+    owners: its owner references differ, in the owners or in blockOwnerDeletion; ADDED and DELETED meet it as well.
 
-    What is said of an object holds if it holds before or after the change, so that leaving a state concerns the same
-    watches as entering it. An object that was deleted and made anew between two looks meets types and changed.
+    A condition on an object is met if the object before or after the change meets it, so that leaving a state concerns
+    the same watches as entering it. An object that was deleted and recreated between two events meets types and
+    changed.
     """
 
     types: tuple[str, ...] = ()
@@ -47,7 +48,7 @@ class Interest(Struct, frozen=True, kw_only=True):
     owners: bool = False
 
     def __post_init__(self) -> None:
-        """Raises TypeError on ("x") for ("x",), which would be met by each letter."""
+        """Raise TypeError on ("x") instead of ("x",), which would be met by each letter."""
         for name in ("types", "owner_kinds", "changed", "having", "finalizers", "indexed"):
             if not isinstance(getattr(self, name), tuple):
                 raise TypeError(f"{name} of an Interest: expected a tuple, got {getattr(self, name)!r}")
@@ -61,8 +62,8 @@ class WatchEvent(Struct, frozen=True):
 
     type: an EventType.
     object: JSON after the change, without managedFields; for DELETED the last that was known, maybe stale.
-    previous: JSON before the change; b"" for ADDED. With previous_uid != uid the object was deleted and made anew
-    between two looks.
+    previous: JSON before the change; b"" for ADDED. If previous_uid != uid the object was deleted and recreated
+    between two events.
     controller, previous_controller: the controller owner reference after and before, None without one.
     """
 
@@ -117,7 +118,7 @@ class Synced(Struct, frozen=True):
 
 
 class Listed(Struct, frozen=True):
-    """One page of a list, or its failure. Transport → informer. status: HTTP's; 0 when there was no answer."""
+    """One page of a list, or its failure. Transport → informer. status: HTTP's; 0 without a response."""
 
     stream: int
     status: int

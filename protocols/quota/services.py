@@ -48,9 +48,3 @@ class Services(Evaluator):
 
     def handles(self, operation: str, subresource: str, _new: Object, _old: Object | None, /) -> bool:
         return operation in (CREATE, UPDATE) and not subresource
-
-
-def counted_type(service: Object) -> str:
-    """Its type, if what it uses depends on that."""
-    type_ = (service.get("spec") or {}).get("type")
-    return type_ if type_ in ("NodePort", "LoadBalancer") else ""

@@ -24,7 +24,6 @@ Schema = Mapping[str, Any]
 
 LARGEST_REQUEST = 3 * 1024 * 1024  # bytes
 LONGEST_TIME, DATE = 32, 12  # characters in JSON, with their quotation marks
-UNBOUNDED = 2**63 - 1
 STRING_SCHEMA: Schema = {"type": "string"}
 
 

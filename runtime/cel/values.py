@@ -16,7 +16,7 @@ from typing import Any
 
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.cel.effort import spend
-from kcm.runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kcm.runtime.cel.errors import EvaluationError
 
 Value = Any
 
@@ -141,10 +141,6 @@ def type_name(value: Value) -> str:
 def in_go(value: Value) -> str:
     """What cel-go calls the value's type in its own code, as some errors show it."""
     return GO_NAMES.get(type(value)) or type_name(value)
-
-
-def overload_error(*_values: Value) -> EvaluationError:
-    return EvaluationError(NO_SUCH_OVERLOAD)
 
 
 def checked_int(value: int) -> int:

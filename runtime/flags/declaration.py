@@ -233,7 +233,7 @@ def _single_quoted(letter: str) -> str:
 
 
 def usage(program: str, summary: str, flags: Sequence[Flag], *, columns: int, first: Sequence[str] = ()) -> str:
-    """What --help prints: flags by section, and by name within one.
+    """Return the text of --help: flags by section, and by name within a section.
 
     first: sections that stand before the others, which are in the order of their first flags. What has no effect stands
     last, in a section of its own.

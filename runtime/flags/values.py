@@ -48,7 +48,7 @@ class ValueType(Generic[T]):
 
 
 def quote(text: str) -> str:
-    """As Go's %q: in double quotes, with unprintable characters escaped."""
+    """Quote text as Go's %q does: in double quotes, with unprintable characters escaped."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -61,7 +61,7 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_int(text: str, *, bits: int) -> int:
-    """A Go integer literal (0x, 0o, 0b, a leading 0 for octal, _ between digits) that fits into so many bits."""
+    """A Go integer literal (0x, 0o, 0b, a leading 0 for octal, _ between digits) that fits into `bits` bits."""
     octal = re.fullmatch(r"([+-]?)0([0-7_]+)", text)
     try:
         number = int(f"{octal[1]}0o{octal[2]}" if octal else text, 0)
@@ -111,7 +111,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """As Go prints a duration: "0s", "1.5s", "100ms", "12h0m0s"."""
+    """Format a duration as Go does: "0s", "1.5s", "100ms", "12h0m0s"."""
     count = round(abs(seconds) * NANOSECONDS["s"])
     sign = "-" if seconds < 0 and count else ""
     if count == 0:

@@ -6,15 +6,12 @@ import datetime
 import json
 import traceback
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 import orjson
 
 SEVERITIES = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}
 DEBUG_VERBOSITY = 4  # the verbosity of debug lines, Kubernetes' convention for V(4)
-
-ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 class LocalTime:

@@ -1,4 +1,4 @@
-"""structlog, without what it would bring along for consoles.
+"""Import of structlog without its optional console dependencies.
 
 Where rich is installed, for whatever program, structlog imports it for tracebacks in colour, which we do not write: a
 tenth of a start, and 5 MB. Who imports structlog from here first, in this process, has it without.
@@ -13,7 +13,7 @@ __all__ = ["structlog"]
 if "structlog" in sys.modules or "rich" in sys.modules:
     import structlog
 else:
-    sys.modules["rich"] = None  # type: ignore[assignment]  # how Python is told that there is none
+    sys.modules["rich"] = None  # type: ignore[assignment]  # makes the import fail
     try:
         import structlog
     finally:

@@ -1,4 +1,4 @@
-"""What ties the parts of the runtime to their metrics."""
+"""Adapters between the parts of the runtime and their metrics."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def rate_limiter_use(saturation: Callable[[], Mapping[str, float]]) -> Callable[
 
 
 def report_build(metrics: Metrics, version: Version) -> None:
-    """kubernetes_build_info."""
+    """Register kubernetes_build_info."""
     metrics.gauge(
         BUILD_INFO,
         version.major,

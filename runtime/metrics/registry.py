@@ -42,7 +42,7 @@ class Family:
 
 
 class Counter:
-    """Only rises."""
+    """A value that only rises."""
 
     __slots__ = ("value",)
 
@@ -114,13 +114,13 @@ class Metrics:
         return self._series(family, labels, Histogram, lambda: Histogram(family.buckets))
 
     def remove(self, family: Family, *labels: str) -> None:
-        """Forget one series, as when its zone is gone."""
+        """Remove a series, for example that of a deleted zone."""
         known = self._families.get(family.name)
         if known is not None:
             known[1].pop(labels, None)
 
     def clear(self) -> None:
-        """Forget every series; one that is still held elsewhere counts unseen."""
+        """Remove all series; one that is still held elsewhere counts unseen."""
         self._families.clear()
 
     def add_source(self, read: Callable[[], Iterable[Reading]]) -> None:
@@ -150,7 +150,7 @@ class Metrics:
                 raise ValueError(f"{family.name} has the labels {family.labels}, got the values {labels}")
             if family.kind != kind.__name__.lower():
                 raise ValueError(f"{family.name} is a {family.kind}, not a {kind.__name__.lower()}")
-            # setdefault: of two threads that ask at once both get the one that stays
+            # setdefault: of two concurrent threads both get the series that is kept
             found = series.setdefault(labels, make())
         assert isinstance(found, kind)
         return found

@@ -1,4 +1,4 @@
-"""The base of every actor of ours, on pykka.
+"""Base class of all actors, on pykka.
 
 An actor has a name that outlives it and an incarnation that does not: a message to a name reaches whichever
 incarnation lives. Its mailbox holds msgpack frames only. A handler that raises ends its incarnation; the supervisor is
@@ -52,7 +52,7 @@ class Journal(Protocol):
 
 
 class Context:
-    """What an actor is given when it is built: its name and incarnation, its system, clock and log.
+    """Context of an actor, passed to its constructor: its name and incarnation, system, clock and log.
 
     fenced: set by the system once this incarnation has been replaced; what it sends is dropped.
     never_blocks: as in ActorSpec.
@@ -76,7 +76,7 @@ class Context:
 
 
 class System(Protocol):
-    """What an actor uses of the actor system that it lives in. ActorSystem implements it.
+    """Interface of the actor system for its actors. ActorSystem implements it.
 
     supervisor: name of the actor that failures are sent to. undecodable: number of frames that could not be decoded.
     """
@@ -154,7 +154,7 @@ class Actor(pykka.ThreadingActor):
         """Runs after a Ping was answered or a frame was dropped; `receive` is not called for either."""
 
     def doing(self) -> str:
-        """What it does at this moment, in a few words; "" if it cannot tell. From any thread, when this one hangs."""
+        """Return a short description of the current activity, or "". Called from any thread, even while this hangs."""
         return ""
 
     def started(self) -> None:
@@ -168,7 +168,7 @@ class Actor(pykka.ThreadingActor):
         self.tell_frame(to, encode(message))
 
     def tell_frame(self, to: str, frame: bytes) -> None:
-        """The same with an encoded message, so that a fan-out encodes once."""
+        """Send an encoded message, so that a fan-out encodes it once."""
         if not self.context.fenced:
             self.context.system.deliver(to, frame, sender=self.name)
 

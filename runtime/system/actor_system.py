@@ -48,10 +48,10 @@ class Spawner(Protocol):
         """
 
     def is_idle(self, actor: Actor) -> bool:
-        """Whether it handles no message and has none to handle. From any thread."""
+        """Report whether the actor has no messages. Callable from any thread."""
 
     def stack(self, actor: Actor) -> str:
-        """Where its thread is now, as in a traceback; "" if it is on none."""
+        """Return the current stack of its thread, as in a traceback; "" without a thread."""
 
 
 class ThreadSpawner:
@@ -176,17 +176,16 @@ class ActorSystem:
         return incarnation
 
     def seal(self) -> None:
-        """Start no actor any more, whoever asks: a hung manager may come to and try."""
+        """Refuse to start further actors: a hung manager may come to and try."""
         self._sealed = True
 
     def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
-        """As Spawner has it."""
         return self._spawner.repeat(every, what)
 
     def fence(self, name: str) -> None:
         """Fence the incarnation: stop delivering to it, drop what it sends.
 
-        It is also asked to stop, in case it is not hung for ever.
+        It is also sent the request to stop, in case it resumes.
         """
         resident = self._residents.pop(name, None)
         if resident is not None:
@@ -197,17 +196,17 @@ class ActorSystem:
                 self._spawner.end(resident.actor, None)
 
     def stack(self, name: str) -> str:
-        """Where the thread of its incarnation is now, as in a traceback; "" if it is on none."""
+        """Return the current stack of the incarnation's thread, as in a traceback; "" without a thread."""
         resident = self._residents.get(name)
         return self._spawner.stack(resident.actor) if resident is not None else ""
 
     def doing(self, name: str) -> str:
-        """What its incarnation does at this moment, as Actor.doing has it."""
+        """Return Actor.doing of the current incarnation."""
         resident = self._residents.get(name)
         return resident.actor.doing() if resident is not None else ""
 
     def hung_threads(self) -> dict[str, int]:
-        """How many stragglers there are, by name."""
+        """Return the number of stragglers by name."""
         return {name: len(self.stragglers(name)) for name in list(self._stragglers)}
 
     def stragglers(self, name: str) -> list[Actor]:
@@ -234,7 +233,7 @@ class ActorSystem:
         return resident is not None and not resident.stopped.is_set()
 
     def ended(self, names: Iterable[str]) -> set[str]:
-        """Those that are not alive: one call for all of a supervisor's children."""
+        """Return the names that are not alive, in one call for all of a supervisor's children."""
         residents = self._residents
         ended = set()
         for name in names:
@@ -291,7 +290,7 @@ class ActorSystem:
     def ask(self, name: str, message: Any, *, timeout: float) -> Any:
         """Send a message and return the decoded reply. For status pages and tests, never between actors.
 
-        Raises pykka.ActorDeadError if no actor has the name, pykka.Timeout after so many seconds.
+        Raises pykka.ActorDeadError if no actor has the name, pykka.Timeout after `timeout` seconds.
         """
         resident = self._residents.get(name)
         if resident is None:

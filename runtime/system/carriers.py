@@ -30,7 +30,7 @@ LOOK = 0.05  # seconds between two looks at a carrier that works
 
 
 class _Carrier:
-    """actor: which it carries now. batches: how many it has begun; seen: the same at the last look.
+    """actor: the actor that it carries now. batches: number of batches begun; seen: the same at the last check.
 
     given_up: another has taken its place; it ends after its batch.
     """
@@ -129,7 +129,7 @@ class Carriers:
 
 
 class _Doorway:
-    """What pykka's references take for the inbox of a carried actor."""
+    """Inbox of a carried actor, for pykka's references."""
 
     __slots__ = ("_actor", "_carriers")
 

@@ -1,4 +1,4 @@
-"""When a failed actor is restarted: pure decisions.
+"""Restart policy of failed actors, as pure functions.
 
 Source of the words: OTP's supervisor (intensity, period). Unlike OTP's, a supervisor whose child fails too often does
 not fail itself: the child stays down, its health check fails with the reason, and the others keep running.

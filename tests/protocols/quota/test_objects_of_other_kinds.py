@@ -16,7 +16,7 @@ from kcm.protocols.quota.amounts import written
 from kcm.protocols.quota.evaluators import CREATE, UPDATE, Evaluator
 from kcm.protocols.quota.resource_claims import EXTENDED_CLAIM, DeviceClasses, ResourceClaims
 from kcm.protocols.quota.scopes import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, VOLUME_ATTRIBUTES_CLASS, Scope
-from kcm.protocols.quota.services import Services, counted_type
+from kcm.protocols.quota.services import Services
 from kcm.protocols.quota.volume_claims import VolumeClaims, concerns_quotas
 
 TWO = [{"port": 27443}, {"port": 27444}]
@@ -52,8 +52,6 @@ def test_a_service_uses_node_ports_and_load_balancers(spec: Object, node_ports: 
 def test_names_that_services_use() -> None:
     names = {"services", "services.nodeports", "services.loadbalancers", "count/services"}
     assert Services().matching({*names, "pods", "count/pods"}) == names
-    types = ["ClusterIP", "NodePort", "LoadBalancer", None]
-    assert [counted_type({"spec": {"type": one}}) for one in types] == ["", "NodePort", "LoadBalancer", ""]
 
 
 @pytest.mark.parametrize("evaluator", [Services(), VolumeClaims()])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from kcm.protocols.objects import Object, decode_object, labels_of
+from kcm.protocols.objects import labels_of
 from kcm.protocols.selectors import label_selector_of
 from kcm.runtime.apiserver.admission.attributes import DELETE, NAMESPACES, Attributes
 from kcm.runtime.apiserver.admission.webhooks.configured import Webhook
@@ -132,8 +132,3 @@ def _selected(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         return label_selector_of(selector).matches(labels)
     except ValueError as err:
         raise status_errors.internal(str(err)) from err
-
-
-def stored_namespace(cluster: Cluster, name: str) -> Object | None:
-    record = cluster.state.get(NAMESPACES, name) if name else None
-    return None if record is None else decode_object(record.raw)
