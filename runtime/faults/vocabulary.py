@@ -18,20 +18,24 @@ from kcm.protocols.late_methods import dataclass
 
 
 class FaultKind(StrEnum):
-    """The kinds of faults. Some strike with their rate at each opportunity that they name; the others last from the
-    start of their window to its end."""
+    """Kinds of faults.
+
+    Some strike with their rate at each opportunity; the others last from the start to the end of their window.
+    """
 
     # One opportunity a message that an actor would handle; in the simulator also every 5 s in which it has none.
     ACTOR_CRASHED = "actor-crashed"  # before it handles the message: between any two yields
     ACTOR_BROKEN = "actor-broken"  # in the middle of a handler, as it sends a message
     ACTOR_VANISHED = "actor-vanished"  # ends without reporting it
-    ACTOR_HUNG = "actor-hung"  # takes no message for `seconds`, or for ever if that is 0
+    ACTOR_HUNG = "actor-hung"  # takes no message for `seconds`, or forever if that is 0
     # One opportunity a reconciliation that begins. Its object is the key.
-    RECONCILER_BLOCKED = "reconciler-blocked"  # waits for `seconds` with its actor's thread, or for ever if that is 0
+    RECONCILER_BLOCKED = "reconciler-blocked"  # waits for `seconds` with its actor's thread, or forever if that is 0
     # One opportunity a message that is sent. Messages from one sender to one receiver stay in order.
     MESSAGE_DELAYED = "message-delayed"  # by up to `seconds`
     # One opportunity a request.
-    REQUEST_HELD = "request-held"  # for `seconds` in the client, before its bytes go out: for a connection, say
+    REQUEST_HELD = (
+        "request-held"  # for `seconds` in the client, before its bytes are sent, for example for a connection
+    )
     COMMAND_LOST = "command-lost"  # it never reaches the server; the client notices at its time-out
     COMMAND_REFUSED = "command-refused"  # the connection is not even made
     COMMAND_DELAYED = "command-delayed"  # by `seconds`, on its way; it arrives though the client has given it up
@@ -40,8 +44,8 @@ class FaultKind(StrEnum):
     OUTCOME_LOST = "outcome-lost"  # carried out, and the response is lost
     OUTCOME_REPEATED = "outcome-repeated"  # the response comes twice
     # One opportunity a watch that is opened.
-    WATCH_REWOUND = "watch-rewound"  # begins `amount` revisions before the one asked for
-    # A list that shows the state of `seconds` ago, if no newer one was asked for, and a watch that stays so far behind.
+    WATCH_REWOUND = "watch-rewound"  # begins `amount` revisions before the requested one
+    # A list of the state `seconds` ago, if no newer one was requested, and a watch that stays as far behind
     LIST_STALE = "list-stale"
     # One opportunity a delivery of a watch.
     WATCH_DROPPED = "watch-dropped"  # the connection breaks, what is on its way is lost
@@ -53,18 +57,18 @@ class FaultKind(StrEnum):
     # and a node or a service.
     CALL_LOST = "call-lost"  # it never arrives; the caller notices at its time-out
     CALL_DELAYED = "call-delayed"  # by `seconds`, on its way
-    CALL_HUNG = "call-hung"  # does not return, and holds its thread, for `seconds`, or for ever if 0
+    CALL_HUNG = "call-hung"  # does not return, and holds its thread, for `seconds`, or forever if 0
     CALL_REPEATED = "call-repeated"  # carried out twice; the controller receives the second outcome
-    # Not carried out: a function raises ConnectionError, a cloud answers with `status`; seconds as in command-answered.
+    # Not carried out: a function raises ConnectionError, a cloud returns `status`; seconds as in command-answered.
     CALL_ANSWERED = "call-answered"
     ANSWER_LOST = "answer-lost"  # carried out, and the outcome is lost
     ANSWER_DELAYED = "answer-delayed"  # carried out, and the outcome comes `seconds` late
     # For as long as the window lasts.
     PARTITION = "partition"  # nothing passes between the process and the server
     SERVER_RESTARTED = "server-restarted"  # down meanwhile; afterwards it remembers no history of changes
-    SERVER_AWAY = "server-away"  # down meanwhile; afterwards it goes on where it was
+    SERVER_AWAY = "server-away"  # down meanwhile; afterwards it continues from its previous state
     CLOCK_JUMPED = "clock-jumped"  # the process's wall clock is off by `seconds`
-    PROCESS_CRASHED = "process-crashed"  # all its actors at once; it starts anew at the end
+    PROCESS_CRASHED = "process-crashed"  # all its actors at once; it is restarted at the end
     PROCESS_PAUSED = "process-paused"  # nothing of it moves but the time, as on a machine that is suspended
     HTTP_HELD = "http-held"  # the thread of HTTP does nothing: requests, responses and watches wait in it
     LEASE_STOLEN = "lease-stolen"  # at the start another identity takes the lease, for `seconds`
@@ -92,12 +96,14 @@ class InjectedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong.
+    """A planned fault.
 
-    start, until: the window, in seconds; until None is the end of the run. rate: chance at each opportunity, in [0, 1].
-    most: it strikes so often at most; None is no bound. seconds, status, amount: see FaultKind.
-    process, actor, resource, object: patterns as in a shell: the process's name, the actor's, the resource's plural,
-    "namespace/name" (of a zone: its name). What has no such thing has the empty name.
+    start, until: its window, in seconds; until None is the end of the run.
+    rate: probability at each opportunity, in [0, 1].
+    most: maximum number of strikes; None for no limit.
+    seconds, status, amount: see FaultKind.
+    process, actor, resource, object: shell patterns for the name of the process and of the actor, the plural of the
+        resource, and "namespace/name" (of a zone: its name). A missing property matches as the empty name.
     """
 
     kind: FaultKind
@@ -114,7 +120,7 @@ class Fault:
     object: str = "*"
 
     def __post_init__(self) -> None:
-        """Raises ValueError on values that make no sense."""
+        """Raise ValueError for invalid values."""
         if not 0 <= self.rate <= 1:
             raise ValueError(f"{self.kind}: rate is from 0 to 1, got {self.rate}")
         if self.until is not None and self.until < self.start:
@@ -152,7 +158,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def format_faults(faults: Iterable[Fault]) -> str:
-    """One line: the faults, with "; " between them. parse_faults reads it."""
+    """Format faults in one line, separated by "; ", for parse_faults."""
     return "; ".join(map(str, faults))
 
 

@@ -1,4 +1,4 @@
-"""What a run is about, drawn from a number: what users do and when, and which of them does something to which node."""
+"""Scenario of a run, drawn from a number: user actions with their times, and the nodes that they affect."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Do = Callable[[SimulatedCluster], bool]
 
 
 class Action(NamedTuple):
-    """What a user does. at: the virtual second from which on. do: returns False if it cannot be done yet.
+    """User action. at: earliest time, virtual seconds. do: returns False if the action cannot be done yet.
 
-    The actions of a run are done in the order of their times: one that cannot be done yet holds up all later ones, so
-    that the order is the same whatever goes wrong.
+    The actions of a run are done in the order of their times: an action that cannot be done yet delays all later
+    actions, so that the order is the same with any faults.
     """
 
     at: float
@@ -33,21 +33,21 @@ class Action(NamedTuple):
     do: Do
 
 
-Act = Callable[[float], Iterable[Action]]  # what a user does at a time
+Act = Callable[[float], Iterable[Action]]  # returns the actions of a user at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Hollow nodes, dealt to the zones in turn."""
+    """Numbers of hollow nodes and zones. Nodes are assigned to the zones in turn."""
 
     nodes: int = 3
     zones: int = 2
 
 
 class NodePool:
-    """The nodes of a scenario. Something is done to each node once at most, so that the actions alone say how it ends.
+    """Nodes of a scenario. Each node is affected at most once, so that the actions alone determine the end state.
 
-    A node in each of the first two zones is never taken by itself, only together with its zone.
+    One node in each of the first two zones is affected only together with its zone.
     """
 
     def __init__(self, fleet: Fleet, chance: random.Random) -> None:
@@ -61,9 +61,9 @@ class NodePool:
         self._staying = set(self.machines)
 
     def take(self, *, removed: bool = False) -> str | None:
-        """The name of a node that is free, and no longer is. None if there is none.
+        """Reserve a free node and return its name; None if no node is free.
 
-        removed: the node is going to be deleted, so that its pods do not survive.
+        removed: the node will be deleted, so its pods do not survive.
         """
         for name in self._free:
             if not removed or name in self._staying:
@@ -74,7 +74,7 @@ class NodePool:
         return None
 
     def take_zone(self, zone: str) -> list[str]:
-        """All of its nodes."""
+        """Reserve all nodes of a zone, and return their names."""
         names = self.zones[zone]
         self._free = [name for name in self._free if name not in names]
         return names
@@ -84,20 +84,21 @@ class NodePool:
         return list(self.machines)
 
     def keep(self, chance: random.Random, most: int) -> list[str]:
-        """So many nodes at most that are not going to be deleted, nor are from now on; else anything may happen to
-        them.
-        """
+        """Return up to `most` nodes that no action deletes. They may be affected in other ways."""
         chosen = chance.sample(sorted(self._staying), min(most, len(self._staying)))
         self._free = [name for name in self._free if name not in chosen]
         return chosen
 
 
 class Scenario:
-    """What the actions of a run are drawn from.
+    """Source of the actions of a run.
 
-    number: equal numbers have equal actions. seconds: within which users act. disturbed: … something goes wrong. pod:
-    more fields for the spec of every pod of a workload. steady: pods go when they are deleted, as no node is silent for
-    good. draw: makes the generator for a purpose, where the number is not to determine what it draws.
+    number: equal numbers have equal actions.
+    seconds: time within which users act.
+    disturbed: time within which faults are active.
+    pod: additional fields for the spec of every pod of a workload.
+    steady: whether deleted pods always disappear, because no node is silent forever.
+    draw: returns the random generator for a purpose, instead of one that is seeded by the number.
     """
 
     def __init__(
@@ -118,15 +119,15 @@ class Scenario:
         self.nodes = NodePool(self.fleet, self.chance("nodes"))
 
     def chance(self, what: str) -> random.Random:
-        """A generator of its own for each purpose: what one trial draws changes nothing of what another one draws."""
+        """Return the random generator for a purpose. Draws of one trial do not change those of another."""
         return random.Random(f"{what} {self.number}") if self._draw is None else self._draw(what)
 
     def times(self, chance: random.Random, count: int, *, first: float = 3.0) -> list[float]:
-        """So many times at which users act, ascending."""
+        """Draw `count` times at which users act, in ascending order."""
         return sorted(round(chance.uniform(first, self.seconds), 2) for _ in range(count))
 
     def names(self, chance: random.Random, base: str, most: int) -> list[str]:
-        """One to `most` different names: the base, others that it is a prefix of, one that leaves no room for more."""
+        """Draw one to `most` different names: the base, names that begin with it, and a name of maximal length."""
         return chance.sample(forms_of(base), chance.randint(1, most))
 
     def life(
@@ -139,9 +140,9 @@ class Scenario:
         at: float = 1.0,
         most: int = 4,
     ) -> Iterator[Action]:
-        """What users do with one object: it is made, and changed up to `most` times, in any order.
+        """Yield the actions on one object: it is created, and changed up to `most` times, in random order.
 
-        Each of these is called with a time. remove: now and then it is removed, and made again or not.
+        make, changes, remove: called with a time. With `remove`, the object is sometimes deleted, and may be recreated.
         """
         there = True
         yield from make(at)
@@ -157,12 +158,12 @@ class Scenario:
 
 
 def forms_of(base: str) -> list[str]:
-    """The names that are drawn for what is called so."""
+    """Return the names that are drawn for a base name."""
     return [base, f"{base}-1", f"{base}-10", f"{base}0", base.ljust(LONGEST_NAME, "x")]
 
 
 def do_in_order(cluster: SimulatedCluster, actions: Iterable[Action]) -> list[Action]:
-    """Have all actions done at their times. Returns a list that empties as they are."""
+    """Do all actions at their times. Returns the list of pending actions, which is updated during the run."""
     waiting = sorted(actions, key=lambda action: action.at)
 
     def go_on() -> None:

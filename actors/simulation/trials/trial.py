@@ -1,4 +1,4 @@
-"""A controller's trial: everything that simulated runs know of it.
+"""Trial of a controller: how simulated runs use it and what they check.
 
 TRIAL = Trial(
     controller="website-controller",
@@ -43,15 +43,18 @@ def _no_invariants(_cluster: SimulatedCluster, _options: Options) -> Iterable[In
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trial:
-    """controller: its spec's name.
+    """Trial of one controller.
 
-    actions: what its users do in a scenario. unsettled: what is not yet as the specs say it has to be; nothing once the
-    controller has done its work. end_state: all that the actions alone determine, by a name for each part: equal in
-    every run of a scenario, whatever goes wrong; names that are drawn, uids and times are left out.
-    invariants: what must hold at every moment, beside what follows from `owns` and from being a controller.
-    owns: which dependents it creates and deletes for which owners. deletes: resources of which it may delete objects
-    that it does not own. deletes_any: it may delete objects of all resources; invariants of its own say which.
-    raises: what its code may raise, beside CommandError: anything else is a violation.
+    controller: the name of its spec.
+    actions: returns the user actions of a scenario.
+    unsettled: yields what is not yet as the specs require; nothing once the controller has done its work.
+    end_state: returns everything that the actions alone determine, by name: equal in every run of a scenario, with
+        any faults. Generated names, uids and times are left out.
+    invariants: conditions that are checked at every moment, beside those of `owns` and of every controller.
+    owns: dependents that the controller creates and deletes, by owner.
+    deletes: resources of which it may delete objects that it does not own.
+    deletes_any: whether it may delete objects of all resources, limited by its own invariants.
+    raises: exceptions that its code may raise, beside CommandError. Any other exception is a violation.
     """
 
     controller: str
@@ -65,9 +68,7 @@ class Trial:
     raises: tuple[type[Exception], ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises TypeError on a spec in place of its name, on a single one in place of a tuple, and on what cannot be
-        called.
-        """
+        """Raise TypeError for a spec instead of its name, a single value instead of a tuple, or a non-callable."""
         check_text("controller of a Trial", self.controller)
         about = f"the trial of {self.controller}"
         for what in ("actions", "unsettled", "end_state", "invariants"):

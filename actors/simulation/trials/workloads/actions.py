@@ -1,4 +1,4 @@
-"""What users do with workloads: they scale them, change their image, delete and replace them, and delete their pods."""
+"""User actions on workloads: scale, change the image, delete, replace, and delete pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = (0, 1, 2, 2, 3, 3, 4, 5, 7)
 def workload(
     resource: Resource, name: str, replicas: int, image: str, *, pod: Mapping[str, Any] = NOTHING, **spec: Any
 ) -> Object:
-    """A Deployment, ReplicaSet or ReplicationController. pod: more fields of its pods' spec."""
+    """Return a Deployment, ReplicaSet or ReplicationController. pod: additional fields of the pod spec."""
     labels = {"app": name}
     selector: Object = labels if resource == REPLICATION_CONTROLLERS else {"matchLabels": labels}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}], **pod}}
@@ -40,9 +40,9 @@ def workloads(
     changes: Sequence[Change],
     draw: Callable[[random.Random], Object] = lambda _chance: {},
 ) -> Iterator[Action]:
-    """Up to two workloads of a kind that keep a number of pods, and what users do with each, in any order.
+    """Yield the actions on up to two workloads of a kind that keeps a number of pods, in random order.
 
-    draw: more fields of the spec of each that is made.
+    draw: additional fields of the spec of each created workload.
     """
     chance = scenario.chance(f"{resource.plural} actions")
     for name in scenario.names(chance, NAMES[resource], chance.choice((1, 1, 2))):
@@ -57,7 +57,7 @@ def workloads(
 
 
 class Subject:
-    """A workload that users do something with."""
+    """Workload that user actions affect."""
 
     def __init__(
         self,
@@ -83,14 +83,14 @@ class Subject:
         yield create(at, self.resource, self.new())
 
     def remove(self, at: float) -> Iterator[Action]:
-        """With its pods, in the foreground, where they surely go, or in the background."""
+        """Delete the workload and its pods: in the background, or in the foreground if the pods surely disappear."""
         policies = ("Background", "Foreground") if self._scenario.steady else ("Background",)
         yield delete(at, self.resource, self.key, policy=self.chance.choice(policies))
 
 
 Change = Callable[[Subject, float], Iterator[Action]]
 
-# What users do with workloads. One that is made anew, or scaled, may be on its way to another state as that happens.
+# User actions. A workload that is replaced or scaled may still be on its way to an earlier state.
 
 
 def scaled(subject: Subject, at: float) -> Iterator[Action]:
@@ -106,7 +106,7 @@ def robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
 
 
 def robbed_of_pods(subject: Subject, at: float) -> Iterator[Action]:
-    """Two or three within a second."""
+    """Delete two or three pods within a second."""
     for number in range(subject.chance.randint(2, 3)):
         yield kill(round(at + number * 0.3, 2), subject.name, subject.chance.randrange(6))
 
@@ -120,7 +120,7 @@ def given_a_stray(subject: Subject, at: float) -> Iterator[Action]:
 
 
 def patient(subject: Subject, at: float) -> Iterator[Action]:
-    """Its pods count as available sooner or later than before."""
+    """Change the time after which pods count as available."""
     seconds = subject.chance.choice((0, 1, 4))
     changes = {"spec": {"minReadySeconds": seconds}}
     yield merge(at, subject.resource, subject.key, changes, f"minReadySeconds {seconds}")
@@ -136,7 +136,7 @@ def set_image(at: float, resource: Resource, key: str, image: str) -> Action:
 
 
 def kill(at: float, app: str, index: int) -> Action:
-    """A user deletes a pod."""
+    """Return the action that deletes a pod."""
 
     def do(cluster: SimulatedCluster) -> bool:
         pods = [pod for pod in pods_of(cluster, app) if not metadata(pod).get("deletionTimestamp")]
@@ -155,7 +155,7 @@ def kill(at: float, app: str, index: int) -> Action:
 
 
 def orphan(at: float, app: str) -> Action:
-    """A user creates a pod that an owner's selector matches."""
+    """Return the action that creates a pod that the selector of a workload matches."""
     pod = {
         "metadata": {"generateName": f"{app}-stray-", "namespace": NAMESPACE, "labels": {"app": app}},
         "spec": {"containers": [{"name": "c", "image": "v1"}]},
@@ -169,6 +169,6 @@ def orphan(at: float, app: str) -> Action:
 
 
 def pods_of(cluster: SimulatedCluster, app: str) -> list[Object]:
-    """Pods with its label, by name."""
+    """Return the pods with the label of an app, by name."""
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if labels_of(pod).get("app") == app]
     return sorted(pods, key=name_of)
