@@ -22,7 +22,7 @@ from kcm.actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, c
 from kcm.runtime.calls.listeners import Listener
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.serving.health import Notice
+from kcm.runtime.serving.health import HealthNotice
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table
 from kcm.runtime.tables.view import AnyTable
@@ -146,7 +146,7 @@ def unreadable_check(*, tables: Mapping[str, Table], vitals: Vitals, controllers
     """Names the objects that are there and cannot be read: what they may count for is held back. tables: all there are.
     controllers: those whose models may not read what a table shows.
 
-    A Notice: no restart mends it, and a liveness probe is to restart nothing for it.
+    A HealthNotice: no restart mends it, and a liveness probe is to restart nothing for it.
     """
 
     def check() -> str | None:
@@ -161,7 +161,7 @@ def unreadable_check(*, tables: Mapping[str, Table], vitals: Vitals, controllers
         found += [f"{one.resource} {one.key}: {one.why}" for one in sorted(misread(vitals, controllers))]
         more = len(found) - MOST_NAMED
         named = "; ".join(found[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
-        return Notice(named) if found else None
+        return HealthNotice(named) if found else None
 
     return check
 
@@ -176,11 +176,11 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
     """Return a check that fails if a leader has not renewed for longer than the lease lasts, and a margin.
 
     A process that waits for the lease is healthy as long as its tries come to an end. If they have all failed for as
-    long as a lease lasts, as RBAC forbids them or the server does not answer, the check is a Notice: it names verb and
-    resource and counts as failed, but a liveness probe does not restart the process, as that would change nothing.
+    long as a lease lasts, as RBAC forbids them or the server does not answer, the check is a HealthNotice: it names verb
+    and resource and counts as failed, but a liveness probe does not restart the process, as that would change nothing.
 
     Source: kubernetes v1.36 client-go/tools/leaderelection/{leaderelection,healthzadaptor}.go, Check. Differs: the
-    Notice; upstream reports nothing while it waits.
+    HealthNotice; upstream reports nothing while it waits.
     """
 
     def check() -> str | None:
@@ -192,7 +192,7 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
             late = now - said.renewed_at > election.lease_duration + LEASE_MARGIN
             return f"failed election to renew leadership on lease {election.name}" if late else None
         if said.failure and now - said.failing_since >= election.lease_duration:
-            return Notice(said.failure, shown=said.failure.partition(": ")[0])
+            return HealthNotice(said.failure, shown=said.failure.partition(": ")[0])
         return None
 
     return check

@@ -12,7 +12,7 @@ from kcm.actors.options import Options
 from kcm.actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
 from kcm.protocols.arguments import check_function, check_mapping, check_text, check_type
 from kcm.protocols.late_methods import dataclass
-from kcm.runtime.http.server.bounded_connections import Bounds
+from kcm.runtime.http.server.bounded_connections import ConnectionLimits
 from kcm.runtime.metrics.meters import report_build
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version, this_version
@@ -21,7 +21,7 @@ from kcm.runtime.serving.authentication import ByCertificate, ProxyHeaders
 from kcm.runtime.serving.authorization import EverythingAllowed, PathsAllowed
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
-from kcm.runtime.serving.server import Listener, ServerThread, connections_of
+from kcm.runtime.serving.server import PageListener, ServerThread, connections_of
 from kcm.runtime.serving.site import Site, build_application
 from kcm.runtime.serving.tls import NamedPair, ServingTls, TlsSettings
 
@@ -145,7 +145,7 @@ def build_server(
         allowed = PathsAllowed(options.authorization.always_allow_paths)
         known = ByCertificate(clients=tls.clients, proxies=tls.proxies, headers=_proxy_headers(options), now=clock.now)
         listeners.append(
-            Listener(
+            PageListener(
                 application=build_application(site, allowed, authenticator=known),
                 host=LOOPBACK if embeds_cluster and "bind-address" not in options.given else secure.bind_address,
                 port=secure.port,
@@ -159,7 +159,7 @@ def build_server(
         listeners.append(_plain(site, *plain, flag="--port"))
     if not listeners:
         return None
-    return ServerThread(listeners, log=log, bounds=Bounds(most=connections_of(descriptors)))
+    return ServerThread(listeners, log=log, bounds=ConnectionLimits(most=connections_of(descriptors)))
 
 
 def _site(
@@ -191,9 +191,9 @@ def _site(
     )
 
 
-def _plain(site: Site, host: str, port: int, *, flag: str = "") -> Listener:
+def _plain(site: Site, host: str, port: int, *, flag: str = "") -> PageListener:
     local = ipaddress.ip_address(host).is_loopback
-    return Listener(
+    return PageListener(
         application=build_application(site, EverythingAllowed(), local=local), host=host, port=port, flag=flag
     )
 

@@ -20,7 +20,7 @@ from kcm.runtime.client.request_metrics import RequestMetrics
 from kcm.runtime.client.retries import is_read
 from kcm.runtime.client.tls import TlsFiles
 from kcm.runtime.client.watch_stream import LineSplitter, PieceGatherer
-from kcm.runtime.http.client.attempts import Attempt
+from kcm.runtime.http.client.attempts import HttpAttempt
 from kcm.runtime.http.client.connections import Connections, connect_to
 from kcm.runtime.http.client.failures import TOO_LATE, describe, is_broken
 from kcm.runtime.scheduling.clock import Clock
@@ -224,7 +224,7 @@ class Exchange:
         self._splitter = splitter  # where there is on_lines
         self._may_repeat, self._may_renew = is_read(request.method), True
         self._identity = session.identity_of(client, request.user)
-        self._attempt: Attempt | None = None
+        self._attempt: HttpAttempt | None = None
         self._over = False
 
     def begin(self, *, fresh: bool = False) -> None:
@@ -251,7 +251,7 @@ class Exchange:
         if self._permit.is_over(now):
             self._end_soon(_unsent(TOO_LATE))
             return
-        self._attempt = Attempt(
+        self._attempt = HttpAttempt(
             request.method,
             identity.form.url(request),
             headers=identity.form.headers(request, client=identity.named or self._client, credential=credential),
@@ -267,7 +267,7 @@ class Exchange:
         )
         session.connections.begin(self._attempt, now)
 
-    def _tried(self, credential: Credential, attempt: Attempt) -> None:
+    def _tried(self, credential: Credential, attempt: HttpAttempt) -> None:
         session, request = self._session, self._request
         self._attempt = None  # a cycle would keep both bodies until the collector comes
         if self._over:
@@ -326,7 +326,7 @@ class Exchange:
         remaining = self._permit.until - now if self._permit.until < math.inf else None
         return await asyncio.wait_for(self._identity.credentials.renewed(), remaining)
 
-    async def _replace(self, credential: Credential, attempt: Attempt) -> None:
+    async def _replace(self, credential: Credential, attempt: HttpAttempt) -> None:
         if not await self._identity.credentials.refused(credential):
             self._end(self._response(attempt))
         elif not self._over:
@@ -349,14 +349,14 @@ class Exchange:
         if self._patience < math.inf and self._attempt is not None:
             asyncio.get_running_loop().call_later(self._patience, self._give_up, self._attempt)
 
-    def _give_up(self, attempt: Attempt) -> None:
+    def _give_up(self, attempt: HttpAttempt) -> None:
         handle = attempt.handle
         if handle is not None and not self._over:
             status = handle.status
             self.cut()
             self._on_end(Response(status=status, error="the response did not come to its end"))
 
-    def _response(self, attempt: Attempt) -> Response:
+    def _response(self, attempt: HttpAttempt) -> Response:
         error = ""
         if attempt.breakdown is not None:
             session = self._session

@@ -36,7 +36,7 @@ def text_page(text: str, *, status: int = 200) -> PageResponse:
 
 
 class PageRequest(HttpRequest):
-    """A request for a page."""
+    """A request whose response is made by a task."""
 
     __slots__ = ("task",)
 
@@ -97,7 +97,7 @@ class Application:
     """Handles the requests of an HttpServer by a function."""
 
     def __init__(self, page: PageFunction, *, now: Callable[[], float], log: FilteringBoundLogger) -> None:
-        """now: Unix seconds."""
+        """Wrap a function. now: returns Unix seconds."""
         self._page, self.now, self._log = page, now, log
 
     def admit(self, request: PageRequest) -> PageResponse | None:

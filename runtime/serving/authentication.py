@@ -1,4 +1,4 @@
-"""Who sends a request: by client certificate, or as a proxy says that has one; else anonymous.
+"""Authentication of requests: by client certificate, or by headers of a proxy that has one; otherwise anonymous.
 
 Source: kubernetes v1.36 apiserver/pkg/authentication/request (headerrequest, x509, anonymous, union).
 """
@@ -16,42 +16,43 @@ from cryptography.x509.oid import NameOID
 
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.serving.application import PageRequest
-from kcm.runtime.serving.authorization import ANONYMOUS, User
+from kcm.runtime.serving.authorization import ANONYMOUS, PageUser
 
-AUTHENTICATED = "system:authenticated"  # the group of all who are not anonymous
+AUTHENTICATED = "system:authenticated"  # the group of all users except anonymous ones
 DER = 2  # _ssl.ENCODING_DER
 
 
 class UnauthorizedError(Exception):
-    """The request has credentials, and they are no good."""
+    """The request has credentials, and they are invalid."""
 
 
-class Authenticator(Protocol):
-    def user(self, request: PageRequest) -> User:
+class PageAuthenticator(Protocol):
+    def user(self, request: PageRequest) -> PageUser:
         """Return the user of a request. Raises UnauthorizedError."""
 
 
 class NobodyKnown:
-    """Knows nobody: all are anonymous, whatever they present."""
+    """Treats every request as anonymous, also with credentials."""
 
-    def user(self, request: PageRequest) -> User:
+    def user(self, request: PageRequest) -> PageUser:
         del request
         return ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyHeaders:
-    """Where a proxy says who its client is. names: common names of proxies; empty for any."""
+    """Headers in which a proxy names its client."""
 
+    # Common names of the certificates of proxies; empty for any.
     names: tuple[str, ...]
     username: tuple[str, ...]
     group: tuple[str, ...]
 
 
 class ByCertificate:
-    """Knows those whose certificate an authority of clients has signed, and whom a proxy names with one of its own.
+    """Authenticates clients whose certificate an authority of clients has signed, and clients that a proxy names.
 
-    A certificate that nobody here has signed does not come this far: its handshake fails.
+    The handshake fails already for a certificate that none of the authorities has signed.
     """
 
     def __init__(
@@ -62,17 +63,17 @@ class ByCertificate:
         headers: ProxyHeaders,
         now: Callable[[], float],
     ) -> None:
-        """clients, proxies: the authorities as they are now."""
+        """Take functions that return the current authorities of clients and of proxies."""
         self._clients, self._proxies, self._headers, self._now = clients, proxies, headers, now
 
-    def user(self, request: PageRequest) -> User:
+    def user(self, request: PageRequest) -> PageUser:
         tls = request.connection.tls
         shown = None if tls is None else tls.getpeercert(binary_form=True)
         if shown is None:
             return ANONYMOUS
         leaf = x509.load_der_x509_certificate(shown)
         chain, name = verified_chain(tls), _common_name(leaf)
-        unfit = False  # one of those who look at certificates has refused this one
+        unfit = False  # one of the two checks has rejected the certificate
         if proxies := self._proxies():
             if self._is_signed(leaf, chain, proxies) and name in (self._headers.names or (name,)):
                 user = self._named_by_proxy(request)
@@ -84,32 +85,35 @@ class ByCertificate:
             if not self._is_signed(leaf, chain, clients):
                 unfit = True
             elif name:
-                return User(name=name, groups=(*_organisations(leaf), AUTHENTICATED))
+                return PageUser(name=name, groups=(*_organizations(leaf), AUTHENTICATED))
         if unfit:
-            raise UnauthorizedError("a certificate that stands for nobody here")
+            raise UnauthorizedError("the client certificate is not accepted here")
         return ANONYMOUS
 
-    def _named_by_proxy(self, request: PageRequest) -> User | None:
+    def _named_by_proxy(self, request: PageRequest) -> PageUser | None:
         name = next(filter(None, map(request.header, self._headers.username)), "")
         if not name:
             return None
         groups = [group for header in self._headers.group for group in request.header_values(header)]
-        return User(name=name, groups=tuple(dict.fromkeys([*groups, AUTHENTICATED])))
+        return PageUser(name=name, groups=tuple(dict.fromkeys([*groups, AUTHENTICATED])))
 
     def _is_signed(
         self, leaf: x509.Certificate, chain: Sequence[bytes], authorities: Sequence[x509.Certificate]
     ) -> bool:
-        """Without a chain, as in a resumed session, the authority itself must have signed it, and it be valid yet."""
+        """Report whether one of the authorities has signed the certificate.
+
+        Without a chain, as in a resumed session, it must have signed the leaf directly, which must still be valid.
+        """
         if chain:
-            known = {one.public_bytes(Encoding.DER) for one in authorities}
+            known = {authority.public_bytes(Encoding.DER) for authority in authorities}
             return not known.isdisjoint(chain)
         at = datetime.fromtimestamp(self._now(), tz=UTC)
         valid = leaf.not_valid_before_utc <= at < leaf.not_valid_after_utc
-        return valid and any(_has_signed(one, leaf) for one in authorities)
+        return valid and any(_has_signed(authority, leaf) for authority in authorities)
 
 
 def verified_chain(connection: Any) -> list[bytes]:
-    """The certificates from the peer's to the authority's, DER, as they were verified; empty in a resumed session.
+    """Return the verified certificates from the peer's to the authority's in DER; empty in a resumed session.
 
     connection: an ssl.SSLObject.
     """
@@ -117,7 +121,7 @@ def verified_chain(connection: Any) -> list[bytes]:
     if public is not None:
         return list(public())
     hidden = connection._sslobj.get_verified_chain()
-    return [one.public_bytes(DER) for one in hidden or ()]
+    return [certificate.public_bytes(DER) for certificate in hidden or ()]
 
 
 def _has_signed(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
@@ -129,10 +133,11 @@ def _has_signed(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
 
 
 def _common_name(certificate: x509.Certificate) -> str:
-    """The last one, as in Go; "" without any."""
+    """Return the last common name, as Go does; "" without one."""
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(names[-1].value) if names else ""
 
 
-def _organisations(certificate: x509.Certificate) -> tuple[str, ...]:
-    return tuple(str(one.value) for one in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
+def _organizations(certificate: x509.Certificate) -> tuple[str, ...]:
+    attributes = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return tuple(str(attribute.value) for attribute in attributes)

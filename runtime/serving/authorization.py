@@ -1,4 +1,4 @@
-"""Which users may request which paths."""
+"""Authorization of users for paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcm.protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class PageUser:
     """The user of a request, as Kubernetes has users."""
 
     name: str
@@ -17,14 +17,14 @@ class User:
 
 
 MASTERS = "system:masters"
-ANONYMOUS = User(name="system:anonymous", groups=("system:unauthenticated",))
+ANONYMOUS = PageUser(name="system:anonymous", groups=("system:unauthenticated",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attributes:
+class PageAttributes:
     """A request. verb: the HTTP method in lower case. path: as in the URL, unescaped, without the query."""
 
-    user: User
+    user: PageUser
     verb: str
     path: str
 
@@ -33,16 +33,16 @@ class Attributes:
         return f'forbidden: User "{self.user.name}" cannot {self.verb} path "{self.path}"'
 
 
-class Authorizer(Protocol):
+class PageAuthorizer(Protocol):
     """Decides on requests. It may call an API server, so it is awaited."""
 
-    async def allows(self, attributes: Attributes) -> bool: ...
+    async def allows(self, attributes: PageAttributes) -> bool: ...
 
 
 class EverythingAllowed:
     """Allows every request: for plain HTTP, which is open to every client that can connect."""
 
-    async def allows(self, attributes: Attributes) -> bool:
+    async def allows(self, attributes: PageAttributes) -> bool:
         del attributes  # nothing about them matters
         return True
 
@@ -55,13 +55,13 @@ class PathsAllowed:
         self._exact = {path for path in absolute if not path.endswith("*")}
         self._beginnings = tuple(path[:-1] for path in absolute if path.endswith("*"))
 
-    async def allows(self, attributes: Attributes) -> bool:
+    async def allows(self, attributes: PageAttributes) -> bool:
         if MASTERS in attributes.user.groups:
             return True
         return attributes.path in self._exact or attributes.path.startswith(self._beginnings)
 
 
-def forbidden_status(attributes: Attributes) -> dict[str, Any]:
+def forbidden_status(attributes: PageAttributes) -> dict[str, Any]:
     """The body of a 403: a metav1.Status."""
     return {**_failure(attributes.refusal, "Forbidden", 403), "details": {}}
 

@@ -1,4 +1,4 @@
-"""Certificates to serve with: the operator's, or ones that we sign for localhost ourselves and renew in time."""
+"""Serving certificates: the operator's, or self-signed ones for localhost that are renewed before they expire."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from kcm.runtime.x509.certificates import (
 )
 
 PAIR_NAME = "kube-controller-manager"
-OURS = "localhost@"  # begins the name of what we have signed ourselves
+OURS = "localhost@"  # prefix of the common name of a self-signed certificate
 
-Stamp = tuple[object, ...]  # two that are equal stand for the same content
+Stamp = tuple[object, ...]  # equal stamps mean equal content
 
 
-class KeyPair(Protocol):
-    """A certificate with its key, wherever they are."""
+class ServingPair(Protocol):
+    """A certificate with its key, in files or in memory."""
 
     def stamp(self) -> Stamp:
-        """Changes when the pair does. Cheap: asked at every handshake. Raises TlsError."""
+        """Return a value that changes with the pair. Cheap: called at every handshake. Raises TlsError."""
 
     def load(self, context: ssl.SSLContext) -> x509.Certificate:
-        """Have the context serve with it; returns the certificate. Raises TlsError; then the context is no good."""
+        """Load the pair into a context, and return the certificate. The context is unusable after a TlsError."""
 
 
 class PairInFiles:
-    """The operator's: PEM files, read again when they have changed."""
+    """The operator's PEM files, read again when they have changed."""
 
     def __init__(self, certificate: str, key: str) -> None:
         self._certificate, self._key = Path(certificate), Path(key)
@@ -56,24 +56,24 @@ class PairInFiles:
         content = read_file(self._certificate)
         read_file(self._key)
 
-        def passphrase() -> str:  # without it OpenSSL would ask on the terminal
+        def passphrase() -> str:  # otherwise OpenSSL prompts on the terminal
             raise TlsError(f"{self._key}: it is encrypted, which is not supported")
 
         try:
             context.load_cert_chain(self._certificate, self._key, password=passphrase)
             return x509.load_pem_x509_certificate(content)
         except (ssl.SSLError, OSError, ValueError) as error:
-            raise TlsError(f"{self._certificate} and {self._key} are no certificate and its key: {error}") from error
+            raise TlsError(f"{self._certificate} and {self._key} are not a certificate and its key: {error}") from error
 
 
 class PairInDirectory:
-    """<directory>/kube-controller-manager.crt and .key: made when they are missing, and renewed when they are ours."""
+    """<directory>/kube-controller-manager.crt and .key: created if missing, and renewed if self-signed by kcm."""
 
     def __init__(self, directory: str, *, now: Callable[[], float]) -> None:
         self._certificate, self._key = (Path(directory) / f"{PAIR_NAME}.{ending}" for ending in ("crt", "key"))
         self._files, self._now = PairInFiles(str(self._certificate), str(self._key)), now
         self._known: Stamp | None = None
-        self._due: datetime | None = None  # when to renew; None: never, it is not ours
+        self._due: datetime | None = None  # when to renew; None for an operator's certificate
 
     def stamp(self) -> Stamp:
         found = self._files.stamp()
@@ -101,7 +101,7 @@ class PairInDirectory:
 
 
 class PairInMemory:
-    """One that we sign ourselves and keep nowhere."""
+    """A self-signed pair that is not kept in files."""
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
@@ -119,7 +119,7 @@ class PairInMemory:
 
     def load(self, context: ssl.SSLContext) -> x509.Certificate:
         self.stamp()
-        # Python's ssl reads files only; these are gone before the context serves anybody.
+        # Python's ssl reads files only; these are deleted before the context is used.
         try:
             with tempfile.TemporaryDirectory(prefix="kcm-") as passing:
                 paths = Path(passing) / "tls.crt", Path(passing) / "tls.key"
@@ -131,7 +131,7 @@ class PairInMemory:
 
 
 def file_stamp(path: Path) -> Stamp | None:
-    """None for a file that cannot be seen."""
+    """Return time, size and inode; None if the file is missing or not accessible."""
     try:
         found = os.stat(path)
     except OSError:
@@ -140,7 +140,7 @@ def file_stamp(path: Path) -> Stamp | None:
 
 
 def read_file(path: Path) -> bytes:
-    """Raises TlsError."""
+    """Read a file. Raises TlsError."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -148,7 +148,7 @@ def read_file(path: Path) -> bytes:
 
 
 def renewal(certificate: Path) -> datetime | None:
-    """When we shall renew it; None if it is none that we have signed ourselves."""
+    """Return when to renew a certificate; None if kcm has not signed it, or it is missing."""
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
     except (OSError, ValueError):

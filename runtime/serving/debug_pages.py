@@ -1,4 +1,4 @@
-"""Pages of what is served beside: of controllers, under /debug/controllers/<name>/."""
+"""Pages of controllers, under /debug/controllers/<name>/."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Protocol
 
 class ShowsPages(Protocol):
     def __call__(self, controller: str, path: str, query: Mapping[str, list[str]]) -> tuple[str, str]:
-        """A body and its content type. It may block its thread.
+        """Return a body and its content type. May block its thread.
 
-        path: what follows the controller's name, "/graph". query: the values of each parameter.
-        Raises LookupError where there is no such page, TimeoutError where nobody answers.
+        path: the rest of the path after the controller's name, "/graph".
+        query: the values of each parameter.
+        Raises LookupError for an unknown page, TimeoutError if the controller does not respond.
         """
 
 
 class DebugPages:
-    """The pages of a site that is served before there is anything to show."""
+    """Pages of a site that is served before its controllers start."""
 
     def __init__(self) -> None:
         self._show: ShowsPages | None = None
@@ -25,7 +26,7 @@ class DebugPages:
         self._show = show
 
     def show(self, controller: str, path: str, query: Mapping[str, list[str]]) -> tuple[str, str]:
-        """As ShowsPages has it."""
+        """Return a page; see ShowsPages."""
         if self._show is None:
             raise LookupError("nothing runs yet")
         return self._show(controller, path, query)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 Check = Callable[[], str | None]
-"""None when all is well, else why not, in one line. Called on the server's thread; must not block."""
+"""Returns None if all is well, otherwise the reason in one line. Called on the server's thread; must not block."""
 
 
 WITHHELD = "reason withheld"
 
 
-class Notice(str):
+class HealthNotice(str):
     """Result of a check for a problem that no restart fixes.
 
     It is shown, logged and counted like any other failure, but the page as a whole stays healthy, so that a liveness
@@ -43,7 +43,7 @@ KIND = "healthz"  # the label `type` of the metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class HealthReport:
     """Result of all checks."""
 
     # By name, why each failed check failed.
@@ -51,7 +51,7 @@ class Health:
     # The long form of the page.
     page: str
     # By name, results that do not make the page unhealthy.
-    notices: Mapping[str, Notice]
+    notices: Mapping[str, HealthNotice]
 
     @property
     def good(self) -> bool:
@@ -65,16 +65,16 @@ class HealthChecks:
         self._log = log
         self._checks: Mapping[str, Check] = {}
         self._known_troubles: dict[str, str] = {}
-        self.slis = Metrics()  # of /metrics/slis, a page of its own
+        self.slis = Metrics()  # shown on /metrics/slis
 
     def set(self, checks: Mapping[str, Check]) -> None:
-        """These checks from now on, and no others; shown in this order."""
+        """Replace all checks; they are shown in this order."""
         self._checks = dict(checks)
 
-    def examine(self, *, exclude: Collection[str] = ()) -> Health:
-        """Run all checks but those excluded. A check that raises has failed."""
+    def examine(self, *, exclude: Collection[str] = ()) -> HealthReport:
+        """Run all checks except those excluded. A check that raises has failed."""
         troubles: dict[str, str] = {}
-        notices: dict[str, Notice] = {}
+        notices: dict[str, HealthNotice] = {}
         lines = []
         checks = self._checks
         for name, check in checks.items():
@@ -85,7 +85,7 @@ class HealthChecks:
             self._count(name, good=trouble is None)
             if trouble is None:
                 lines.append(f"[+]{name} ok")
-            elif isinstance(trouble, Notice):
+            elif isinstance(trouble, HealthNotice):
                 notices[name] = trouble
                 lines.append(f"[-]{name} failed: {trouble.shown}")
             else:
@@ -96,8 +96,8 @@ class HealthChecks:
             matches = ",".join(map(quote, unknown))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {matches}")
         lines.append(f"healthz check {'failed' if troubles else 'passed'}")
-        self._tell({**troubles, **notices}, examined=checks.keys() - set(exclude))
-        return Health(troubles=troubles, notices=notices, page="\n".join(lines) + "\n")
+        self._log_changes({**troubles, **notices}, examined=checks.keys() - set(exclude))
+        return HealthReport(troubles=troubles, notices=notices, page="\n".join(lines) + "\n")
 
     def _run(self, name: str, check: Check) -> str | None:
         try:
@@ -110,8 +110,8 @@ class HealthChecks:
         self.slis.gauge(HEALTHCHECK, name, KIND).set(1 if good else 0)
         self.slis.counter(HEALTHCHECKS, name, KIND, "success" if good else "error").inc()
 
-    def _tell(self, troubles: Mapping[str, str], *, examined: Collection[str]) -> None:
-        """Log what is new. A reason with a number in it that moves is no news."""
+    def _log_changes(self, troubles: Mapping[str, str], *, examined: Collection[str]) -> None:
+        """Log checks that begin or cease to fail, but not each change of a reason, which may contain a number."""
         for name, trouble in troubles.items():
             if name not in self._known_troubles:
                 self._log.warning("health check fails", check=name, reason=trouble)

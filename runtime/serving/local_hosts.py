@@ -1,4 +1,4 @@
-"""Whether a request means this host, by its Host header."""
+"""Check of Host headers that name this host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
 
 
 def names_this_host(host: str) -> bool:
-    """host: the header's value, with or without a port. "" counts, as no browser sends it."""
+    """Report whether a Host header, with or without a port, names this host. So does "", which no browser sends."""
     found = HOST.fullmatch(host.strip())
     if found is None:
         return False

@@ -21,7 +21,7 @@ from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metr
 
 
 class MetricsPage:
-    """process: add process_* and python_* about this process."""
+    """The page of some metrics. process: add process_* and python_* about this process."""
 
     def __init__(self, metrics: Metrics, *, process: bool) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
@@ -32,7 +32,7 @@ class MetricsPage:
         self._registry.register(_FromMetrics(metrics))
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """The page and its content type. accept: the request's header, "" for any."""
+        """Return the page and its content type. accept: the request's header, "" for any."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
@@ -49,7 +49,7 @@ class _FromMetrics(Collector):
 def _metric(family: Family, all_series: Iterable[tuple[tuple[str, ...], Series]]) -> Metric:
     metric: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | UnknownMetricFamily
     match family.kind:
-        case "counter" if not family.name.endswith("_total"):  # upstream has a few; a counter would be given the suffix
+        case "counter" if not family.name.endswith("_total"):  # CounterMetricFamily would add that
             metric = UnknownMetricFamily(family.name, family.help, labels=family.labels)
         case "counter":
             metric = CounterMetricFamily(family.name, family.help, labels=family.labels)
@@ -67,6 +67,6 @@ def _metric(family: Family, all_series: Iterable[tuple[tuple[str, ...], Series]]
 
 
 def _cumulated(histogram: Histogram) -> list[tuple[str, float]]:
-    """Prometheus counts in a bucket all that is not larger than its bound."""
+    """Return cumulative buckets, as Prometheus has them."""
     bounds = [*map(show_float, histogram.bounds), "+Inf"]
     return list(zip(bounds, map(float, accumulate(histogram.counts)), strict=True))

@@ -1,4 +1,4 @@
-"""/debug/pprof/: what the threads are doing, now and over a while. Text, for people and for flame graphs."""
+"""/debug/pprof/: stacks of all threads, now and sampled over a period, as text and for flame graphs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ threads    the same
 
 
 def thread_stacks() -> str:
-    """The stack of every thread, outermost frame first."""
+    """Return the stack of every thread, outermost frame first."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = []
     for ident, frame in sorted(sys._current_frames().items()):
@@ -32,7 +32,7 @@ def thread_stacks() -> str:
 
 
 def sample(counts: Counter[str], *, leave_out: int | None) -> None:
-    """Add one look at all threads to the counts. leave_out: a thread's ident, as that of who looks."""
+    """Add one sample of all threads to the counts. leave_out: ident of a thread, such as the sampling one."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():
         if ident != leave_out:
@@ -40,26 +40,26 @@ def sample(counts: Counter[str], *, leave_out: int | None) -> None:
 
 
 def collapsed(counts: Counter[str]) -> str:
-    """As flamegraph.pl, inferno and speedscope read it; the most frequent first."""
+    """Return the collapsed stacks that flamegraph.pl, inferno and speedscope read; the most frequent first."""
     return "".join(f"{stack} {count}\n" for stack, count in counts.most_common())
 
 
 class ProfileUnderWayError(Exception):
-    """Another profile is being taken; the text says until when."""
+    """Another profile is being taken; the text contains for how long."""
 
 
 class Profiler:
-    """Takes profiles, one at a time: each costs every thread a little. For one event loop."""
+    """Takes profiles, one at a time, as each slows down all threads. Used on one event loop."""
 
     def __init__(self) -> None:
-        self._until: float | None = None  # the end of the one under way, by the loop's clock
+        self._until: float | None = None  # end of the running profile, by the loop's clock
 
     @property
     def is_busy(self) -> bool:
         return self._until is not None
 
     async def profile(self, seconds: float) -> str:
-        """Samples of all threads but the caller's, taken from the caller's loop. Raises ProfileUnderWayError."""
+        """Sample all threads except the caller's, from the caller's loop. Raises ProfileUnderWayError."""
         loop = asyncio.get_running_loop()
         if self._until is not None:
             left = max(self._until - loop.time(), 0.0)

@@ -1,4 +1,4 @@
-"""Serving: applications on addresses, on a loop of their own in a thread of their own."""
+"""Server of applications on addresses, with an event loop and a thread of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kcm.protocols.addresses import host_port
 from kcm.protocols.late_methods import dataclass
-from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, ConnectionLimits
 from kcm.runtime.http.server.buffered_bytes import BufferedBytes
 from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.process.loop_thread import LoopThread
@@ -21,46 +21,48 @@ from kcm.runtime.serving.application import LARGEST_BODY, Application, PageReque
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-GRACE = 2.0  # seconds that requests under way have at the end
+GRACE = 2.0  # seconds for running requests when the server stops
 MOST_CONNECTIONS = 256
 
 
 def connections_of(descriptors: int) -> int:
-    """How many of so many descriptors may be taken by those who look at pages; the others are for the API client."""
+    """Return the limit of connections for a number of descriptors; the others are for the API client."""
     return max(4, min(MOST_CONNECTIONS, descriptors // 4))
 
 
 class ServingError(Exception):
-    """We cannot listen; the text says where and why."""
+    """The server cannot listen; the text contains the address and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
-    """An application and where to serve it. port 0: any free one. tls None: plain HTTP.
-
-    or_free_port: where the port is taken, serve on a free one and log it. flag: what named the port, for people.
-    """
+class PageListener:
+    """An application and the address to serve it on."""
 
     application: Application
     host: str
+    # 0 for any free one.
     port: int
+    # None for plain HTTP.
     tls: ssl.SSLContext | None = None
+    # Whether other processes may listen on the same port.
     share_port: bool = False
+    # If the port is taken, serve on a free one and log it.
     or_free_port: bool = False
+    # Flag with which users choose the port, for errors.
     flag: str = ""
 
 
 class ServerThread:
-    """Serves listeners from a thread of its own, so that health and metrics respond whatever else is busy."""
+    """Serves from a thread of its own, so that health and metrics respond while other threads are busy."""
 
     def __init__(
         self,
-        listeners: Sequence[Listener],
+        listeners: Sequence[PageListener],
         *,
         log: FilteringBoundLogger,
-        bounds: Bounds = Bounds(most=MOST_CONNECTIONS),  # noqa: B008 it is frozen
+        bounds: ConnectionLimits = ConnectionLimits(most=MOST_CONNECTIONS),  # noqa: B008 it is frozen
     ) -> None:
-        """bounds: over all listeners."""
+        """Prepare the server. bounds: of all listeners together."""
         self._listeners, self._bounds = listeners, bounds
         self._connections: BoundedConnections | None = None
         self._buffered: BufferedBytes
@@ -71,17 +73,17 @@ class ServerThread:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """(host, port) of each listener, once started."""
+        """Return host and port of each listener, once started."""
         return list(self._addresses)
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Of each listener, once started."""
+        """Return the URL of each listener, once started."""
         pairs = zip(self._listeners, self._addresses, strict=True)
         return tuple(f"{'http' if each.tls is None else 'https'}://{host_port(*address)}" for each, address in pairs)
 
     def start(self) -> None:
-        """Returns when all listen. Raises ServingError; then none listens."""
+        """Start to listen on all addresses. Raises ServingError; then none is open."""
         self._thread.start(self._open)
         for url in self.urls:
             self._log.info("serving", url=url)
@@ -100,7 +102,7 @@ class ServerThread:
             await self._close()
             raise
 
-    def _serve(self, listener: Listener, connections: BoundedConnections) -> None:
+    def _serve(self, listener: PageListener, connections: BoundedConnections) -> None:
         listening = self._listen(listener)
         server = HttpServer(
             listener.application,
@@ -114,17 +116,17 @@ class ServerThread:
         self._addresses.append(listening.getsockname()[:2])
         connections.accept(listening, server, tls=listener.tls)
 
-    def _listen(self, listener: Listener) -> socket.socket:
+    def _listen(self, listener: PageListener) -> socket.socket:
         try:
             return _listening(listener, listener.port)
         except OSError as error:
-            # The error's own text would repeat the address.
+            # The error's own text repeats the address.
             reason = os.strerror(error.errno) if error.errno else error
             where = host_port(listener.host, listener.port)
             if error.errno == errno.EADDRINUSE and listener.or_free_port:
                 instead = _listening(listener, 0)
                 port = instead.getsockname()[1]
-                self._log.warning("port is taken, so a free one serves in its place", address=where, port=port)
+                self._log.warning("port is taken, serving on a free one", address=where, port=port)
                 return instead
             hint = f" ({listener.flag} names another)" if error.errno == errno.EADDRINUSE and listener.flag else ""
             raise ServingError(f"cannot listen on {where}: {reason}{hint}") from error
@@ -136,6 +138,6 @@ class ServerThread:
         self._servers, self._addresses = [], []
 
 
-def _listening(listener: Listener, port: int) -> socket.socket:
+def _listening(listener: PageListener, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
     return socket.create_server((listener.host, port), family=family, backlog=BACKLOG, reuse_port=listener.share_port)

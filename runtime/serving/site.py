@@ -18,14 +18,14 @@ from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving import profiling
 from kcm.runtime.serving.application import Application, PageFunction, PageRequest, PageResponse, text_page
-from kcm.runtime.serving.authentication import Authenticator, NobodyKnown, UnauthorizedError
-from kcm.runtime.serving.authorization import Attributes, Authorizer, forbidden_status, unauthorized_status
+from kcm.runtime.serving.authentication import NobodyKnown, PageAuthenticator, UnauthorizedError
+from kcm.runtime.serving.authorization import PageAttributes, PageAuthorizer, forbidden_status, unauthorized_status
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.local_hosts import names_this_host
 from kcm.runtime.serving.metrics_page import MetricsPage
 from kcm.runtime.serving.profiling import Profiler, ProfileUnderWayError
-from kcm.runtime.serving.status_pages import Page, flags_page, status_page, wanted_version
+from kcm.runtime.serving.status_pages import ZPage, flags_page, status_page, wanted_version
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -64,7 +64,7 @@ class Site:
 
 
 def build_application(
-    site: Site, authorizer: Authorizer, *, authenticator: Authenticator | None = None, local: bool = False
+    site: Site, authorizer: PageAuthorizer, *, authenticator: PageAuthenticator | None = None, local: bool = False
 ) -> Application:
     """Return an application that serves the site to authorized users; others get a 403 for every path, known or not.
 
@@ -131,14 +131,16 @@ def _for_this_host(site: Site, page: PageFunction) -> PageFunction:
     return refuse
 
 
-def _authorized(site: Site, authenticator: Authenticator, authorizer: Authorizer, page: PageFunction) -> PageFunction:
+def _authorized(
+    site: Site, authenticator: PageAuthenticator, authorizer: PageAuthorizer, page: PageFunction
+) -> PageFunction:
     async def authorize(request: PageRequest) -> PageResponse:
         try:
             user = authenticator.user(request)
         except UnauthorizedError as error:
             site.log.debug("page refused", path=request.path, error=str(error))
             return _json(unauthorized_status(), status=401)
-        attributes = Attributes(user=user, verb=request.method.lower(), path=request.path)
+        attributes = PageAttributes(user=user, verb=request.method.lower(), path=request.path)
         if await authorizer.allows(attributes):
             return await page(request)
         site.log.debug("page refused", verb=attributes.verb, path=attributes.path, user=attributes.user.name)
@@ -241,7 +243,7 @@ def _statusz(site: Site, listed: Sequence[str]) -> PageFunction:
     return statusz
 
 
-def _shown(page: Page) -> PageResponse:
+def _shown(page: ZPage) -> PageResponse:
     return PageResponse(body=page.body.encode(), content_type=f"{page.content_type}; charset=utf-8")
 
 

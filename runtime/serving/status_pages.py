@@ -21,7 +21,7 @@ GROUP, VERSIONS = "config.k8s.io", ("v1beta1", "v1alpha1")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ZPage:
     """A body and its content type."""
 
     body: str
@@ -29,7 +29,7 @@ class Page:
 
 
 def wanted_version(accept: str, kind: str) -> str | None:
-    """The form that an Accept header asks for: "" for text, a version of the structured object, None for others."""
+    """Return the form of an Accept header: "" for text, the version of the structured object, None if not served."""
     for media_range in accept.split(",") or [""]:
         media_type, *parameters = (part.strip() for part in media_range.split(";"))
         asked = dict(parameter.partition("=")[::2] for parameter in parameters)
@@ -41,15 +41,20 @@ def wanted_version(accept: str, kind: str) -> str | None:
     return None
 
 
-def flags_page(flags: Mapping[str, str], version: str) -> Page:
-    """version: as wanted_version returns it."""
+def flags_page(flags: Mapping[str, str], version: str) -> ZPage:
+    """Return /flagz. version: as wanted_version returns it."""
     if version:
         return _structured("Flagz", version, {"flags": dict(sorted(flags.items()))})
     return _text("flagz", dict(sorted(flags.items())))
 
 
-def status_page(*, started: float, now: float, binary: str, emulated: str, paths: Sequence[str], version: str) -> Page:
-    """started, now: Unix seconds. binary, emulated: versions. version: as wanted_version returns it."""
+def status_page(*, started: float, now: float, binary: str, emulated: str, paths: Sequence[str], version: str) -> ZPage:
+    """Return /statusz.
+
+    started, now: Unix seconds.
+    binary, emulated: versions of Kubernetes.
+    version: as wanted_version returns it.
+    """
     start = datetime.fromtimestamp(int(started), tz=UTC)
     uptime = max(0, int(now - started))
     if version:
@@ -73,11 +78,11 @@ def status_page(*, started: float, now: float, binary: str, emulated: str, paths
     )
 
 
-def _text(name: str, facts: Mapping[str, str]) -> Page:
+def _text(name: str, facts: Mapping[str, str]) -> ZPage:
     lines = [f"{COMPONENT} {name}", WARNING, "", *(f"{key}: {value}" for key, value in facts.items())]
-    return Page("\n".join(lines) + "\n", "text/plain")
+    return ZPage("\n".join(lines) + "\n", "text/plain")
 
 
-def _structured(kind: str, version: str, facts: Mapping[str, Any]) -> Page:
+def _structured(kind: str, version: str, facts: Mapping[str, Any]) -> ZPage:
     body = {"kind": kind, "apiVersion": f"{GROUP}/{version}", "metadata": {"name": COMPONENT}, **facts}
-    return Page(json.dumps(body) + "\n", "application/json")
+    return ZPage(json.dumps(body) + "\n", "application/json")

@@ -1,7 +1,7 @@
-"""TLS for what we serve: one context for the listener, which follows the files that it was made from.
+"""TLS of the manager's pages: one context for the listener, which follows its files.
 
-At each handshake the files are looked at, so that a new certificate is served with the next connection, and the pair is
-chosen by the name that the client asks for. Connections that are open keep what they have.
+At each handshake changed files are loaded, so that a new certificate is used for the next connection, and the pair is
+selected by the server name that the client sends (SNI). Open connections keep their certificate.
 Source: kubernetes v1.36 apiserver/pkg/server (secure_serving.go, dynamiccertificates).
 """
 
@@ -20,10 +20,10 @@ from kcm.protocols.addresses import is_address
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.certificates import (
-    KeyPair,
     PairInDirectory,
     PairInFiles,
     PairInMemory,
+    ServingPair,
     Stamp,
     file_stamp,
     read_file,
@@ -36,22 +36,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPair:
-    """For clients that ask for one of these names, "*." for one label; empty: the certificate's own names."""
+    """A certificate for certain server names (--tls-sni-cert-key)."""
 
     certificate: str
     key: str
+    # "*." matches one label; empty for the names in the certificate.
     names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """As on the command line.
+    """Settings from the command line."""
 
-    certificate, key: PEM files. Where they are "": a pair of our own in the directory; where that is "" too, one that
-    is kept nowhere. clients, proxies: files with the authorities of clients, and of proxies, which say who their client
-    is; "" for none.
-    """
-
+    # PEM files. If both are "", a self-signed pair is used: in the directory, or in memory if that is "" too.
     certificate: str = ""
     key: str = ""
     directory: str = ""
@@ -59,6 +56,7 @@ class TlsSettings:
     min_version: str = ""
     cipher_suites: tuple[str, ...] = ()
     curves: tuple[int, ...] = ()
+    # Files with the authorities of clients, and of proxies, which name their clients; "" for none.
     clients: str = ""
     proxies: str = ""
 
@@ -68,7 +66,7 @@ Authorities = tuple[x509.Certificate, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """All that the files held. default: for clients that ask for no name that we know."""
+    """Content of the files. default: for clients that send no or an unknown server name."""
 
     stamps: list[Stamp | None]
     default: ssl.SSLContext
@@ -78,12 +76,12 @@ class _Loaded:
 
 
 class ServingTls:
-    """`context` is for the listener. One thread's."""
+    """TLS from files. Used on one thread. context: for the listener."""
 
     def __init__(self, settings: TlsSettings, *, clock: Clock, log: FilteringBoundLogger) -> None:
-        """Raises TlsError."""
+        """Load the files. Raises TlsError."""
         self._settings, self._clock, self._log = settings, clock, log
-        self._pair: KeyPair
+        self._pair: ServingPair
         if settings.certificate:
             self._pair = PairInFiles(settings.certificate, settings.key)
         elif settings.directory:
@@ -92,14 +90,14 @@ class ServingTls:
             self._pair = PairInMemory(now=clock.now)
         self._named = [(named, PairInFiles(named.certificate, named.key)) for named in settings.named]
         self._loaded = self._load(self._stamps())
-        self._refused: list[Stamp | None] | None = None  # what was no good, and is not tried again
-        self._told = ""  # the last complaint, so that it is not repeated at each handshake
+        self._refused: list[Stamp | None] | None = None  # of unusable files, which are not loaded again
+        self._logged = ""  # the last error, so that it is not logged at each handshake
         self.context = self._new_context(self._loaded.clients, self._loaded.proxies)
         self._pair.load(self.context)
         self.context.sni_callback = self._choose
 
     def clients(self) -> Authorities:
-        """The authorities of clients, as they are now."""
+        """Return the current authorities of clients."""
         self._refresh()
         return self._loaded.clients
 
@@ -108,7 +106,7 @@ class ServingTls:
         return self._loaded.proxies
 
     def _refresh(self) -> None:
-        """Read again what has changed. What is no good is logged, and what there was stays in use."""
+        """Load changed files. If they are unusable, log that and keep the previous content."""
         try:
             stamps = self._stamps()
             if stamps in (self._loaded.stamps, self._refused):
@@ -116,11 +114,11 @@ class ServingTls:
             self._refused = stamps
             self._loaded = self._load(stamps)
         except TlsError as error:
-            if str(error) != self._told:
-                self._told = str(error)
-                self._log.warning("TLS files not reloaded", error=self._told)
+            if str(error) != self._logged:
+                self._logged = str(error)
+                self._log.warning("TLS files not reloaded", error=self._logged)
             return
-        self._refused, self._told = None, ""
+        self._refused, self._logged = None, ""
         self._log.info("TLS files reloaded")
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
@@ -136,7 +134,7 @@ class ServingTls:
         default, _ = self._context_of(self._pair, clients, proxies)
         explicit: dict[str, ssl.SSLContext] = {}
         own: dict[str, ssl.SSLContext] = {}
-        for named, pair in self._named:  # the first that has a name gets it
+        for named, pair in self._named:  # the first pair with a name is used for it
             for name in filter(is_address, named.names):
                 raise TlsError(f"--tls-sni-cert-key: {name} is an address, which no client can ask for by SNI")
             context, certificate = self._context_of(pair, clients, proxies)
@@ -146,13 +144,13 @@ class ServingTls:
         return _Loaded(stamps, default, {**own, **explicit}, clients, proxies)
 
     def _context_of(
-        self, pair: KeyPair, clients: Authorities, proxies: Authorities
+        self, pair: ServingPair, clients: Authorities, proxies: Authorities
     ) -> tuple[ssl.SSLContext, x509.Certificate]:
         context = self._new_context(clients, proxies)
         certificate = pair.load(context)
         if certificate.not_valid_after_utc <= datetime.fromtimestamp(self._clock.now(), tz=UTC):
             self._log.warning(
-                "a certificate is served after its end",
+                "serving certificate has expired",
                 subject=certificate.subject.rfc4514_string(),
                 end=certificate.not_valid_after_utc.isoformat(),
             )
@@ -171,16 +169,16 @@ class ServingTls:
             context.verify_mode = ssl.CERT_OPTIONAL
             # An intermediate authority may be trusted without its root, as in Go.
             context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-            # A resumed session is not verified again: an authority that was taken away would go on to count.
+            # A resumed session is not verified again, so a removed authority would still be trusted.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
-            pems = [one.public_bytes(Encoding.PEM).decode() for one in {*clients, *proxies}]
+            pems = [authority.public_bytes(Encoding.PEM).decode() for authority in {*clients, *proxies}]
             context.load_verify_locations(cadata="".join(pems))
         return context
 
 
 def chosen(by_name: dict[str, ssl.SSLContext], name: str | None) -> ssl.SSLContext | None:
-    """The context for a name: exactly that, else with "*" for its first label."""
+    """Return the context for a server name: an exact match, otherwise one with "*" for its first label."""
     if not name or not by_name:
         return None
     exact = name.lower().rstrip(".")
@@ -188,7 +186,7 @@ def chosen(by_name: dict[str, ssl.SSLContext], name: str | None) -> ssl.SSLConte
 
 
 def _names(certificate: x509.Certificate) -> list[str]:
-    """The names in a certificate that a client may ask for; no addresses, which SNI does not carry."""
+    """Return the names in a certificate, without addresses, which SNI does not carry."""
     found = [str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     names = [name for name in found if not is_address(name)]
     try:
@@ -199,7 +197,7 @@ def _names(certificate: x509.Certificate) -> list[str]:
 
 
 def _authorities(path: str) -> Authorities:
-    """Raises TlsError."""
+    """Load a file of authorities; "" for none. Raises TlsError."""
     if not path:
         return ()
     try:

@@ -17,7 +17,7 @@ MIN_VERSIONS = {
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
 
-# Those of TLS 1.3 cannot be chosen, in Go neither: all three are offered.
+# Suites of TLS 1.3 cannot be selected, as in Go: all three are offered.
 SUITES_OF_TLS_1_3 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
@@ -57,7 +57,7 @@ CURVES = {  # Go's CurveID → OpenSSL's name
 
 
 class TlsError(Exception):
-    """TLS cannot be served as it was asked for; the text is one line and names the flag or the file."""
+    """The settings of TLS cannot be used; the text is one line and names the flag or the file."""
 
 
 def offer_suites(context: ssl.SSLContext, names: Sequence[str]) -> None:
@@ -76,7 +76,7 @@ def offer_suites(context: ssl.SSLContext, names: Sequence[str]) -> None:
         offered = {suite["name"] for suite in context.get_ciphers()}
     except ssl.SSLError:
         offered = set()
-    for name in names:  # OpenSSL skips what it does not have
+    for name in names:  # OpenSSL ignores unknown names
         if name in SUITES and SUITES[name] not in offered:
             raise TlsError(f"--tls-cipher-suites: {ssl.OPENSSL_VERSION} does not offer {name}")
 
@@ -98,7 +98,7 @@ def offer_curves(context: ssl.SSLContext, numbers: Sequence[int]) -> None:
     if set_groups is None and len(names) > 1:
         raise TlsError(
             "--tls-curve-preferences: Python's TLS can offer all key exchanges or a single one before Python 3.15: "
-            "give one number, or leave the flag away"
+            "give one number, or omit the flag"
         )
     try:
         if set_groups is not None:

@@ -12,7 +12,7 @@ from kcm.runtime.apiserver.http.json_bodies import encoded
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.client.api import JSON, Response
-from kcm.runtime.http.server.request import HttpRequest, Streamed
+from kcm.runtime.http.server.request import HttpRequest, StreamedBody
 
 if TYPE_CHECKING:
     from kcm.runtime.http.server.connection import HttpConnection
@@ -92,7 +92,7 @@ class ApiRequest(HttpRequest):
             body = encoded(body, self.target, self.headers.get(b"user-agent", b""))
         self.send(response.status, response.content_type, body, lines=lines, cache=cache)
 
-    def stream(self, content_type: str, body: Streamed, *, warnings: Sequence[str] = ()) -> None:
+    def stream(self, content_type: str, body: StreamedBody, *, warnings: Sequence[str] = ()) -> None:
         """Begin a response whose body follows by `write`, until `finish`. Does nothing if the connection has ended."""
         if self.observer is not None:
             self.observer.started()

@@ -15,7 +15,7 @@ import pycurl
 
 from kcm.protocols.bounded_cache import bounded_cache
 from kcm.runtime.apiserver.core.questions import Answer, Post
-from kcm.runtime.http.client.attempts import Attempt
+from kcm.runtime.http.client.attempts import HttpAttempt
 from kcm.runtime.http.client.connections import Connections
 from kcm.runtime.http.client.failures import CLOSED, UNTRUSTED, Breakdown
 from kcm.runtime.http.client.tls import TlsMaterial
@@ -59,14 +59,14 @@ class WebhookClient:
     async def _post(self, question: Post) -> Answer:
         now, done = self._loop.time(), self._loop.create_future()
 
-        def end(_attempt: Attempt) -> None:
+        def end(_attempt: HttpAttempt) -> None:
             if not done.done():  # cancelled
                 done.set_result(None)
 
         parts = urlsplit(question.url)
         # A list of objects that are converted is returned at about the size that it was sent in.
         largest = max(LARGEST_RESPONSE, 4 * len(question.body))
-        attempt = Attempt(
+        attempt = HttpAttempt(
             "POST",
             question.url,
             headers=[*HEADERS, f"Host: {parts.netloc}".encode()],
@@ -112,7 +112,7 @@ def _tls_material(authority: bytes) -> TlsMaterial:
     return TlsMaterial(verify=True, authority=authority)
 
 
-def _decompressed(attempt: Attempt, largest: int) -> bytes:
+def _decompressed(attempt: HttpAttempt, largest: int) -> bytes:
     """Return the body. Raises ValueError for malformed gzip and if the body is too large."""
     if not _is_gzip(attempt.head):
         return attempt.received

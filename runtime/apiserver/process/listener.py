@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kcm.runtime.apiserver.http.handler import KEEP_ALIVE
 from kcm.runtime.apiserver.process.certificates import Certificates, ensure_certificates
 from kcm.runtime.apiserver.process.failures import CannotServeError
-from kcm.runtime.http.server.bounded_connections import BACKLOG, Bounds
+from kcm.runtime.http.server.bounded_connections import BACKLOG, ConnectionLimits
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -58,10 +58,10 @@ async def renew(tls: ssl.SSLContext, directory: Path, now: Callable[[], float], 
             log.warning("certificates not looked at", directory=str(directory), error=str(err))
 
 
-def bounds_of(descriptors: int) -> Bounds:
+def bounds_of(descriptors: int) -> ConnectionLimits:
     """Of so many descriptors some are for the store, logs and files."""
     most = max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, descriptors - KEPT_BACK))
-    return Bounds(most=most, idle_known=KEEP_ALIVE)
+    return ConnectionLimits(most=most, idle_known=KEEP_ALIVE)
 
 
 def listen(port: int, *, rather: int) -> socket.socket:

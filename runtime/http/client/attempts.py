@@ -1,7 +1,7 @@
 """Attempts at requests, and the handles of libcurl that carry them.
 
-libcurl by itself repeats a request whose kept connection was closed. Here it asks before each sending (`_may_send`),
-and may repeat only what the attempt permits.
+libcurl by itself repeats a request whose kept connection was closed. Here a callback before each sending
+(`_may_send`) permits that only where the attempt does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SWITCHING_PROTOCOLS = 101  # the only status below 200 that is a final response
 WRITE_ERROR = -1  # returned to libcurl to end a transfer
 
 
-class Attempt:
+class HttpAttempt:
     """One request that is sent once, and its response.
 
     The results are attributes; see their comments in the constructor.
@@ -78,7 +78,7 @@ class Attempt:
         body: bytes,
         tls: TlsMaterial | None,
         permit: Permit,
-        on_end: Callable[[Attempt], None],
+        on_end: Callable[[HttpAttempt], None],
         may_repeat: bool = False,
         fresh: bool = False,
         on_chunk: Callable[[bytes], None] | None = None,
@@ -88,7 +88,7 @@ class Attempt:
     ) -> None:
         """Describe an attempt; Connections.begin starts it. All callbacks are called on the loop's thread.
 
-        method, url, headers, body: as they go on the wire. A list of headers that is the same object as that of the
+        method, url, headers, body: as they are sent. A list of headers that is the same object as that of the
             attempt before costs nothing.
         permit: nothing is sent once it has expired, and the response has to be complete by then.
         may_repeat: the request may be sent twice, if the first was over a kept connection that was closed.
@@ -157,7 +157,7 @@ class Handle:
             collects bodies.
         """
         self.tls, self._now, self._streaming, self.streams = tls, now, streaming, streaming is not None
-        self.attempt: Attempt | None = None
+        self.attempt: HttpAttempt | None = None
         self.status = 0  # of the head that came last; only of one that streams
         self._parts: list[bytes] = []  # of the body
         self._head: list[bytes] = []  # lines
@@ -171,7 +171,7 @@ class Handle:
         curl.setopt(pycurl.PATH_AS_IS, 1)
         curl.setopt(pycurl.MAXAGE_CONN, KEEP_ALIVE)
         curl.setopt(pycurl.DNS_CACHE_TIMEOUT, KEEP_NAMES)
-        curl.setopt(pycurl.PROXY, proxy)  # "" is none, whatever the environment says
+        curl.setopt(pycurl.PROXY, proxy)  # "" disables a proxy, also one of the environment
         curl.setopt(pycurl.NOPROXY, "")
         curl.setopt(pycurl.SOCKOPTFUNCTION, _prepare_socket)
         curl.setopt(pycurl.PREREQFUNCTION, self._may_send)
@@ -184,7 +184,7 @@ class Handle:
         if tls is not None:
             set_tls(curl, tls, proxied=bool(proxy))
 
-    def load(self, attempt: Attempt, *, remaining: float, connect_timeout: float) -> None:
+    def load(self, attempt: HttpAttempt, *, remaining: float, connect_timeout: float) -> None:
         self.attempt, curl = attempt, self.curl
         curl.setopt(pycurl.URL, attempt.url)
         if attempt.headers is not self._headers:
@@ -263,7 +263,9 @@ class Handle:
             attempt.retry_after = float(curl.getinfo(pycurl.RETRY_AFTER))
 
     def _may_send(self, *_addresses: object) -> int:
-        """libcurl's PREREQFUNCTION: called when the connection is open, before the first byte of the request.
+        """Permit libcurl to send the request, or end the attempt (PREREQFUNCTION).
+
+        Called when the connection is open, before the first byte of the request.
 
         The permit may have expired meanwhile: the thread was blocked, the machine suspended, the handshake slow. A
         second call for an attempt means that it was sent before, over a kept connection that was closed, with unknown
@@ -304,7 +306,7 @@ class Handle:
 
 
 def _milliseconds(seconds: float) -> int:
-    """Convert a timeout to libcurl's form, in which 0 is none."""
+    """Convert a timeout to libcurl's form, in which 0 disables it."""
     return 0 if seconds == math.inf else max(1, math.ceil(seconds * 1000))
 
 

@@ -1,7 +1,7 @@
 """Connections of libcurl, each to the server of its request; many requests at once.
 
-libcurl opens, keeps and closes the connections (names, proxies, TLS) and speaks HTTP/1.1 over them, without holding the
-GIL; the event loop reports which of them are ready.
+libcurl opens, keeps and closes the connections (names, proxies, TLS) and implements HTTP/1.1, without holding the GIL;
+the event loop reports which sockets are ready.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pycurl
 
-from kcm.runtime.http.client.attempts import Attempt, Handle
+from kcm.runtime.http.client.attempts import Handle, HttpAttempt
 from kcm.runtime.http.client.readiness import new_readiness
 
 MOST_FREE = 64  # handles
@@ -50,7 +50,7 @@ class Connections:
         self._alarm: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def begin(self, attempt: Attempt, now: float) -> None:
+    def begin(self, attempt: HttpAttempt, now: float) -> None:
         """Start an attempt. now: the present time. Raises ValueError for a malformed request."""
         handle = self._handle_for(attempt)
         try:
@@ -64,7 +64,7 @@ class Connections:
         self._began = True
         self._process_soon()
 
-    def cut(self, attempt: Attempt) -> None:
+    def cut(self, attempt: HttpAttempt) -> None:
         """End an attempt, if it is still running, and its connection. on_end is not called."""
         handle = attempt.handle
         if handle is not None:
@@ -87,7 +87,7 @@ class Connections:
             handle.curl.close()
         self._free.clear()
 
-    def _handle_for(self, attempt: Attempt) -> Handle:
+    def _handle_for(self, attempt: HttpAttempt) -> Handle:
         streams = attempt.on_chunk is not None
         for number in () if streams else range(len(self._free) - 1, -1, -1):
             if self._free[number].tls is attempt.tls:  # the manager's differs from that of service accounts
@@ -114,7 +114,7 @@ class Connections:
                 self._free.pop(0).curl.close()  # the oldest, whose certificates may be outdated
 
     def _watch_socket(self, what: int, descriptor: int, _multi: object, _data: object) -> None:
-        """libcurl's SOCKETFUNCTION: sets what to watch a descriptor for."""
+        """Set what to watch a descriptor for (SOCKETFUNCTION)."""
         self._readiness.watch(descriptor, 0 if what == REMOVE else what)
 
     def _process_soon(self) -> None:

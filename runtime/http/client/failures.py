@@ -23,7 +23,7 @@ UNTRUSTED = frozenset({pycurl.E_PEER_FAILED_VERIFICATION, pycurl.E_SSL_ISSUER_ER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """libcurl's description of an attempt without a complete response."""
+    """Reason that libcurl reports for an attempt without a complete response."""
 
     code: int
     text: str = ""

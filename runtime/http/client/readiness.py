@@ -1,4 +1,4 @@
-"""Which of libcurl's descriptors can go on, as the loop finds out."""
+"""Readiness of libcurl's sockets, as reported by the event loop."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Callable
 from typing import Protocol
 
 READ, WRITE = 1, 2  # libcurl's CURL_CSELECT_IN and _OUT, CURL_POLL_IN and _OUT
-AT_ONCE = 256  # descriptors that are told of in one go
+AT_ONCE = 256  # descriptors that are reported by one call of poll
 
 Act = Callable[[int, int], None]
 
 
-class Readiness(Protocol):
-    """Belongs to the loop's thread. Calls act(descriptor, READ or WRITE or both), and after_all() after several."""
+class SocketReadiness(Protocol):
+    """Calls act(descriptor, READ or WRITE or both), and after_all() after several. Used on the loop's thread."""
 
     def watch(self, descriptor: int, wanted: int) -> None:
-        """wanted: READ or WRITE or both; 0 to forget it, which is to be said before it is closed."""
+        """Watch a descriptor for READ or WRITE or both; 0 ends that, and has to come before it is closed."""
 
     def close(self) -> None: ...
 
 
 class LoopReadiness:
-    """Has the loop watch each of them."""
+    """Watches each descriptor with the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, act: Act, after_all: Callable[[], None]) -> None:
         self._loop, self._act, self._after_all = loop, act, after_all
@@ -66,8 +66,10 @@ class LoopReadiness:
 if hasattr(select, "epoll"):  # Linux
 
     class EpollReadiness:
-        """Has an epoll watch them, and the loop watch that: a request begins and ends to watch its descriptor, which
-        costs a loop five times as much."""
+        """Watches the descriptors with an epoll, which the event loop watches.
+
+        Each request begins and ends to watch its descriptor, which costs five times as much in the loop itself.
+        """
 
         def __init__(self, loop: asyncio.AbstractEventLoop, act: Act, after_all: Callable[[], None]) -> None:
             self._loop, self._act, self._after_all = loop, act, after_all
@@ -97,11 +99,11 @@ if hasattr(select, "epoll"):  # Linux
 
         def _tell(self) -> None:
             for descriptor, events in self._epoll.poll(0, AT_ONCE):
-                if descriptor in self._watched:  # what was told before this may have closed it
-                    ready = READ if events & ~select.EPOLLOUT else 0  # hung up or broken: to be found by reading
+                if descriptor in self._watched:  # a callback before this one may have closed it
+                    ready = READ if events & ~select.EPOLLOUT else 0  # a read finds a closed or broken connection
                     self._act(descriptor, ready | (WRITE if events & select.EPOLLOUT else 0))
             self._after_all()
 
-    new_readiness: Callable[[asyncio.AbstractEventLoop, Act, Callable[[], None]], Readiness] = EpollReadiness
+    new_readiness: Callable[[asyncio.AbstractEventLoop, Act, Callable[[], None]], SocketReadiness] = EpollReadiness
 else:
     new_readiness = LoopReadiness

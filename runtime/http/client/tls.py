@@ -12,9 +12,11 @@ from kcm.protocols.late_methods import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsMaterial:
-    """What new connections are made with. All is PEM; b"" for none. authority: b"" for the system's."""
+    """Certificates and key for new connections, in PEM; b"" without them."""
 
+    # Whether to verify the server's certificate.
     verify: bool
+    # The authorities to trust; b"" for those of the system.
     authority: bytes = b""
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
@@ -28,7 +30,7 @@ def set_tls(curl: pycurl.Curl, tls: TlsMaterial, *, proxied: bool) -> None:
 
 
 def _set_side(curl: pycurl.Curl, tls: TlsMaterial, prefix: str) -> None:
-    """prefix: of the names of libcurl's options; "" for the server's side."""
+    """Set the options of one side. prefix: of the names of libcurl's options; "" for the server's side."""
 
     def option(name: str) -> int:
         found: int = getattr(pycurl, prefix + name)

@@ -1,8 +1,8 @@
-"""The connections that a server has accepted: how many there may be, and how long each may wait without a request.
+"""Limits of the connections of a server: how many there may be, and how long each may wait without a request.
 
-Everybody who reaches a port can open connections and say nothing, and each costs a descriptor and memory. So there is a
-bound. When it is reached the connection that has waited longest makes room for a new one, those of unknown users first:
-a probe gets through whoever fills the port, and what is being answered is never cut.
+Every client that reaches the port can open connections without sending anything, and each costs a descriptor and
+memory. When the limit is reached, the connection that has waited longest is closed for a new one, those of unknown
+users first: so probes are served while a client fills the port. A connection whose request is being handled stays.
 Times are those of Go's http.Server in kubernetes v1.36 apiserver/pkg/server/secure_serving.go.
 """
 
@@ -22,32 +22,35 @@ from kcm.protocols.late_methods import dataclass
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-BACKLOG = 1024  # connections that the kernel keeps for us
-GOODBYE = 2.0  # seconds for the peer to take part in the end of a TLS connection
+BACKLOG = 1024  # connections that the kernel keeps until they are accepted
+GOODBYE = 2.0  # seconds that the end of a TLS connection may take
 NONE_LEFT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-PAUSE = 0.2  # seconds until the next connection is accepted when there was no descriptor for one
+PAUSE = 0.2  # seconds until the next accept after a lack of descriptors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """most: connections open at once. head: seconds for the handshake, and again for the head of a request, from its
-    first byte on; for the first request from the handshake on. idle: seconds between requests; idle_known: of users
-    whom the server knows."""
+class ConnectionLimits:
+    """Limits of all connections together, and of each one. Times are in seconds."""
 
+    # Connections open at once.
     most: int
+    # For the handshake, and again for the head of a request, from its first byte on; for that of the first request
+    # from the handshake on.
     head: float = 32.0
+    # Between requests.
     idle: float = 90.0
+    # Between requests of known users.
     idle_known: float = 90.0
 
 
 class BoundedConnections:
-    """All connections of a server, over all ports that share the bound. Built and used on the event loop's thread."""
+    """All connections of a server, over all ports that share the limit. Created and used on the event loop's thread."""
 
-    def __init__(self, bounds: Bounds, *, log: FilteringBoundLogger) -> None:
+    def __init__(self, bounds: ConnectionLimits, *, log: FilteringBoundLogger) -> None:
         self._bounds, self._log = bounds, log
         self._loop = asyncio.get_running_loop()
         self._open: dict[asyncio.Protocol, _Connection] = {}  # by the server's protocol
-        # Those that wait for a request, the longest first; a handshake waits too.
+        # Connections that wait for a request or in a handshake, those that have waited longest first.
         self._strangers: dict[_Connection, None] = {}
         self._known: dict[_Connection, None] = {}
         self._room = asyncio.Event()
@@ -61,7 +64,7 @@ class BoundedConnections:
     def accept(
         self, listening: socket.socket, factory: Callable[[], asyncio.Protocol], *, tls: ssl.SSLContext | None
     ) -> None:
-        """Accept connections from now on. listening: ours to close."""
+        """Accept connections from now on. listening: is closed by stop_accepting."""
         listening.setblocking(False)
         task = self._loop.create_task(self._accept(listening, factory, tls))
         self._accepting.append((task, listening))
@@ -71,7 +74,7 @@ class BoundedConnections:
     async def stop_accepting(self) -> None:
         """Close the ports. Connections stay open, except those in a handshake."""
         tasks = [task for task, _ in self._accepting]
-        tasks += [one.handshake for one in self._open.values() if one.handshake is not None]
+        tasks += [open_.handshake for open_ in self._open.values() if open_.handshake is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -83,25 +86,25 @@ class BoundedConnections:
             self._sweeping = None
 
     def began(self, protocol: asyncio.Protocol) -> None:
-        """A request of this connection is being answered from now on: it does not wait."""
+        """Record that a request of this connection is being handled: the connection does not wait."""
         connection = self._open.get(protocol)
         if connection is not None:
-            # Its user may have become known since it began to wait.
+            # In either list: its user may have become known since it began to wait.
             self._strangers.pop(connection, None)
             self._known.pop(connection, None)
             connection.busy = True
 
     def ended(self, protocol: asyncio.Protocol) -> None:
-        """The request is answered, and the connection waits for the next one."""
+        """Record that the response is sent: the connection waits for the next request."""
         connection = self._open.get(protocol)
         if connection is not None:
             connection.busy = connection.in_head = False
             connection.since = self._loop.time()
             (self._known if connection.known else self._strangers)[connection] = None
-            self._room.set()  # there is one now that could make room
+            self._room.set()  # it may be closed for a new connection
 
     def cut_overdue(self, now: float) -> None:
-        """Cut off what has waited too long; done by itself every second. now: by the loop's clock."""
+        """Close connections that have waited too long; called every second. now: by the loop's clock."""
         bounds = self._bounds
         for connection in (*self._strangers, *self._known):
             idle = bounds.idle_known if connection.known else bounds.idle
@@ -109,7 +112,7 @@ class BoundedConnections:
                 self._cut(connection)
 
     def mark_known(self, protocol: asyncio.Protocol) -> None:
-        """The user of the request that this connection carries is known. To be called from its handler."""
+        """Record that the user of this connection is known. Called by the handler of its request."""
         connection = self._open.get(protocol)
         if connection is not None:
             connection.known = True
@@ -135,11 +138,11 @@ class BoundedConnections:
             self._open[connection.inner] = connection
             self._strangers[connection] = None
             connection.handshake = self._loop.create_task(self._shake_hands(connection, accepted, tls))
-            # Not in the task itself, which may be cancelled before its first step.
+            # As a callback: the task may be cancelled before its first step.
             connection.handshake.add_done_callback(partial(self._handshake_over, connection, accepted))
 
     async def _make_room(self) -> None:
-        """For one more; while all are being answered the kernel keeps those who come."""
+        """Wait until there is room for one more; meanwhile the kernel keeps new connections."""
         while len(self._open) >= self._bounds.most:
             if not self._full:
                 self._full = True
@@ -153,7 +156,7 @@ class BoundedConnections:
         if tls is not None:
             times = {"ssl_handshake_timeout": self._bounds.head, "ssl_shutdown_timeout": GOODBYE}
         try:
-            with contextlib.suppress(OSError):  # else small responses would wait for the peer's acknowledgement
+            with contextlib.suppress(OSError):  # otherwise small responses wait for the peer's acknowledgement
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(lambda: connection, accepted, ssl=tls, **times)
         except Exception as error:
@@ -166,7 +169,7 @@ class BoundedConnections:
             self.forget(connection)
 
     def _cut_longest(self) -> bool:
-        """Cut off the connection that has waited longest, unless it is still taking its last response."""
+        """Close the connection that has waited longest and is not still receiving its last response."""
         for waiting in (self._strangers, self._known):
             for connection in waiting:
                 if not connection.is_written_to():
@@ -182,7 +185,7 @@ class BoundedConnections:
     def _cut(self, connection: _Connection) -> None:
         self.forget(connection)
         if connection.transport is not None:
-            connection.transport.abort()  # a polite end of TLS would keep the descriptor until the peer agrees
+            connection.transport.abort()  # an orderly end of TLS would keep the descriptor until the peer takes part
         elif connection.handshake is not None:
             connection.handshake.cancel()
 
@@ -196,7 +199,8 @@ class BoundedConnections:
 class _Connection(asyncio.Protocol):
     """Passes everything on to the server's own protocol.
 
-    since: when it began to wait, by the loop's clock. in_head: for a handshake, or for the rest of a request's head.
+    since: start of the present wait, by the loop's clock.
+    in_head: it waits for a handshake or for the rest of a request's head.
     """
 
     __slots__ = ("_owner", "busy", "handshake", "in_head", "inner", "known", "since", "transport")

@@ -1,9 +1,9 @@
-"""The bytes that connections hold for their clients, and one bound on all of them.
+"""One limit for the bytes that all connections buffer for their clients.
 
-A connection holds what its client has not read yet (the rest of a response, events of a watch) and what it has not sent
-completely yet (a head, a body). Bounds per connection do not bound the process, as there may be thousands of
-connections. So each connection reports what it holds, and when all of them together hold too much, those that have
-held theirs longest are cut off: a client that reads holds its bytes briefly.
+A connection buffers what its client has not read yet (the rest of a response, events of a watch) and what the client
+has not sent completely yet (a head, a body). Limits per connection do not limit the process, as there may be thousands
+of connections. So each connection reports its buffered bytes, and when the total is too large, the connections that
+have buffered for the longest time are closed: a client that reads needs its buffer only briefly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 MOST_BUFFERED = 256 * 1024 * 1024  # bytes
-GRACE = 5.0  # seconds in which nobody is cut off, as long as no more than twice the bound is held
+GRACE = 5.0  # seconds for which a connection is spared, as long as the total is at most twice the limit
 LOG_EVERY = 10.0  # seconds between two warnings
 
 
@@ -24,7 +24,7 @@ class Holder(Protocol):
 
     @property
     def is_known(self) -> bool:
-        """Whether the user of its request is known."""
+        """Report whether the user of its request is known."""
 
     @property
     def peer(self) -> str: ...
@@ -33,7 +33,7 @@ class Holder(Protocol):
 
 
 class _Holding:
-    """size: bytes. since: when the holder began to hold something, in seconds of the clock."""
+    """Bytes of one connection, and since when it has buffered any, in seconds of the clock."""
 
     __slots__ = ("since", "size")
 
@@ -42,7 +42,7 @@ class _Holding:
 
 
 class BufferedBytes:
-    """For one thread."""
+    """Total of all connections; used on one thread."""
 
     def __init__(
         self,
@@ -52,16 +52,21 @@ class BufferedBytes:
         log: FilteringBoundLogger,
         most: int = MOST_BUFFERED,
     ) -> None:
-        """now: seconds of a monotonic clock. later: calls a function after some seconds. most: bytes."""
+        """Create an empty total.
+
+        now: a monotonic clock in seconds.
+        later: calls a function after some seconds.
+        most: bytes.
+        """
         self._now, self._later, self._log, self._most = now, later, log, most
-        self._held: dict[Holder, _Holding] = {}  # those that began first come first
-        self._is_due = False  # to look again when those that are spared now no longer are
+        self._held: dict[Holder, _Holding] = {}  # in the order in which they began
+        self._is_due = False  # _look_again will be called
         self._cut = 0  # connections since the last warning
         self._warned_at = -LOG_EVERY
         self.total = 0
 
     def hold(self, holder: Holder, size: int) -> None:
-        """Record how many bytes a connection holds from now on. May cut off others, never this one."""
+        """Record how many bytes a connection buffers now. May close others, never this one."""
         holding = self._held.get(holder)
         if not size:
             if holding is not None:
@@ -92,9 +97,9 @@ class BufferedBytes:
             self._later(GRACE, self._look_again)
 
     def _in_turn(self, newest: Holder | None) -> Iterator[Holder]:
-        """Yield the connections that may be cut off: those of unknown users first, then those that began first.
+        """Yield the connections that may be closed: those of unknown users first, then those that began first.
 
-        Small ones are spared: to cut them off would free little. A single one may hold as much as it needs.
+        Small ones are spared, as that would free little. A single connection may buffer as much as it needs.
         """
         if len(self._held) == 1:
             return

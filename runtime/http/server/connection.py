@@ -63,11 +63,11 @@ class HttpConnection(ResponseWriter):
         self._trailers = 0  # lines
         self._message_size = 0  # bytes of a request whose head is complete but whose body is not
         self._body: bytes | bytearray = b""
-        self._discarding = False  # the body of a request that was refused, or that needs none
+        self._discarding = False  # the rest of a body that is not needed
         self._deadline: asyncio.TimerHandle | None = None  # for the body
         self._waiting: deque[HttpRequest] = deque()  # complete, or refused
-        self._unparsed = b""  # requests behind those that wait
-        self._unanswered = 0  # requests whose head has come
+        self._unparsed = b""  # input after the requests that wait
+        self._unanswered = 0  # requests whose head has arrived
         self.identity: Any = None
 
     # The transport's callbacks.
@@ -107,10 +107,10 @@ class HttpConnection(ResponseWriter):
         elif self._parse(data) and (self._held or not self._request.is_complete):
             self._note_incomplete()
         if self._waiting and self._stream is not None and self._current is not None:
-            self._ignore_input(self._current)  # it came together with the request that streams
+            self._ignore_input(self._current)  # it arrived together with the request that streams
 
     def _parse_on(self) -> None:
-        """Parse what has been read, unless many requests wait already."""
+        """Parse the input, unless many requests wait already."""
         data = memoryview(self._unparsed)
         self._unparsed, at = b"", 0
         while at < len(data) and len(self._waiting) < MOST_PIPELINED:
@@ -121,7 +121,7 @@ class HttpConnection(ResponseWriter):
         self._note_incomplete()
 
     def _parse(self, data: bytes | memoryview) -> bool:
-        """Return False if nothing more is to be parsed: the connection is about to be closed."""
+        """Parse some input. Return False if the connection is about to be closed."""
         size_before = self._request.size
         try:
             self._parser.feed_data(data)
@@ -129,7 +129,7 @@ class HttpConnection(ResponseWriter):
             self.abort()
             raise
         except httptools.HttpParserUpgrade:
-            return False  # its request is the last one here; nothing else is spoken
+            return False  # its request is the last one: other protocols are not supported
         except httptools.HttpParserError:
             if not self._is_closing:
                 self._refuse_connection(_BAD_REQUEST)
@@ -139,7 +139,7 @@ class HttpConnection(ResponseWriter):
             return True
         if self._is_closing:
             return False
-        # What was parsed ends within a message: its bounds are checked here rather than at each line.
+        # The input ends within a message: its limits are checked here instead of at each line.
         self._message_size += len(data)
         if not request.method or request.size == size_before:  # a head, trailers, or extensions of chunks
             self._head_size += len(data)
@@ -150,7 +150,7 @@ class HttpConnection(ResponseWriter):
         return not self._is_closing
 
     def _note_incomplete(self) -> None:
-        """After each read: report what is held of a message that is not complete, and see that it does not take long.
+        """Report what is buffered of an incomplete message, and limit its time. Called after each read.
 
         Until its body is complete a request of an unknown user is subject to BoundedConnections.
         """
@@ -260,7 +260,7 @@ class HttpConnection(ResponseWriter):
         if self._body:
             request.body, self._body = bytes(self._body), b""
         if not request.user and self._server.bounded is not None:
-            self._server.bounded.began(self)  # not before: nobody else may let us wait for a body
+            self._server.bounded.began(self)  # not before: only known users may delay their body
         if self._current is None and not self.is_full and not self._waiting:
             self._current = request
             self._server.handler.handle(request)
@@ -271,14 +271,14 @@ class HttpConnection(ResponseWriter):
     # One request after the other.
 
     def _refuse(self, request: HttpRequest) -> None:
-        """Respond in its turn, without waiting for its body, none of which is kept."""
+        """Refuse a request in its turn, without waiting for its body, none of which is kept."""
         self._discarding = True
         self._body = b""
         self._waiting.append(request)
         self._go_on()
 
     def _go_on(self) -> None:
-        """Handle what waits, until something has to be waited for."""
+        """Handle the requests that wait, until one takes time or the client does not read."""
         while self._waiting and self._current is None and not self.is_full and not self._is_closing:
             self._current = request = self._waiting.popleft()
             if request.refusal is not None:
@@ -304,14 +304,14 @@ class HttpConnection(ResponseWriter):
     def _answered(self, request: HttpRequest) -> None:
         self._current = None
         self._unanswered -= 1
-        if self._head_size and request is self._request:  # a large head would stay until the next request
+        if self._head_size and request is self._request:  # otherwise a large head stays until the next request
             request.headers, request.repeated, request.target = {}, (), b""
         if self._held:
             self._hold_all()
         if request.is_last or self._server.ending:
             self._close()
         elif self._waiting:
-            # Not here: a long row of small requests would go as deep as it is long.
+            # Not by a call: many small requests would cause a deep recursion.
             asyncio.get_running_loop().call_soon(self._go_on)
         elif self._unanswered == 0 and self._server.bounded is not None:
             self._server.bounded.ended(self)
@@ -327,9 +327,9 @@ class HttpConnection(ResponseWriter):
             self._ignore_input(request)
 
     def _ignore_input(self, streaming: HttpRequest) -> None:
-        """Ignore what comes behind a request whose response may never end, and close the connection after it.
+        """Ignore the input after a request whose response may never end, and close the connection after it.
 
-        To keep it would mean to stop reading, and the end of the connection would not be seen.
+        To keep the input would mean to stop reading, and the end of the connection would not be noticed.
         """
         streaming.is_last = True
         self._unanswered = 1
@@ -343,10 +343,10 @@ class HttpConnection(ResponseWriter):
         self._transport.resume_reading()
         self._hold_all()
 
-    # What is held for the client.
+    # Buffered bytes.
 
     def _hold_all(self) -> None:
-        """Report what is held: of requests that are small only what is incomplete."""
+        """Report the buffered bytes; of small requests only incomplete ones count."""
         size = len(self._body) + len(self._unparsed) + self._streamed + sum(map(len, self._unsent))
         if not self._request.is_complete or self._request is self._current:
             size += self._head_size
@@ -380,7 +380,7 @@ class HttpConnection(ResponseWriter):
 
     @property
     def tls(self) -> ssl.SSLObject | None:
-        """None without TLS."""
+        """Return the TLS object of the connection; None without TLS."""
         return cast("ssl.SSLObject | None", self._transport.get_extra_info("ssl_object"))
 
     @property
@@ -389,23 +389,23 @@ class HttpConnection(ResponseWriter):
 
     @property
     def is_known(self) -> bool:
-        """Whether the user of the request that is being handled or read is known."""
+        """Report whether the user of the request that is being handled or read is known."""
         return (self._current or self._request).user is not None
 
     @property
     def target(self) -> bytes:
-        """That of the request which is being handled, or else read."""
+        """Return the target of the request that is being handled, or else read."""
         return (self._current or self._request).target
 
     @property
     def peer(self) -> str:
-        """The other side's address, for people."""
+        """Return the client's address; "" once the connection is closed."""
         name = self._transport.get_extra_info("peername")
         return str(name[0]) if name else ""
 
     @property
     def is_idle(self) -> bool:
-        """Whether all requests that have come are answered."""
+        """Report whether there is a response to every request."""
         return self._unanswered == 0
 
     def close_if_idle(self) -> None:
@@ -413,7 +413,10 @@ class HttpConnection(ResponseWriter):
             self._close()
 
     def _refuse_connection(self, text: str) -> None:
-        """What comes cannot be told apart any more. What is being answered is cut short too."""
+        """Close the connection, after an error response unless a response is in progress.
+
+        Called where the end of the present request is unknown, so that a next one could not be found.
+        """
         if self._current is None:
             head = f"HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{text}"
             self._transport.write(head.encode())

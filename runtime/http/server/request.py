@@ -16,7 +16,7 @@ _NOT_CACHED = b"no-cache, private"
 _GZIP = 31  # zlib's largest window, with gzip's header and trailer
 
 
-class Streamed(Protocol):
+class StreamedBody(Protocol):
     """A body that is written in parts."""
 
     def on_room(self) -> None:
@@ -69,7 +69,7 @@ class HttpRequest:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the client is still connected and has no response yet."""
+        """Report whether the client is still connected and has no response yet."""
         return self._connection.awaits(self)
 
     def refuse(self) -> None:
@@ -101,7 +101,7 @@ class HttpRequest:
         lines = b"Cache-Control: %b\r\n%b" % (cache or _NOT_CACHED, lines)
         self._connection.respond(self, status, content_type, body, lines)
 
-    def begin_stream(self, content_type: str, body: Streamed, *, lines: bytes = b"") -> None:
+    def begin_stream(self, content_type: str, body: StreamedBody, *, lines: bytes = b"") -> None:
         """Begin a response whose body follows by `write`, until `finish`. Does nothing if the connection has ended."""
         self._connection.stream(self, content_type, body, lines)
 
@@ -115,7 +115,7 @@ class HttpRequest:
 
     @property
     def is_full(self) -> bool:
-        """Whether to write no more until `on_room` of the body is called."""
+        """Report whether to write no more until `on_room` of the body is called."""
         return self._connection.is_full
 
     def finish(self) -> None:

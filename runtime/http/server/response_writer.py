@@ -8,7 +8,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from kcm.runtime.http.server.request import TEXT, HttpRequest, Streamed
+from kcm.runtime.http.server.request import TEXT, HttpRequest, StreamedBody
 
 if TYPE_CHECKING:
     from kcm.runtime.http.server.server import HttpServer
@@ -48,7 +48,7 @@ class ResponseWriter(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport
         self._current: HttpRequest | None = None  # that is being handled
-        self._stream: Streamed | None = None
+        self._stream: StreamedBody | None = None
         self._unsent: deque[memoryview] = deque()  # of the response, until the transport has room
         self._is_last = False  # what is unsent ends the response
         self._streamed = 0  # bytes that wait in the stream
@@ -123,7 +123,7 @@ class ResponseWriter(asyncio.Protocol):
         else:
             self._send(head, body, is_last=True)
 
-    def stream(self, request: HttpRequest, content_type: str, body: Streamed, lines: bytes) -> None:
+    def stream(self, request: HttpRequest, content_type: str, body: StreamedBody, lines: bytes) -> None:
         """Begin a streamed response. lines: of the head."""
         if self._is_closing or self._current is not request:
             return

@@ -112,7 +112,7 @@ class HttpServer:
         return self._date_lines
 
     async def end(self, patience: float) -> None:
-        """Close all connections, those in use after their response, and after so many seconds all that are left."""
+        """Close all connections, those in use after their response, or after `patience` seconds."""
         self.ending, self._all_closed = True, asyncio.Event()
         for connection in [*self._open]:
             connection.close_if_idle()

@@ -23,7 +23,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.resources import PODS
 from kcm.runtime.calls.prepared_calls import HungCall
 from kcm.runtime.metrics.families import HUNG_CALLS
-from kcm.runtime.serving.health import Notice
+from kcm.runtime.serving.health import HealthNotice
 from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.system.vitals import Vitals
@@ -162,7 +162,7 @@ def test_lease_that_may_not_be_read_is_a_notice_once_a_lease_would_have_expired(
     clock.advance_to(15.0)
     result = check()
     assert result == failure
-    assert isinstance(result, Notice), "no restart changes what may be read"
+    assert isinstance(result, HealthNotice), "no restart changes what may be read"
     assert result.shown == "cannot get leases.coordination.k8s.io d/lease"
 
 

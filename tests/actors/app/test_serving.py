@@ -137,7 +137,7 @@ def test_with_an_embedded_cluster_https_is_for_this_host_and_takes_another_port_
         assert address[1] != 10257
         assert over_https(address, "/healthz") == (200, "ok")
         (told,) = [entry for entry in logged.entries if entry["log_level"] == "warning"]
-        assert told["event"] == "port is taken, so a free one serves in its place"
+        assert told["event"] == "port is taken, serving on a free one"
         assert told["address"] == f"{LOOPBACK}:10257"
 
 

@@ -15,7 +15,7 @@ from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version
 from kcm.runtime.serving.application import LARGEST_BODY, Application, PageRequest
-from kcm.runtime.serving.authorization import Authorizer, EverythingAllowed
+from kcm.runtime.serving.authorization import EverythingAllowed, PageAuthorizer
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.site import Site, build_application
 
@@ -102,7 +102,7 @@ def ask(site: Site) -> Ask:
     def ask_it(
         path: str,
         *,
-        authorizer: Authorizer | None = None,
+        authorizer: PageAuthorizer | None = None,
         method: str = "GET",
         profiling: bool = True,
         **request: Any,

@@ -17,8 +17,8 @@ from cryptography import x509
 
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.serving.authentication import AUTHENTICATED, ByCertificate, ProxyHeaders, UnauthorizedError
-from kcm.runtime.serving.authorization import ANONYMOUS, PathsAllowed, User
-from kcm.runtime.serving.server import Listener, ServerThread
+from kcm.runtime.serving.authorization import ANONYMOUS, PageUser, PathsAllowed
+from kcm.runtime.serving.server import PageListener, ServerThread
 from kcm.runtime.serving.site import Site, build_application
 from kcm.runtime.serving.tls import ServingTls, TlsSettings
 from tests.support.certificates import Authority, Pair, client_context, handshake
@@ -47,7 +47,9 @@ def ask_as(rig: Rig, site: Site, log: Any) -> Iterator[Callable[..., Status]]:
         tls = ServingTls(settings, clock=SystemClock(), log=log)
         known = ByCertificate(clients=tls.clients, proxies=tls.proxies, headers=HEADERS, now=SystemClock().now)
         application = build_application(site, PathsAllowed(["/healthz"]), authenticator=known)
-        server = ServerThread([Listener(application=application, host="127.0.0.1", port=0, tls=tls.context)], log=log)
+        server = ServerThread(
+            [PageListener(application=application, host="127.0.0.1", port=0, tls=tls.context)], log=log
+        )
         server.start()
         running.append(server)
         return asyncio.run(fetch(server.addresses[0][1], path, client_context(pair=pair), headers))
@@ -114,7 +116,7 @@ def test_an_authority_that_was_taken_away_counts_no_more_on_an_open_connection(r
     tls = ServingTls(TlsSettings(clients=str(rig.clients.file)), clock=SystemClock(), log=log)
     end = handshake(tls.context, client_context(pair=rig.clients.issue("jane")))[1]
     for request in (request_over(end), without_chain(end)):
-        assert knowing(rig.clients.certificate).user(request) == User(name="jane", groups=(AUTHENTICATED,))
+        assert knowing(rig.clients.certificate).user(request) == PageUser(name="jane", groups=(AUTHENTICATED,))
         with pytest.raises(UnauthorizedError):
             knowing(rig.proxies.certificate).user(request)
         assert knowing().user(request) == ANONYMOUS

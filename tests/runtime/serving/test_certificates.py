@@ -110,5 +110,5 @@ def test_a_pair_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(TlsError, match=r"e\.key: it is encrypted"):
         load("c.crt", "e.key")
     for pair in (("bad", "c.key"), ("c.crt", "bad"), ("c.crt", "o.key")):
-        with pytest.raises(TlsError, match="are no certificate and its key"):
+        with pytest.raises(TlsError, match="are not a certificate and its key"):
             load(*pair)

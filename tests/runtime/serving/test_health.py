@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import LogCapture
 
 from kcm.runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
-from kcm.runtime.serving.health import HealthChecks, Notice
+from kcm.runtime.serving.health import HealthChecks, HealthNotice
 from kcm.runtime.serving.site import Site
 
 
@@ -132,7 +132,7 @@ def test_a_sick_process_says_which_check_fails_and_not_why(site: Site, ask: Call
 
 @pytest.mark.parametrize("path", ["/healthz", "/healthz?verbose"])
 def test_notice_is_shown_on_a_healthy_page_with_its_public_part(site: Site, ask: Callable[..., Any], path: str) -> None:
-    notice = Notice("cannot get leases: jane may not", shown="cannot get leases")
+    notice = HealthNotice("cannot get leases: jane may not", shown="cannot get leases")
     site.health.set({"leaderElection": lambda: notice, "good": fine})
     answer = ask(path)
     assert answer.status == 200
@@ -152,7 +152,7 @@ def test_the_service_level_page_can_be_reset(site: Site, ask: Callable[..., Any]
 def test_a_notice_is_shown_and_logged_and_leaves_the_page_healthy(log: Any, logged: LogCapture) -> None:
     """A liveness probe restarts nothing for what no restart mends."""
     checks = HealthChecks(log=log)
-    checks.set({"unreadable-objects": lambda: Notice("pods default/a: no time"), "job-controller": fine})
+    checks.set({"unreadable-objects": lambda: HealthNotice("pods default/a: no time"), "job-controller": fine})
     health = checks.examine()
     assert health.good
     assert health.page.splitlines() == [

@@ -13,7 +13,7 @@ import pytest
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.serving.application import Application, PageRequest, PageResponse, text_page
-from kcm.runtime.serving.server import Listener, ServerThread, ServingError, connections_of
+from kcm.runtime.serving.server import PageListener, ServerThread, ServingError, connections_of
 from kcm.runtime.serving.tls import ServingTls, TlsSettings
 
 
@@ -25,7 +25,7 @@ def greeting() -> Application:
 
 
 @contextmanager
-def serving(log: Any, *listeners: Listener) -> Iterator[list[tuple[str, int]]]:
+def serving(log: Any, *listeners: PageListener) -> Iterator[list[tuple[str, int]]]:
     server = ServerThread(listeners, log=log)
     server.start()
     try:
@@ -53,8 +53,8 @@ def test_several_listeners_serve_from_one_thread(log: Any, tmp_path: Path) -> No
     trusting.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
     with serving(
         log,
-        Listener(application=greeting(), host="127.0.0.1", port=0),
-        Listener(application=greeting(), host="127.0.0.1", port=0, tls=tls),
+        PageListener(application=greeting(), host="127.0.0.1", port=0),
+        PageListener(application=greeting(), host="127.0.0.1", port=0, tls=tls),
     ) as (plain, secure):
         assert get(plain) == "hello"
         assert get(secure, tls=trusting) == "hello"
@@ -63,22 +63,22 @@ def test_several_listeners_serve_from_one_thread(log: Any, tmp_path: Path) -> No
 def test_a_port_in_use_is_named_and_nothing_is_left_listening(log: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        first = Listener(application=greeting(), host="127.0.0.1", port=0)
-        server = ServerThread([first, Listener(application=greeting(), host="127.0.0.1", port=port)], log=log)
+        first = PageListener(application=greeting(), host="127.0.0.1", port=0)
+        server = ServerThread([first, PageListener(application=greeting(), host="127.0.0.1", port=port)], log=log)
         with pytest.raises(ServingError, match=rf"^cannot listen on 127\.0\.0\.1:{port}: Address already in use$"):
             server.start()
         assert server.addresses == []
 
 
 def test_a_port_may_be_shared_when_asked(log: Any) -> None:
-    with serving(log, Listener(application=greeting(), host="127.0.0.1", port=0, share_port=True)) as (address,):
-        again = Listener(application=greeting(), host="127.0.0.1", port=address[1], share_port=True)
+    with serving(log, PageListener(application=greeting(), host="127.0.0.1", port=0, share_port=True)) as (address,):
+        again = PageListener(application=greeting(), host="127.0.0.1", port=address[1], share_port=True)
         with serving(log, again) as (second,):
             assert second == address
 
 
 def test_a_stopped_server_listens_no_more(log: Any) -> None:
-    with serving(log, Listener(application=greeting(), host="127.0.0.1", port=0)) as (address,):
+    with serving(log, PageListener(application=greeting(), host="127.0.0.1", port=0)) as (address,):
         pass
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address, timeout=10)

@@ -17,7 +17,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, ConnectionLimits
 from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.process.event_loop import new_event_loop
@@ -90,7 +90,7 @@ async def is_cut(ends: Ends) -> bool:
 
 
 @asynccontextmanager
-async def serving(bounds: Bounds, tls: ssl.SSLContext | None = None) -> AsyncIterator[Rig]:
+async def serving(bounds: ConnectionLimits, tls: ssl.SSLContext | None = None) -> AsyncIterator[Rig]:
     logged = LogCapture()
     connections = BoundedConnections(bounds, log=structlog.wrap_logger(None, processors=[logged]))
     let, slow = asyncio.Event(), list[str]()
@@ -153,7 +153,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def test_the_one_that_has_waited_longest_makes_room(run: Any, tls: ssl.SSLContext | None) -> None:
     async def test() -> None:
-        async with serving(Bounds(most=3), tls) as rig:
+        async with serving(ConnectionLimits(most=3), tls) as rig:
             silent = await rig.connect()
             first, second = await rig.ask(), await rig.ask()
             assert len(rig.connections) == 3
@@ -170,7 +170,7 @@ def test_the_one_that_has_waited_longest_makes_room(run: Any, tls: ssl.SSLContex
 
 def test_connections_of_known_users_are_cut_last(run: Any, tls: ssl.SSLContext | None) -> None:
     async def test() -> None:
-        async with serving(Bounds(most=3), tls) as rig:
+        async with serving(ConnectionLimits(most=3), tls) as rig:
             known = await rig.ask("/known")
             strangers = [await rig.ask() for _ in range(5)]
             assert await rig.answered(known)
@@ -184,7 +184,7 @@ def test_connections_of_known_users_are_cut_last(run: Any, tls: ssl.SSLContext |
 
 def test_what_is_being_answered_is_not_cut_and_newcomers_wait_their_turn(run: Any, tls: ssl.SSLContext | None) -> None:
     async def test() -> None:
-        async with serving(Bounds(most=2), tls) as rig:
+        async with serving(ConnectionLimits(most=2), tls) as rig:
             busy = [await rig.connect() for _ in range(2)]
             for _, writer in busy:
                 writer.write(GET.replace(b"/", b"/slow", 1))
@@ -202,7 +202,7 @@ def test_what_is_being_answered_is_not_cut_and_newcomers_wait_their_turn(run: An
 @pytest.mark.parametrize("said", [b"", GET[:-2]])
 def test_a_head_that_does_not_end_is_waited_for_so_long(run: Any, tls: ssl.SSLContext | None, said: bytes) -> None:
     async def test() -> None:
-        async with serving(Bounds(most=9, head=32.0, idle=900.0), tls) as rig:
+        async with serving(ConnectionLimits(most=9, head=32.0, idle=900.0), tls) as rig:
             ends = await rig.connect()
             ends[1].write(said)
             await until(lambda: len(rig.connections) == 1)
@@ -224,7 +224,7 @@ def test_a_handshake_that_does_not_end_is_waited_for_so_long(run: Any, tmp_path:
         pair = Authority(tmp_path).issue("localhost", names=("localhost",))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pair.certificate, pair.key)
-        async with serving(Bounds(most=9, head=0.05), context) as rig:
+        async with serving(ConnectionLimits(most=9, head=0.05), context) as rig:
             silent = await rig.connect(tls=False)
             await until(lambda: len(rig.connections) == 1)
             assert await is_cut(silent)  # by itself
@@ -235,7 +235,7 @@ def test_a_handshake_that_does_not_end_is_waited_for_so_long(run: Any, tmp_path:
 
 def test_an_idle_connection_is_closed_after_a_while_and_a_known_one_later(run: Any, tls: ssl.SSLContext | None) -> None:
     async def test() -> None:
-        async with serving(Bounds(most=9, idle=90.0, idle_known=900.0), tls) as rig:
+        async with serving(ConnectionLimits(most=9, idle=90.0, idle_known=900.0), tls) as rig:
             stranger, known = await rig.ask(), await rig.ask("/known")
             assert rig.cut_after(89.0) == 2
             assert rig.cut_after(91.0) == 1
@@ -249,7 +249,7 @@ def test_an_idle_connection_is_closed_after_a_while_and_a_known_one_later(run: A
 
 def test_no_descriptor_is_left_behind(run: Any, tls: ssl.SSLContext | None) -> None:
     async def test() -> None:
-        async with serving(Bounds(most=5, head=30.0), tls) as rig:
+        async with serving(ConnectionLimits(most=5, head=30.0), tls) as rig:
             await rig.ask()
             await rig.hang_up()
             await until(lambda: len(rig.connections) == 0)
@@ -269,7 +269,7 @@ def test_no_descriptor_is_left_behind(run: Any, tls: ssl.SSLContext | None) -> N
 
 def test_at_the_end_nothing_is_left_listening(run: Any) -> None:
     async def test() -> None:
-        async with serving(Bounds(most=5)) as rig:
+        async with serving(ConnectionLimits(most=5)) as rig:
             await rig.connect()
         with pytest.raises(OSError):
             await rig.connect()
@@ -281,7 +281,7 @@ def test_one_whose_user_becomes_known_before_its_first_request_is_handled_is_not
     """As the API server does, which looks at a head first: its watches were cut 32 s after they began."""
 
     async def scene() -> None:
-        async with serving(Bounds(most=2)) as rig:
+        async with serving(ConnectionLimits(most=2)) as rig:
             await rig.connect()
             await until(lambda: len(rig.connections) == 1)
             [protocol] = rig.connections._open

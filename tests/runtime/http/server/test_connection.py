@@ -28,7 +28,7 @@ from kcm.runtime.http.server.connection import (
     MOST_PIPELINED,
     HttpConnection,
 )
-from kcm.runtime.http.server.request import Streamed
+from kcm.runtime.http.server.request import StreamedBody
 from kcm.runtime.http.server.response_writer import IN_ONE_WRITE, STALLED
 from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.logs.standard_log import quiet_log
@@ -419,7 +419,7 @@ def test_a_stream_is_told_of_room_and_of_the_end() -> None:
     async def scenario() -> None:
         with connected() as (_, connection, transport, requests):
             connection.data_received(asked("GET", "/a"))
-            body: Streamed = (told := Body())
+            body: StreamedBody = (told := Body())
             requests[0].stream("text/plain", body)
             requests[0].write(b"abc")
             assert transport.written.endswith(b"\r\n\r\n3\r\nabc\r\n")
