@@ -45,7 +45,7 @@ from kcm.actors.reconciliation.specs import AnyQueue, ControllerContext, Control
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.objects import Key
-from kcm.runtime.calls.listeners import Listener
+from kcm.runtime.calls.listeners import SourceRunner
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.client.api import Transport
 from kcm.runtime.cloud.provider import CloudProvider
@@ -99,7 +99,7 @@ class Assembly:
     seed: int | None = None
     calls: Calls | None = None
     functions: Functions = field(default_factory=Functions)
-    listeners: list[Listener] = field(default_factory=list)
+    listeners: list[SourceRunner] = field(default_factory=list)
     cloud: CloudProvider | None = None
     authority: bytes = b""
     warnings: ServerWarnings | None = None
@@ -349,13 +349,13 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
     )
 
 
-def _sources(assembly: Assembly, spec: ControllerSpec, log: FilteringBoundLogger) -> Iterable[tuple[Listener, str]]:
+def _sources(assembly: Assembly, spec: ControllerSpec, log: FilteringBoundLogger) -> Iterable[tuple[SourceRunner, str]]:
     """None where nothing outside is reached, as in a replay."""
     if assembly.calls is None:
         return
     for source in spec.sources:
         name = f"{spec.name}/{source.name}"
-        listener = Listener(name, source.listen, host=assembly.calls, clock=assembly.clock, log=log)
+        listener = SourceRunner(name, source.listen, host=assembly.calls, clock=assembly.clock, log=log)
         assembly.listeners.append(listener)
         yield listener, spec.queue_named(source.queue)
 

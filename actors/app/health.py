@@ -19,7 +19,7 @@ from kcm.actors.engine.vitals import (
     Misread,
 )
 from kcm.actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
-from kcm.runtime.calls.listeners import Listener
+from kcm.runtime.calls.listeners import SourceRunner
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.health import HealthNotice
@@ -176,8 +176,8 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
     """Return a check that fails if a leader has not renewed for longer than the lease lasts, and a margin.
 
     A process that waits for the lease is healthy as long as its tries come to an end. If they have all failed for as
-    long as a lease lasts, as RBAC forbids them or the server does not answer, the check is a HealthNotice: it names verb
-    and resource and counts as failed, but a liveness probe does not restart the process, as that would change nothing.
+    long as a lease lasts, as RBAC forbids them or the server does not answer, the check is a HealthNotice: it names
+    verb and resource and counts as failed, but a liveness probe does not restart the process, which would not help.
 
     Source: kubernetes v1.36 client-go/tools/leaderelection/{leaderelection,healthzadaptor}.go, Check. Differs: the
     HealthNotice; upstream reports nothing while it waits.
@@ -216,7 +216,7 @@ def calls_check(calls: Calls, *, clock: Clock) -> Check:
     return check
 
 
-def sources_check(listeners: Sequence[Listener]) -> Check:
+def sources_check(listeners: Sequence[SourceRunner]) -> Check:
     """Names the sources of controllers that failed, and have not lasted for a while since."""
 
     def check() -> str | None:

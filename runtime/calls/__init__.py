@@ -1,4 +1,5 @@
-"""How what waits for the world outside is done: on threads and an event loop, apart from the actors.
+"""Calls that wait for the world outside, on threads and an event loop apart from the actors.
 
-Read calling.py first. pool: when each begins, and which ones hang. threads, loop: who carries them out.
+prepared_calls: a call, and the interface to make it. pool: when calls begin, and which ones hang. threads, loop: make
+them. listeners: sources of events outside.
 """

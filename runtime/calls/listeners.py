@@ -1,4 +1,4 @@
-"""What listens outside: started with its controller, stopped with it, and started again when it ends or fails."""
+"""Sources of events outside: each runs as long as its controller, and is restarted when it ends or fails."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 BACKOFF = Backoff(first=1.0, most=60.0)
-STABLE = 120.0  # seconds that one has to last for its failures to be forgotten
+STABLE = 120.0  # seconds of running after which the backoff is reset
 Ended = Callable[[BaseException | None], None]
 
 
 class Waker:
-    """What a source is called with. log: its controller's, with the source's name."""
+    """Argument of a source, which enqueues keys. log: the controller's, with the source's name."""
 
     def __init__(self, *, enqueue: Callable[[PlainKey], None], log: FilteringBoundLogger) -> None:
         self._enqueue, self.log = enqueue, log
         self._over = threading.Event()
 
     def enqueue(self, key: PlainKey) -> None:
-        """Add a key to the source's queue, from any thread; nothing once it is stopped. Raises TypeError on a key that
-        no message can carry.
+        """Add a key to the source's queue, from any thread; does nothing once the source is stopped.
+
+        Raises TypeError for a key that a message cannot contain.
         """
         if not self._over.is_set():
             self._enqueue(key)
 
     @property
     def stopped(self) -> bool:
-        """A source that holds a thread looks at this from time to time, and returns."""
+        """Report whether the source must end. A source on a thread checks this regularly, and returns."""
         return self._over.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """For such a source: wait so long, or until it is stopped. Returns whether it is."""
+        """Wait until the source is stopped, or for some seconds. Return whether it is stopped. For threads."""
         return self._over.wait(seconds)
 
     def stop(self) -> None:
@@ -52,13 +53,13 @@ Listen = Callable[[Waker], Awaitable[None] | AsyncIterator[PlainKey] | Iterable[
 
 
 class SourceHost(Protocol):
-    """Where sources run."""
+    """Runs sources."""
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
-        """Run it: in a thread of its own, or the coroutine that it returns on the event loop (is_async).
+        """Run a source on a thread of its own, or the coroutine that it returns on the event loop (is_async).
 
-        ended: called once, on any thread, with what it raised, None if nothing or if it was cancelled. Returns how to
-        cancel it: a thread cannot be.
+        ended: called once, on any thread, with the exception, or None if it returned or was cancelled.
+        Returns a function that cancels the source, which has no effect on a thread.
         """
 
 
@@ -67,13 +68,13 @@ def is_async(listen: Listen) -> bool:
     while isinstance(bare, functools.partial):
         bare = bare.func
     candidates = (bare, getattr(bare, "__call__", None))  # noqa: B004
-    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates)
+    return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in candidates)
 
 
-class Listener:
-    """One source, over all incarnations of its controller.
+class SourceRunner:
+    """Runs one source for all incarnations of its controller.
 
-    trouble: what it raised last, until it has lasted for a while again; "" without.
+    trouble: its last error, until it has run for a while again; "" without one.
     """
 
     def __init__(
@@ -85,24 +86,24 @@ class Listener:
         clock: Clock,
         log: FilteringBoundLogger,
     ) -> None:
-        """name: its controller's, and its own. log: its controller's."""
+        """Prepare a source. name: of the controller and the source. log: the controller's."""
         self.name = name
         self.trouble = ""
         self._listen, self._host, self._clock, self._log = listen, host, clock, log.bind(listener=name)
         self._lock = threading.Lock()
-        self._waker: Waker | None = None  # of the run that counts
+        self._waker: Waker | None = None  # of the present run
         self._cancel: Callable[[], None] = lambda: None
         self._failures, self._began = 0, 0.0
-        self._turn = 0  # counts starts and stops: an alarm that sounds after a stop starts nothing
+        self._turn = 0  # counts starts and stops, so that an alarm after a stop has no effect
 
     def start(self, enqueue: Callable[[PlainKey], None]) -> None:
-        """In the place of one that runs."""
+        """Start the source, and stop its present run."""
         self.stop()
         self._failures = 0
         self._run(enqueue, self._turn)
 
     def stop(self) -> None:
-        """Returns at once. What it says from now on wakes nobody."""
+        """Stop the source without waiting. Keys that it adds from now on are dropped."""
         with self._lock:
             self._turn += 1
             waker, self._waker = self._waker, None
@@ -147,10 +148,10 @@ class Listener:
         self._failures += 1
         if err is None:
             self.trouble = ""
-            self._log.info("source ended, and is started again", delay=delay)
+            self._log.info("source ended, restarting", delay=delay)
         else:
             self.trouble = f"{type(err).__name__}: {err}"
-            self._log.warning("source failed, and is started again", error=self.trouble, delay=delay, exc_info=err)
+            self._log.warning("source failed, restarting", error=self.trouble, delay=delay, exc_info=err)
         self._clock.call_at(self, now + delay, lambda: self._run(enqueue, turn))
 
 

@@ -1,4 +1,4 @@
-"""Calls of async functions, as tasks of an event loop in a daemon thread, which is started with the first of them."""
+"""Calls of async functions as tasks of an event loop, whose daemon thread starts with the first call."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kcm.runtime.process.event_loop import new_event_loop
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
-LIMITS = PoolLimits(workers=128, most=256)  # a task holds no thread
+LIMITS = PoolLimits(workers=128, most=256)  # a task needs no thread
 CANCELLED = Unknown("cancelled")
 
 
 class LoopCalls:
-    """A call whose time is over is cancelled; if it goes on all the same, it counts as hung until it ends."""
+    """Makes calls of async functions. A call that times out is cancelled, and counts as hung until it ends."""
 
     def __init__(self, *, clock: Clock, limits: PoolLimits = LIMITS) -> None:
         self._line = Line(

@@ -1,9 +1,9 @@
-"""When each call begins, and which ones hang: the decisions, without threads.
+"""The pool of calls: decides when each call begins and which ones hang. Does not use threads itself.
 
-What is called may hang for ever, and a thread cannot be ended from outside. So a call that has not returned in time
-counts as hung: its sender is told, and a further worker is started in place of the one that it holds, up to a bound.
-Beyond that a call waits for its turn no longer than a call ever does, and is refused. So is one about an object that a
-hung call may still change: a load balancer that is made after its Service was cleaned up would stay for ever.
+A function may never return, and a thread cannot be ended from outside. So a call that has not returned in time counts
+as hung: its sender receives the outcome Unknown, and another worker replaces the one that it occupies, up to a limit.
+Beyond that, a call that waits longer than `wait` is refused. A call is also refused while a hung call may still change
+the same object: a load balancer that is created after its Service was cleaned up would never be deleted.
 """
 
 from __future__ import annotations
@@ -25,35 +25,37 @@ ENDS = "the system ends"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
-    """workers: calls at once, but for those that hang. most: workers in all. wait: seconds that a call may wait for a
-    worker.
-    """
+    """Limits of a pool."""
 
+    # Calls at once, except those that hang.
     workers: int = 16
+    # Workers in total.
     most: int = 64
+    # Seconds that a call may wait for a worker.
     wait: float = 30.0
 
 
 @dataclass(slots=True)
 class _Given:
-    """in_line: it waits for a worker, and not for others of its sender. began: None while it waits. settled: its sender
-    has the outcome.
-    """
+    """State of one call."""
 
     prepared: PreparedCall
     on_outcome: OnOutcome
     permit: Permit
+    # It waits for a worker, not for other calls of its sender.
     in_line: bool = False
+    # None while it waits.
     began: float | None = None
     hangs: bool = False
+    # Its sender has received the outcome.
     settled: bool = False
 
 
 class CallPool:
     """The calls of one process, by number. Thread-safe.
 
-    add() puts a call in line; a worker takes the next one, and makes it if begin() says so: then it has to finish() it,
-    which says whether the worker goes on.
+    add() puts a call in line. A worker takes the next number, and makes the call that begin() returns; then it must
+    call finish(), which returns whether the worker continues.
     """
 
     def __init__(
@@ -65,16 +67,19 @@ class CallPool:
         line_up: Callable[[int], None],
         interrupt: Callable[[int], None] = lambda _number: None,
     ) -> None:
-        """start: starts one worker more. line_up: puts a number at the end of the line. interrupt: ends a call whose
-        outcome does not matter any more, if it can be ended; it is finished all the same.
+        """Create an empty pool.
+
+        start: starts another worker.
+        line_up: puts a number at the end of the line.
+        interrupt: ends a call whose outcome is no longer needed, if that is possible; finish() is called anyway.
         """
         self._clock, self._limits = clock, limits
         self._start, self._line_up, self._interrupt = start, line_up, interrupt
-        self._lock = threading.Lock()  # around all below
+        self._lock = threading.Lock()  # protects all below
         self._numbers = itertools.count()
-        self._given: dict[int, _Given] = {}  # that wait or are at work, in order
-        self._busy: Counter[str] = Counter()  # by sender with a bound: those in line or at work, not settled
-        self._held: dict[str, deque[int]] = {}  # by such a sender: those that wait for one of them
+        self._given: dict[int, _Given] = {}  # calls that wait or run, in order
+        self._busy: Counter[str] = Counter()  # by sender with a limit: calls in line or running, not settled
+        self._held: dict[str, deque[int]] = {}  # by such a sender: calls that wait for one of them
         self._workers = self._waiting = self._at_work = self._hung = 0
         self._closed = False
 
@@ -97,7 +102,7 @@ class CallPool:
         return number
 
     def begin(self, number: int) -> PreparedCall | None:
-        """The call, to be made at once; None where it may not begin, or was given up."""
+        """Return the call, to be made at once; None if it may not begin, or was cancelled."""
         now = self._clock.monotonic()
         with self._lock:
             given = self._given.get(number)
@@ -110,7 +115,7 @@ class CallPool:
         prepared = given.prepared
         self._clock.call_at((self, number), now + prepared.timeout, lambda: self._overdue(number))
         because = f"{before} has not returned yet" if before else NOT_HELD
-        if not before and not given.permit.is_over(self._clock.monotonic()):  # the last thing before it is made
+        if not before and not given.permit.is_over(self._clock.monotonic()):  # checked last, just before the call
             return prepared
         self._clock.cancel((self, number))
         with self._lock:
@@ -120,7 +125,7 @@ class CallPool:
         return None
 
     def finish(self, number: int, outcome: Outcome) -> bool:
-        """The call has returned. False: there are enough other workers, and this one ends."""
+        """Record that the call has returned. Return False if the worker must end, as there are enough others."""
         self._clock.cancel((self, number))
         with self._lock:
             given = self._given.pop(number)
@@ -137,7 +142,9 @@ class CallPool:
 
     def cancel(self, sender: str, before: int) -> None:
         """See Calls.cancel."""
-        self._cancel(lambda prepared: prepared.sender == sender and prepared.incarnation < before, f"{sender} is gone")
+        self._cancel(
+            lambda prepared: prepared.sender == sender and prepared.incarnation < before, f"{sender} was replaced"
+        )
 
     def close(self) -> None:
         with self._lock:
@@ -147,7 +154,7 @@ class CallPool:
     def hung(self) -> Sequence[HungCall]:
         with self._lock:
             hanging = [(given.prepared.what, given.began or 0.0) for given in self._given.values() if given.hangs]
-        return sorted((HungCall(what, began) for what, began in hanging), key=lambda one: one.since)
+        return sorted((HungCall(what, began) for what, began in hanging), key=lambda call: call.since)
 
     def _cancel(self, concerns: Callable[[PreparedCall], bool], why: str) -> None:
         with self._lock:
@@ -172,14 +179,14 @@ class CallPool:
                 self._interrupt(number)
 
     def _hanging_before(self, prepared: PreparedCall) -> str:
-        """What hangs, and may still change what this call is about; "" if nothing does. With the lock held."""
+        """Return the hung call that may still change the same object; "" without one. Requires the lock."""
         for given in self._given.values() if self._hung else ():
             if given.hangs and given.prepared.alone and given.prepared.scope == prepared.scope:
                 return given.prepared.what
         return ""
 
     def _enter(self, given: _Given) -> None:
-        """With the lock held."""
+        """Put a call in line. Requires the lock."""
         given.in_line = True
         self._waiting += 1
         if given.prepared.most is not None:
@@ -191,7 +198,7 @@ class CallPool:
         self._line_up(number)
 
     def _settle(self, given: _Given, outcome: Outcome) -> None:
-        """Its sender is told; the next of that sender gets in line, if one waits for that."""
+        """Pass the outcome to the sender, and put the sender's next call in line, if one waits."""
         following = -1
         if given.prepared.most is not None:
             sender = given.prepared.sender
@@ -206,7 +213,7 @@ class CallPool:
             self._queue(following)
 
     def _start_missing(self) -> None:
-        """One worker more, if there is a call that none of those there are will come to soon."""
+        """Start another worker if more calls wait than workers are idle."""
         with self._lock:
             idle = self._workers - self._at_work
             room = min(self._limits.workers + self._hung, self._limits.most) - self._workers
@@ -225,7 +232,7 @@ class CallPool:
             self._waiting -= 1
             hung = self._hung
         hanging = f", in which {hung} calls hang" if hung else ""
-        self._settle(given, Refused(f"nobody was free for {self._limits.wait:.0f} s{hanging}"))
+        self._settle(given, Refused(f"no worker was free for {self._limits.wait:.0f} s{hanging}"))
 
     def _overdue(self, number: int) -> None:
         with self._lock:
@@ -240,11 +247,7 @@ class CallPool:
 
 
 class Line:
-    """Calls that begin in the order in which they came, as long as workers are free: without a thread for each.
-
-    do: has its argument done on the one thread that all of this runs on. make: makes a call, and has `returned` called
-    there with its number and outcome. interrupt: as CallPool has it, on that thread.
-    """
+    """Workers that are no threads: begins calls in their order, on one thread, as long as workers are free."""
 
     def __init__(
         self,
@@ -255,6 +258,12 @@ class Line:
         make: Callable[[int, PreparedCall], None],
         interrupt: Callable[[int], None] = lambda _number: None,
     ) -> None:
+        """Create the line.
+
+        do: calls its argument on the thread that all of this runs on.
+        make: makes a call, after which `returned` is called on that thread with its number and outcome.
+        interrupt: as of CallPool, on that thread.
+        """
         self._do, self._make = do, make
         self._in_line: deque[int] = deque()
         self._idle = 0  # workers

@@ -1,5 +1,4 @@
-"""What is done outside of the actors, so that a slow answer stalls nothing else: calls into a cloud, and calls of
-functions that a controller brings along.
+"""Calls outside the actors, so that a slow call blocks nothing else: to a cloud, and of functions of a controller.
 
 A reconciler does no I/O: it yields a call as it yields any command, and the Dispatcher hands it on to here once its
 sender may act at all (the lease is held, no newer incarnation has replaced it). The outcome goes straight to the
@@ -54,44 +53,44 @@ class HungCall(NamedTuple):
 
 
 class Calls(Protocol):
-    """The way outside."""
+    """Makes prepared calls."""
 
     def send(self, prepared: PreparedCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        """Returns at once; on_outcome is called exactly once, on whatever thread, and must not block.
+        """Make a call later. on_outcome is called exactly once, on any thread, and must not block.
 
-        permit: looked at just before the call begins; without it the outcome is Refused.
+        permit: checked just before the call begins; if it has expired, the outcome is Refused.
         """
 
     def cancel(self, sender: str, before: int) -> None:
-        """Those of older incarnations of this sender: what has not begun is refused, an async function is cancelled.
+        """Refuse waiting calls of older incarnations of a sender, and cancel their async functions.
 
-        A thread cannot be: its call has its outcome once it returns, or its time is over.
+        A call on a thread cannot be cancelled: its outcome follows when it returns or times out.
         """
 
     def hung(self) -> Sequence[HungCall]:
-        """Those that hang now, the oldest first. For any thread."""
+        """Return the calls that hang, the oldest first. For any thread."""
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
-        """As kcm.runtime.calls.listeners.SourceHost has it."""
+        """Run a source; see kcm.runtime.calls.listeners.SourceHost."""
 
     def close(self) -> None:
-        """As cancel, for all; what is sent from now on is refused. Returns at once."""
+        """Cancel all calls, and refuse later ones. Returns at once."""
 
 
 # Functions of controllers.
 
 
 def carry_out(function: Callable[[], Any], name: str) -> Outcome:
-    """Call it, here and now. Never raises."""
+    """Call a function. Never raises."""
     try:
         returned = function()
-    except BaseException as err:  # a SystemExit too: it is the function's, and no end of ours
+    except BaseException as err:  # also a SystemExit, which must not end the worker
         return raised(err)
     return _returned(returned, name)
 
 
 async def carry_out_async(function: Callable[[], Coroutine[Any, Any, Any]], name: str) -> Outcome:
-    """Await it. Raises CancelledError, and nothing else."""
+    """Await a function. Raises only CancelledError."""
     try:
         returned = await function()
     except (Exception, SystemExit, KeyboardInterrupt) as err:

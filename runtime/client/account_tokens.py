@@ -1,11 +1,11 @@
-"""Credentials of service accounts, by TokenRequest: how each controller is a user of its own.
+"""Credentials of service accounts by TokenRequest, so that each controller is a user of its own.
 
-An account that is not there is created, and so is its namespace where that can be. A token is asked for an hour, and
-again once four fifths of its time are over; one that the server refuses is asked for again at once.
+A missing account is created, and so is its namespace if possible. Tokens are valid for an hour and renewed after four
+fifths of it, or at once when the server rejects one.
 
 Source: kubernetes v1.36 staging/src/k8s.io/controller-manager/pkg/clientbuilder/client_builder_dynamic.go. Differences:
-- An account is looked for when its first request goes out, and not when its controller is built.
-- What is forbidden is not tried again at once: the error says what is missing.
+- An account is looked up before its first request, not when its controller is created.
+- A forbidden request is not retried at once: the error contains the missing permission.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kcm.runtime.client.config import ConfigError, Credential
 from kcm.runtime.client.credentials import bearer
 
 NAMESPACE = "kube-system"
-ASKED = 3600  # seconds that a token is to be good for
-SHORTEST = 600.0  # seconds: one that seems to end sooner is of a server whose clock goes otherwise
-USED = 0.8  # the part of its time after which another one is asked for
+EXPIRATION = 3600  # seconds; expirationSeconds of the TokenRequest
+SHORTEST = 600.0  # seconds; a token that seems to end sooner is from a server whose clock differs
+USED = 0.8  # fraction of its lifetime after which a token is renewed
 TRIES, FIRST_PAUSE = 4, 0.5  # seconds; each pause is twice as long as the one before
 ACCOUNTS, NAMESPACES = "v1/serviceaccounts", "v1/namespaces"
-NOT_LET = (401, 403)
+NOT_ALLOWED = (401, 403)
 
 
 class _FailedError(Exception):
-    """What was asked, and what came of it. final: the same again changes nothing."""
+    """A failed request and its error. final: a retry would fail as well."""
 
     def __init__(self, why: str, *, final: bool = False) -> None:
         super().__init__(why)
@@ -50,13 +50,17 @@ class AccountToken:
         pause: Callable[[float], object],
         now: Callable[[], float],
     ) -> None:
-        """ask: sends a request with the credentials of the manager itself, and waits for the response. pause: waits for
-        so many seconds, or less at the end of the process. now: unix seconds.
+        """Create a source.
+
+        name: of the account.
+        ask: sends a request with the credentials of the manager itself, and waits for the response.
+        pause: waits for some seconds, or less at the end of the process.
+        now: Unix seconds.
         """
         self._name, self._ask, self._pause, self._now = name, ask, pause, now
 
     def load(self) -> Credential:
-        """Blocks. Raises ConfigError."""
+        """Request a token, and create the account if necessary. Blocks. Raises ConfigError."""
         why = ""
         for number in range(TRIES):
             if number:
@@ -78,25 +82,27 @@ class AccountToken:
             asked = f"create serviceaccount {NAMESPACE}/{self._name}"
             meta = {"name": self._name, "namespace": NAMESPACE}
             found = self._post(resource_path(ACCOUNTS, NAMESPACE), "ServiceAccount", {"metadata": meta})
-            if found.status == 409:  # somebody else was quicker
+            if found.status == 409:  # another client has created it meanwhile
                 return
         _check(found, asked)
 
     def _ensure_namespace(self) -> None:
-        """What fails here shows when the account cannot be created."""
+        """Create the namespace if it is missing. An error is reported by the creation of the account."""
         if self._ask(Request(method="GET", path=resource_path(NAMESPACES, "", NAMESPACE))).status == 404:
             self._post(resource_path(NAMESPACES), "Namespace", {"metadata": {"name": NAMESPACE}})
 
     def _token(self) -> Credential:
         asked = f"create serviceaccounts/token {NAMESPACE}/{self._name}"
         path = resource_path(ACCOUNTS, NAMESPACE, self._name, "token")
-        answer = self._post(path, "TokenRequest", {"spec": {"expirationSeconds": ASKED}}, "authentication.k8s.io/v1")
+        answer = self._post(
+            path, "TokenRequest", {"spec": {"expirationSeconds": EXPIRATION}}, "authentication.k8s.io/v1"
+        )
         _check(answer, asked)
         try:
             status = orjson.loads(answer.body)["status"]
             token, ends = status["token"], parse_time(status["expirationTimestamp"])
         except (ValueError, KeyError, TypeError) as err:
-            raise _FailedError(f"{asked}: the answer is no token with a time") from err
+            raise _FailedError(f"{asked}: the response has no token with an expiration time") from err
         lifetime = max(ends - self._now(), SHORTEST)
         return Credential(authorization=bearer(token, origin=asked), lifetime=USED * lifetime)
 
@@ -106,10 +112,10 @@ class AccountToken:
 
 
 def _check(response: Response, asked: str) -> None:
-    """Raises _FailedError unless it was carried out."""
+    """Raise _FailedError unless the request succeeded."""
     if 200 <= response.status < 300:
         return
-    why = response.error or f"the server answered {response.status}"
-    with contextlib.suppress(ValueError, KeyError, TypeError):  # a proxy's page, say
+    why = response.error or f"the server returned {response.status}"
+    with contextlib.suppress(ValueError, KeyError, TypeError):  # not a Status, such as a page of a proxy
         why = orjson.loads(response.body)["message"] or why
-    raise _FailedError(f"{asked}: {why}", final=response.status in NOT_LET)
+    raise _FailedError(f"{asked}: {why}", final=response.status in NOT_ALLOWED)

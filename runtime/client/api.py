@@ -1,7 +1,7 @@
-"""The one shape in which anything asks an API server: a Request in, a Response out, whatever carries it.
+"""Requests to an API server and their responses, and the interface of what carries them.
 
-The HTTP client (runtime/client) carries requests to a real server; the embedded server's core (runtime/apiserver)
-serves them itself, with HTTP in front of it or, in the simulator, without.
+The HTTP client (runtime/client) sends requests to a server; the core of the embedded server (runtime/apiserver) takes
+the same requests, through HTTP or, in the simulator, directly.
 """
 
 from __future__ import annotations
@@ -20,30 +20,29 @@ METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request to an API server.
-
-    path: as in a URL, starting with "/", unescaped. query: parameter → value, unescaped; a parameter that stands
-    more than once is joined by nothing we send, so the last one counts. timeout: seconds for the whole exchange, from
-    send() on; None for the client's default. permit: looked at just before each attempt's bytes go out, on whatever
-    thread and however late; without it they do not, and the response says that it was not sent. The exchange ends with
-    it. agent: for the embedded server, by whom it came: the user agent up to its first slash; a client's transport says
-    its own. user: with whose credentials it goes, of those that the transport has; "" for the client's.
-    """
+    """One request to an API server."""
 
     method: str
+    # As in a URL, starting with "/", unescaped.
     path: str
+    # Unescaped. None of our requests repeats a parameter.
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     content_type: str = JSON
     accept: str = JSON
+    # Seconds for the whole exchange, from send() on; None for the client's default.
     timeout: float | None = None
+    # Checked just before the bytes of each attempt are sent. If it has expired, they are not, and the response has
+    # sent=False. A running exchange ends with its permit.
     permit: Permit = ALWAYS
+    # User agent up to its first slash, for the embedded server without HTTP; HTTP clients send their own.
     agent: str = ""
+    # Name of the credentials to use, of those that the transport has; "" for the client's.
     user: str = ""
 
     @property
     def only_name(self) -> str:
-        """Of the one object that a list asks for by its field selector; "" for any other request."""
+        """Return the name of the single object that a list selects by its field selector; "" for other requests."""
         if self.method != "GET" or self.query.get("watch"):
             return ""
         field, _, name = self.query.get("fieldSelector", "").partition("=")
@@ -52,25 +51,29 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """The response. status 0: there was none, and error says why; then the request may have been carried out all the
-    same, unless sent is False. begun: a watch was open, and its connection broke.
-    retry_after: seconds, from the header; 0 where there was none.
-    warnings: remarks of the server about the request, for people: over HTTP from Warning headers. annotations: for the
-    audit log of the embedded server.
-    """
+    """A response, or the reason why there is none."""
 
+    # 0 without a response; the request may have been carried out nevertheless, unless sent is False.
     status: int
     body: bytes = b""
     content_type: str = JSON
+    # Seconds, from the header; 0 without it.
     retry_after: float = 0.0
+    # Why there is no response.
     error: str = ""
     sent: bool = True
+    # A watch was open, and its connection broke.
     begun: bool = False
+    # The server's warnings for people, from Warning headers.
     warnings: tuple[str, ...] = ()
+    # For the audit log of the embedded server.
     annotations: Mapping[str, str] | None = None
 
     def remarked(self, warnings: tuple[str, ...], annotations: Mapping[str, str] | None) -> Response:
-        """The same with these. As nearly every write has some, it is made without dataclasses.replace."""
+        """Return a copy with warnings and annotations.
+
+        Nearly every write has some, so this does without dataclasses.replace, which is slow.
+        """
         return Response(
             status=self.status,
             body=self.body,
@@ -85,14 +88,14 @@ class Stream(Protocol):
     """A running watch."""
 
     def cancel(self) -> None:
-        """End it. on_end is not called after this returns; lines already on their way may still be delivered."""
+        """End the watch. on_end is not called after this returns; lines received before may still be delivered."""
 
 
 class Transport(Protocol):
     """Carries requests; every method returns at once and may be called from any thread.
 
-    Callbacks run on a thread of the transport's own (in the simulator: on the only one) and must not block.
-    client: whose request it is: the user agent's suffix and, with --use-service-account-credentials, the identity.
+    Callbacks run on a thread of the transport (in the simulator on the only one) and must not block.
+    client: name of the sender: the user agent's suffix and, with --use-service-account-credentials, the identity.
     """
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None: ...
@@ -107,14 +110,15 @@ class Transport(Protocol):
     ) -> Stream:
         """Stream a watch. on_lines: one or more whole lines, each a JSON watch event ending in a newline.
 
-        on_end: once, at the end: status 200 after a clean close, 0 when the connection broke (error says how),
-        else the status with which the server refused to begin. A line cut by the end is dropped, and error says so.
+        on_end: called once, at the end: with status 200 after a clean close, 0 if the connection broke (with the
+            reason in error), otherwise the status with which the server refused the watch. An incomplete last line is
+            dropped and mentioned in error.
         """
 
 
 @runtime_checkable
 class ReadsAsItComes(Protocol):
-    """A Transport that hands on the body of a response as it comes, for one that is too large to be held."""
+    """A Transport that passes on the body of a response in parts, for bodies that are too large to be kept."""
 
     def read(
         self,
@@ -124,16 +128,17 @@ class ReadsAsItComes(Protocol):
         on_bytes: Callable[[bytes], None],
         on_end: Callable[[Response], None],
     ) -> Stream:
-        """on_bytes: the body of a 200, in pieces of 64 KB or more, cut anywhere; only the last one may be smaller.
+        """Read a body in parts. The request's timeout applies to a refusal only.
 
-        on_end: as of watch(). The request's timeout is for a refusal only.
+        on_bytes: takes the body of a 200, in pieces of 64 KB or more, cut anywhere; only the last may be smaller.
+        on_end: as in watch().
         """
 
 
 @runtime_checkable
 class Breakable(Protocol):
-    """A Transport that may break for good: what is sent from then on is refused, and the process has to end."""
+    """A Transport that may break permanently: later requests are refused, and the process has to end."""
 
     @property
     def trouble(self) -> str | None:
-        """Why it carries nothing any more; None while it does, and after it was closed. From any thread."""
+        """Return why the transport is broken; None while it works, and after it was closed. For any thread."""

@@ -1,4 +1,4 @@
-"""How to reach an API server and with which credentials, from a kubeconfig, a pod's service account or --master."""
+"""Settings of a client: address and TLS of an API server, and credentials."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pem:
-    """Certificates or a key, given in place or in a file.
+    """Certificates or a key, inline or in a file."""
 
-    origin: file and field that named it, for errors. path: "" when data is given; then it is read once.
-    """
-
+    # File and field that named it, for errors.
     origin: str
+    # "" if data is given.
     path: str = ""
     data: bytes = field(default=b"", repr=False)
 
     def read(self) -> bytes:
-        """Raises ConfigError when the file cannot be read or is empty."""
+        """Return the content. Raises ConfigError if the file cannot be read or is empty."""
         data = self.data
         if self.path:
             try:
@@ -40,48 +39,49 @@ class Pem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """Credentials with which a client authenticates, for a while.
+    """Credentials of a client, valid for a time."""
 
-    authorization: value of the header; "" for none. certificate, key: PEM, both or neither. lifetime: seconds for
-    which the source need not be asked again.
-    """
-
+    # Value of the header; "" for none.
     authorization: str = field(default="", repr=False)
+    # PEM, both or neither.
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
+    # Seconds for which the credential is used without a new one.
     lifetime: float = math.inf
 
 
 class CredentialSource(Protocol):
-    """Where credentials come from."""
+    """Source of credentials, such as a file or a program."""
 
     def load(self) -> Credential:
-        """The credential as it is now. Blocks: reads a file or runs a program. Raises ConfigError."""
+        """Return the current credential. Blocks: reads a file or runs a program. Raises ConfigError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """All settings of a client.
+    """All settings of a client."""
 
-    server: URL without a trailing slash, possibly with a path. origin: where this comes from, for logs. ca: None for
-    the system's. certificate and key: both or neither. tls_server_name: the name that the server's certificate must
-    have, if not the URL's host. proxy: URL; "" for none. impersonation: request headers, which may repeat.
-    """
-
+    # URL without a trailing slash, possibly with a path.
     server: str
+    # Source of the settings, for logs.
     origin: str
     credentials: CredentialSource
+    # None for the system's authorities.
     ca: Pem | None = None
+    # Both or neither.
     certificate: Pem | None = None
     key: Pem | None = None
     verify: bool = True
+    # Name that the server's certificate must have, if not the URL's host.
     tls_server_name: str = ""
+    # URL; "" for none.
     proxy: str = field(default="", repr=False)
+    # Request headers, which may repeat.
     impersonation: tuple[tuple[str, str], ...] = ()
 
 
 def with_fixed_authority(config: ClientConfig) -> ClientConfig:
-    """The same, whose authority is that of this moment, whatever becomes of its file. Raises ConfigError."""
+    """Return a copy that keeps the present authority, also if its file changes. Raises ConfigError."""
     if config.ca is None or not config.ca.path:
         return config
     return replace(config, ca=Pem(origin=config.ca.origin, data=config.ca.read()))

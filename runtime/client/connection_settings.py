@@ -1,4 +1,4 @@
-"""Which server, and who we are there, from what the command line and the environment say."""
+"""Settings of the client from --kubeconfig, --master, or the service account of a pod."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kcm.runtime.client.config import ClientConfig, ConfigError, Pem
 from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential, TokenFile
-from kcm.runtime.client.kubeconfig import Surroundings, read_kubeconfig
+from kcm.runtime.client.kubeconfig import KubeconfigEnvironment, read_kubeconfig
 from kcm.runtime.client.server_url import proxy_from_environment, server_url
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
@@ -25,17 +25,20 @@ def load_config(
     context: str = "",
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClientConfig:
-    """The file of --kubeconfig, with --master's URL before the file's; --master alone, anonymously; else the pod's own.
+    """Return the settings from the file of --kubeconfig, from --master alone, or those of the pod.
 
-    "" is the same as None. context: of the file, in place of its current one. Like kube-controller-manager, and unlike
-    kubectl, this does not look at KUBECONFIG or in the home directory. Raises ConfigError, one line.
+    --master replaces the file's URL; alone, it is used without credentials. As kube-controller-manager, and unlike
+    kubectl, this ignores KUBECONFIG and the home directory. Raises ConfigError, one line.
+
+    kubeconfig, master: "" is the same as None.
+    context: of the file; "" for its current one.
     """
     if kubeconfig:
         return read_kubeconfig(
             kubeconfig,
             master=master or "",
             context=context,
-            around=Surroundings(environ=environ, clock=clock, metrics=metrics),
+            environment=KubeconfigEnvironment(environ=environ, clock=clock, metrics=metrics),
         )
     if master:
         server = server_url(master, origin="--master", tls=False)
@@ -54,12 +57,15 @@ ORIGIN = "in-cluster"
 
 
 def is_in_cluster(environ: Mapping[str, str]) -> bool:
-    """True if the environment is that of a pod."""
+    """Report whether the environment is that of a pod."""
     return bool(environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"))
 
 
 def in_cluster_config(environ: Mapping[str, str], *, service_account: Path = SERVICE_ACCOUNT) -> ClientConfig:
-    """service_account: the directory that holds `token` and `ca.crt`. Raises ConfigError outside a pod."""
+    """Return the settings of a pod. Raises ConfigError outside of one.
+
+    service_account: directory with `token` and `ca.crt`.
+    """
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         if not environ.get(name):
             raise ConfigError(f"{ORIGIN}: not in a cluster: {name} is not set")

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 
-# As client-go's cachingTokenSource. A token that is refused before that is read again at once.
+# Seconds, as client-go's cachingTokenSource. A token that is rejected before is read again at once.
 TOKEN_FILE_PERIOD = 60.0
 
 
 class FixedCredential:
-    """The same for ever."""
+    """A credential that does not change."""
 
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
@@ -51,49 +51,49 @@ ANONYMOUS = Credential()
 
 
 def bearer(token: str, *, origin: str) -> str:
-    """The Authorization header's value. Raises ConfigError on what no header can carry (a line break, say)."""
+    """Return the Authorization header's value. Raises ConfigError for a token with spaces or control characters."""
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError(f"{origin}: not a bearer token: it holds spaces or unprintable characters")
+        raise ConfigError(f"{origin}: not a bearer token: it contains spaces or unprintable characters")
     return f"Bearer {token}"
 
 
 def basic(username: str, password: str) -> str:
-    """The Authorization header's value, RFC 7617 with UTF-8."""
+    """Return the Authorization header's value, by RFC 7617 with UTF-8."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
-# Seconds between two times that a source is asked, whatever happens: a plugin that fails, or whose tokens the server
-# refuses, must not be run for every request.
+# Minimum seconds between two loads of a source: a plugin that fails, or whose tokens the server rejects, must not
+# be run for every request.
 HOLD_OFF = 5.0
 
 
 class CredentialCache:
-    """Belongs to the loop's thread; the source is asked on another, for it may block.
+    """Cache of one source's credential. Used on the loop's thread; the source is loaded on another, as it may block.
 
-    A source that fails is logged, and what it gave before stays in use: better a late token than none.
+    If the source fails, that is logged and the previous credential stays in use: it may still be accepted.
     """
 
     def __init__(self, source: CredentialSource, *, clock: Clock, log: FilteringBoundLogger) -> None:
         self._source, self._clock, self._log = source, clock, log
         self._current: Credential | None = None
         self._error = ""
-        self._asked_at = self._ask_at = -HOLD_OFF
-        self._asking: asyncio.Task[None] | None = None
+        self._loaded_at = self._load_at = -HOLD_OFF
+        self._loading: asyncio.Task[None] | None = None
 
     def held(self) -> Credential | None:
-        """The credential to use now; None when renewed() is to be awaited. Raises ConfigError as that does."""
-        if self._ask_at <= self._clock.monotonic():
+        """Return the credential to use now; None if renewed() has to be awaited. Raises ConfigError as that does."""
+        if self._load_at <= self._clock.monotonic():
             return None
         return self._known()
 
     async def renewed(self) -> Credential:
-        """A credential from the source. Raises ConfigError when there never was one."""
+        """Load the source and return its credential, or the previous one. Raises ConfigError if there never was one."""
         await self._renew()
         return self._known()
 
     async def refused(self, credential: Credential) -> bool:
-        """The server returned 401 for it. True when there is another one to try."""
-        if self._current is credential and self._clock.monotonic() >= self._asked_at + HOLD_OFF:
+        """Record that the server returned 401 for a credential. Return whether there is another one to try."""
+        if self._current is credential and self._clock.monotonic() >= self._loaded_at + HOLD_OFF:
             await self._renew()
         return self._current is not credential
 
@@ -103,26 +103,26 @@ class CredentialCache:
         return self._current
 
     async def _renew(self) -> None:
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask())
-        await asyncio.shield(self._asking)  # one caller's time-out must not cancel it for the others
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+        await asyncio.shield(self._loading)  # the timeout of one caller must not cancel it for the others
 
-    async def _ask(self) -> None:
+    async def _load(self) -> None:
         try:
             credential = await asyncio.get_running_loop().run_in_executor(None, self._source.load)
         except ConfigError as err:
             self._error = str(err)
-            self._ask_at = self._clock.monotonic() + HOLD_OFF
+            self._load_at = self._clock.monotonic() + HOLD_OFF
             self._log.warning("no new credentials", error=self._error)
         else:
-            self._ask_at = self._clock.monotonic() + max(credential.lifetime, HOLD_OFF)
+            self._load_at = self._clock.monotonic() + max(credential.lifetime, HOLD_OFF)
             if self._current is None or not _same(credential, self._current):
                 self._current = credential
         finally:
-            self._asked_at = self._clock.monotonic()
-            self._asking = None
+            self._loaded_at = self._clock.monotonic()
+            self._loading = None
 
 
-def _same(one: Credential, other: Credential) -> bool:
-    """Whether they are one credential, be it with another end."""
-    return (one.authorization, one.certificate, one.key) == (other.authorization, other.certificate, other.key)
+def _same(new: Credential, old: Credential) -> bool:
+    """Report whether two credentials differ in their lifetime at most."""
+    return (new.authorization, new.certificate, new.key) == (old.authorization, old.certificate, old.key)

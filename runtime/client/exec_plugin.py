@@ -1,7 +1,7 @@
-"""Exec credential plugins: a program of the user's that prints an ExecCredential.
+"""Exec credential plugins: programs that print an ExecCredential.
 
-Follows kubernetes v1.36 client-go/plugin/pkg/client/auth/exec. The program never gets our terminal, is given a minute,
-and its credential is used until expirationTimestamp, or until the server refuses it.
+Follows kubernetes v1.36 client-go/plugin/pkg/client/auth/exec. The program never gets the terminal, may take a minute,
+and its credential is used until expirationTimestamp, or until the server rejects it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ from kcm.runtime.scheduling.clock import Clock
 
 GROUP = "client.authentication.k8s.io"
 API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
-PATIENCE = 60.0  # seconds; client-go waits for ever
+PATIENCE = 60.0  # seconds; client-go has no limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecSpec:
-    """A user's `exec` section.
+    """The `exec` section of a user."""
 
-    command: a name to be found in PATH, or a path. cluster: what the plugin receives of the cluster; None without
-    provideClusterInfo. origin: file and field, for errors.
-    """
-
+    # File and field, for errors.
     origin: str
     api_version: str
+    # A name that is searched in PATH, or a path.
     command: str
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     install_hint: str = ""
+    # Cluster information for the plugin; None without provideClusterInfo.
     cluster: Mapping[str, Any] | None = None
 
 
@@ -78,8 +77,8 @@ class ExecPlugin:
             raise ConfigError(f"{spec.origin}: cannot run {spec.command}: {reason}{hint}") from err
         if done.returncode:
             self._count(str(done.returncode), "plugin_execution_error")
-            said = one_line(done.stderr.decode("utf-8", "replace"))
-            raise ConfigError(f"{spec.origin}: {spec.command} failed with exit code {done.returncode}: {said}")
+            printed = one_line(done.stderr.decode("utf-8", "replace"))
+            raise ConfigError(f"{spec.origin}: {spec.command} failed with exit code {done.returncode}: {printed}")
         self._count("0", "no_error")
         return done.stdout
 
@@ -88,7 +87,7 @@ class ExecPlugin:
 
 
 def exec_info(spec: ExecSpec) -> str:
-    """What the plugin finds in KUBERNETES_EXEC_INFO: an ExecCredential with only a spec."""
+    """Return the plugin's KUBERNETES_EXEC_INFO: an ExecCredential with only a spec."""
     spec_sent: dict[str, Any] = {"interactive": False}
     if spec.cluster is not None:
         spec_sent["cluster"] = spec.cluster
@@ -96,17 +95,18 @@ def exec_info(spec: ExecSpec) -> str:
 
 
 def parse_exec_credential(printed: bytes, *, spec: ExecSpec, now: float) -> Credential:
-    """The credential in what the plugin printed. now: Unix seconds. Raises ConfigError on anything else."""
+    """Parse the plugin's output. now: Unix seconds. Raises ConfigError if it is not a valid ExecCredential."""
     who = f"{spec.origin}: {spec.command}"
     try:
-        said = orjson.loads(printed)
+        document = orjson.loads(printed)
     except orjson.JSONDecodeError as err:
         raise ConfigError(f"{who} printed no JSON: {err}") from err
-    if not isinstance(said, dict) or said.get("kind") != "ExecCredential":
+    if not isinstance(document, dict) or document.get("kind") != "ExecCredential":
         raise ConfigError(f"{who} printed no ExecCredential")
-    if said.get("apiVersion") != spec.api_version:
-        raise ConfigError(f"{who} speaks {said.get('apiVersion')!r}, the kubeconfig says {spec.api_version!r}")
-    status = said.get("status")
+    if document.get("apiVersion") != spec.api_version:
+        printed_version = document.get("apiVersion")
+        raise ConfigError(f"{who} printed apiVersion {printed_version!r}, the kubeconfig has {spec.api_version!r}")
+    status = document.get("status")
     if not isinstance(status, dict):
         raise ConfigError(f"{who} printed an ExecCredential without a status")
     token, certificate, key = (_text(status, name, who) for name in ("token", "clientCertificateData", "clientKeyData"))
@@ -123,7 +123,7 @@ def parse_exec_credential(printed: bytes, *, spec: ExecSpec, now: float) -> Cred
 
 
 def one_line(text: str) -> str:
-    """At most 300 characters of it, in one line."""
+    """Return at most 300 characters of a text, in one line."""
     line = " ".join(text.split())
     return line if len(line) <= 300 else line[:300] + "…"
 
@@ -133,7 +133,7 @@ def _text(status: Mapping[str, Any], name: str, who: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ConfigError(f"{who} printed a status.{name} that is no string")
+        raise ConfigError(f"{who} printed a status.{name} that is not a string")
     return value
 
 
@@ -143,4 +143,4 @@ def _lifetime(expires: str, *, who: str, now: float) -> float:
     try:
         return parse_time(expires) - now
     except ValueError as err:
-        raise ConfigError(f"{who} printed a status.expirationTimestamp that is no time: {expires!r}") from err
+        raise ConfigError(f"{who} printed an invalid status.expirationTimestamp: {expires!r}") from err

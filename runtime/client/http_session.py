@@ -1,4 +1,4 @@
-"""Exchanges with the API server: credentials, what is tried again, and what went wrong, as Responses."""
+"""Exchanges with the API server: credentials, retries, and errors as Responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcm.runtime.client.api import JSON, Request, Response
 from kcm.runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource
 from kcm.runtime.client.credentials import CredentialCache
 from kcm.runtime.client.request_form import RequestForm, UserAgents
-from kcm.runtime.client.request_metrics import RequestMetrics
+from kcm.runtime.client.request_metrics import ClientMetrics
 from kcm.runtime.client.retries import is_read
 from kcm.runtime.client.tls import TlsFiles
 from kcm.runtime.client.watch_stream import LineSplitter, PieceGatherer
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 OWN_CLIENT = "kcm"
-# What opens a connection: the cheapest that every authenticated client may ask for.
+# Request that opens a connection: the cheapest that every authenticated client may send.
 VERSION = Request(method="GET", path="/version")
-ABREAST = 4  # connections that are opened at once
+OPENED_AT_ONCE = 4  # connections
 AHEAD_TIMEOUT = 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """As whom requests are sent. named: in the user agent; "": the client's name."""
+    """Identity with which requests are sent. named: for the user agent; "" for the client's name."""
 
     credentials: CredentialCache
     tls: TlsFiles | None
@@ -47,7 +47,7 @@ class Identity:
 
 
 def username(account: str) -> str:
-    """As the API server knows a service account of the control plane."""
+    """Return the user name of a service account of the control plane."""
     return f"system:serviceaccount:{NAMESPACE}:{account}"
 
 
@@ -64,14 +64,16 @@ class HttpSession:
         *,
         agents: UserAgents,
         connect_timeout: float,
-        metrics: RequestMetrics,
+        metrics: ClientMetrics,
         clock: Clock,
         log: FilteringBoundLogger,
         accounts: Mapping[str, CredentialSource] | None = None,
         others: Mapping[str, CredentialSource] | None = None,
     ) -> None:
-        """accounts: by client, those that have credentials of a service account. others: likewise, of anybody else; and
-        users that requests name. Raises ConfigError when the TLS files are no good.
+        """Open a session. Raises ConfigError if the TLS files are unusable.
+
+        accounts: by client, sources of credentials of service accounts.
+        others: by client, or by a user that requests name, sources of other credentials.
         """
         self.server, self.proxy, self.metrics, self.clock, self.log = config.server, config.proxy, metrics, clock, log
         self._own = self._identity(config, config.credentials, agents, tls=_tls_files(config, log))
@@ -79,7 +81,7 @@ class HttpSession:
             self._own.tls.material(Credential(), clock.monotonic())
         self._accounts: dict[str, Identity] = {}
         if accounts or others:
-            # Whoever shows a client certificate is known by that, whatever the token; and is not impersonated.
+            # Without the certificate, which would take precedence over the token, and without impersonation.
             bare = replace(config, certificate=None, key=None, impersonation=())
             tls = _tls_files(bare, log)
             self._accounts = {
@@ -117,9 +119,10 @@ class HttpSession:
     def exchange(
         self, request: Request, *, client: str, permit: Permit, on_end: Callable[[Response], None]
     ) -> Exchange:
-        """permit: for all of it. on_end: called later, on the loop's thread; no response is a Response with status 0.
+        """Send a request. Raises ValueError or UnicodeEncodeError for a malformed one.
 
-        Raises what a request raises that cannot be sent for a fault of its own.
+        permit: of the whole exchange.
+        on_end: called later, on the loop's thread; the Response has status 0 if there is none.
         """
         exchange = Exchange(self, request, client=client, permit=permit, on_end=on_end)
         exchange.begin()
@@ -135,9 +138,11 @@ class HttpSession:
         patience: float,
         by_line: bool = True,
     ) -> Exchange:
-        """Hand on a watch's lines until it ends, and then how it ended, as Stream's on_end has it.
+        """Pass on the lines of a watch until it ends. Raises as exchange() does.
 
-        patience: seconds for the body of a refusal. by_line: False for pieces of any body. Raises as exchange() does.
+        on_end: as in Transport.watch.
+        patience: seconds for the body of a refusal.
+        by_line: False for pieces of any body.
         """
         exchange = Exchange(
             self,
@@ -153,9 +158,9 @@ class HttpSession:
         return exchange
 
     def open_ahead(self, count: int) -> None:
-        """Open so many connections that the next requests find, ABREAST at a time. Reads, and no more once one fails.
+        """Open connections for the next requests, by reads, OPENED_AT_ONCE at a time. Stops when one fails.
 
-        A burst of writes would else begin with as many handshakes, which take ten times what the requests take.
+        Otherwise a burst of writes begins with as many handshakes, each of which costs as much as ten requests.
         """
         client = next(iter(self._accounts), OWN_CLIENT)
         left = count
@@ -169,7 +174,7 @@ class HttpSession:
                 permit = Permit(self.clock.monotonic() + AHEAD_TIMEOUT)
                 Exchange(self, VERSION, client=client, permit=permit, on_end=open_one).begin(fresh=True)
 
-        for _ in range(ABREAST):
+        for _ in range(OPENED_AT_ONCE):
             open_one()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -178,17 +183,17 @@ class HttpSession:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """End everything; no on_end is called."""
+        """End all exchanges; no on_end is called."""
         for task in self._tasks:
             task.cancel()
         self.connections.close()
 
 
 class Exchange:
-    """One request and its response, over one attempt or two.
+    """One request and its response, in one attempt or two.
 
-    A refused credential is replaced once, where there is another. A read whose connection broke is repeated once: the
-    server closes kept connections when it likes. Each attempt looks at the permit.
+    A rejected credential is replaced once, if there is another. A read whose connection broke is repeated once, as the
+    server may close kept connections at any time. Each attempt checks the permit.
     """
 
     __slots__ = (
@@ -228,7 +233,7 @@ class Exchange:
         self._over = False
 
     def begin(self, *, fresh: bool = False) -> None:
-        """fresh: over a new connection."""
+        """Start the first attempt. fresh: over a new connection."""
         now = self._session.clock.monotonic()
         try:
             credential = self._identity.credentials.held()
@@ -241,7 +246,7 @@ class Exchange:
             self._try(credential, now, fresh=fresh)
 
     def cut(self) -> None:
-        """End it; on_end is not called, unless it was before."""
+        """End the exchange; on_end is not called, unless it was before."""
         attempt, self._attempt, self._over = self._attempt, None, True
         if attempt is not None:
             self._session.connections.cut(attempt)
@@ -269,10 +274,10 @@ class Exchange:
 
     def _tried(self, credential: Credential, attempt: HttpAttempt) -> None:
         session, request = self._session, self._request
-        self._attempt = None  # a cycle would keep both bodies until the collector comes
+        self._attempt = None  # otherwise a reference cycle keeps both bodies until the next collection
         if self._over:
             return
-        if attempt.error is not None:  # a consumer's, who has the lines that came before
+        if attempt.error is not None:  # of a consumer that has received the lines before
             self._fail(attempt.error)
             return
         breakdown = attempt.breakdown
@@ -299,7 +304,7 @@ class Exchange:
         self._end(self._response(attempt))
 
     def _note_repetition(self) -> None:
-        """There was an attempt without a response, and another one follows, or followed."""
+        """Count an attempt without a response, after which there is another one."""
         self._may_repeat = False
         self._session.metrics.attempted(self._request.method, 0)
         self._session.metrics.retried(self._request.method, 0)
@@ -307,7 +312,7 @@ class Exchange:
     def _try_again(self, credential: Credential, *, fresh: bool = False) -> None:
         try:
             self._try(credential, self._session.clock.monotonic(), fresh=fresh)
-        except Exception as err:  # as its first attempt did not
+        except Exception as err:  # the first attempt did not raise this
             self._fail(err)
 
     async def _attempt_renewed(self) -> None:
@@ -345,7 +350,7 @@ class Exchange:
             self._on_lines(lines)
 
     def _limit_refusal(self) -> None:
-        """A watch lasts as long as it likes; why there is none has to be said in time."""
+        """Limit the time for the body of a refused watch; a watch itself has no limit."""
         if self._patience < math.inf and self._attempt is not None:
             asyncio.get_running_loop().call_later(self._patience, self._give_up, self._attempt)
 
@@ -405,7 +410,7 @@ def _unsent(why: str) -> Response:
 
 
 def with_cut(error: str, unfinished: int) -> str:
-    """The error of a watch that ended, with what was lost. unfinished: bytes of its last line."""
+    """Return the error of a watch that ended, with an incomplete last line. unfinished: its bytes."""
     if not unfinished:
         return error
     cut = f"the last line was cut off after {unfinished} bytes"
@@ -413,5 +418,5 @@ def with_cut(error: str, unfinished: int) -> str:
 
 
 def host_of(server: str) -> str:
-    """Host and port as metrics name them."""
+    """Return host and port for metrics."""
     return urlsplit(server).netloc

@@ -1,7 +1,7 @@
-"""A kubeconfig file as a ClientConfig.
+"""Kubeconfig files: parsing, and conversion to a ClientConfig.
 
-Follows kubernetes v1.36 client-go/tools/clientcmd for one explicit file: paths in it are relative to it, data goes
-before files, a token before an exec plugin. Every error names the file and the field.
+Follows kubernetes v1.36 client-go/tools/clientcmd for one explicit file: paths are relative to it, inline data takes
+precedence over files, a token over an exec plugin. Every error names the file and the field.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a kubeconfig is read in: it may name the environment's proxy, and programs to run."""
+class KubeconfigEnvironment:
+    """Environment of a kubeconfig: variables for proxies and plugins, and what plugins need."""
 
     environ: Mapping[str, str]
     clock: Clock
     metrics: Metrics
 
 
-def read_kubeconfig(path: str, *, master: str, around: Surroundings, context: str = "") -> ClientConfig:
-    """This context of the file, "" for its current one. master: server URL that goes before the file's; "" for none.
+def read_kubeconfig(path: str, *, master: str, environment: KubeconfigEnvironment, context: str = "") -> ClientConfig:
+    """Return the settings of one context. Raises ConfigError.
 
-    Raises ConfigError.
+    master: server URL that replaces the file's; "" for none.
+    context: "" for the current one.
     """
     file = read_fields(path)
     name = context or file.text("current-context")
@@ -74,16 +75,16 @@ def read_kubeconfig(path: str, *, master: str, around: Surroundings, context: st
         tls_server_name=cluster.text("tls-server-name"),
         certificate=certificate,
         key=key,
-        credentials=_credentials(user, server=server, cluster=cluster, ca=ca, around=around),
+        credentials=_credentials(user, server=server, cluster=cluster, ca=ca, environment=environment),
         proxy=proxy_url(proxy, origin=f"{cluster.where}.proxy-url")
         if proxy
-        else proxy_from_environment(server, around.environ),
+        else proxy_from_environment(server, environment.environ),
         impersonation=_impersonation(user),
     )
 
 
-def _authority(cluster: Fields) -> tuple[Pem | None, bool]:
-    """How the server's certificate is verified."""
+def _authority(cluster: KubeconfigPart) -> tuple[Pem | None, bool]:
+    """Return the authority, and whether to verify the server's certificate."""
     ca = _pem(cluster, "certificate-authority")
     verify = not cluster.flag("insecure-skip-tls-verify")
     if ca is not None and not verify:
@@ -91,7 +92,7 @@ def _authority(cluster: Fields) -> tuple[Pem | None, bool]:
     return ca, verify
 
 
-def _client_certificate(user: Fields) -> tuple[Pem | None, Pem | None]:
+def _client_certificate(user: KubeconfigPart) -> tuple[Pem | None, Pem | None]:
     certificate, key = _pem(user, "client-certificate"), _pem(user, "client-key")
     if certificate is None and key is not None:
         raise ConfigError(f"{user.where}: client-key is set, client-certificate is not")
@@ -100,7 +101,7 @@ def _client_certificate(user: Fields) -> tuple[Pem | None, Pem | None]:
     return certificate, key
 
 
-def _pem(fields: Fields, name: str) -> Pem | None:
+def _pem(fields: KubeconfigPart, name: str) -> Pem | None:
     data = fields.data(f"{name}-data")
     if data:
         return Pem(origin=f"{fields.where}.{name}-data", data=data)
@@ -113,10 +114,15 @@ def _pem(fields: Fields, name: str) -> Pem | None:
 
 
 def _credentials(
-    user: Fields, *, server: str, cluster: Fields, ca: Pem | None, around: Surroundings
+    user: KubeconfigPart,
+    *,
+    server: str,
+    cluster: KubeconfigPart,
+    ca: Pem | None,
+    environment: KubeconfigEnvironment,
 ) -> CredentialSource:
     if user.mapping("auth-provider") is not None:
-        raise ConfigError(f"{user.where}.auth-provider: Kubernetes has no such plugins any more; use exec")
+        raise ConfigError(f"{user.where}.auth-provider: Kubernetes has removed these plugins; use exec")
     token, token_path = user.text("token"), user.path("tokenFile")
     username, password = user.text("username"), user.text("password")
     if (token or token_path) and (username or password):
@@ -132,11 +138,11 @@ def _credentials(
     plugin = user.mapping("exec")
     if plugin is not None:
         spec = _exec_spec(plugin, cluster=cluster, server=server, ca=ca)
-        return ExecPlugin(spec, environ=around.environ, clock=around.clock, metrics=around.metrics)
+        return ExecPlugin(spec, environ=environment.environ, clock=environment.clock, metrics=environment.metrics)
     return FixedCredential(ANONYMOUS)
 
 
-def _exec_spec(plugin: Fields, *, cluster: Fields, server: str, ca: Pem | None) -> ExecSpec:
+def _exec_spec(plugin: KubeconfigPart, *, cluster: KubeconfigPart, server: str, ca: Pem | None) -> ExecSpec:
     api_version, command = plugin.text("apiVersion"), plugin.text("command")
     if api_version not in API_VERSIONS:
         known = ", ".join(API_VERSIONS)
@@ -145,22 +151,22 @@ def _exec_spec(plugin: Fields, *, cluster: Fields, server: str, ca: Pem | None) 
         raise ConfigError(f"{plugin.where}.command is not set")
     mode = plugin.text("interactiveMode")
     if mode not in ("", "Never", "IfAvailable", "Always"):
-        raise ConfigError(f"{plugin.where}.interactiveMode: {mode!r} is none of Never, IfAvailable, Always")
+        raise ConfigError(f"{plugin.where}.interactiveMode: {mode!r} is not one of Never, IfAvailable, Always")
     if mode == "Always":
-        raise ConfigError(f"{plugin.where}.interactiveMode: Always needs a terminal, which a daemon has not")
+        raise ConfigError(f"{plugin.where}.interactiveMode: Always needs a terminal, which a daemon does not have")
     return ExecSpec(
         origin=plugin.where,
         api_version=api_version,
         command=plugin.path("command") if "/" in command else command,
         args=plugin.texts("args"),
-        env=tuple((one.text("name"), one.text("value")) for one in plugin.entries("env")),
+        env=tuple((variable.text("name"), variable.text("value")) for variable in plugin.entries("env")),
         install_hint=plugin.text("installHint"),
         cluster=_cluster_info(cluster, server=server, ca=ca) if plugin.flag("provideClusterInfo") else None,
     )
 
 
-def _cluster_info(cluster: Fields, *, server: str, ca: Pem | None) -> Mapping[str, Any]:
-    """What an exec plugin receives of the cluster: the spec.cluster of an ExecCredential."""
+def _cluster_info(cluster: KubeconfigPart, *, server: str, ca: Pem | None) -> Mapping[str, Any]:
+    """Return spec.cluster of the ExecCredential that a plugin receives."""
     info: dict[str, Any] = {"server": server}
     for name in ("tls-server-name", "proxy-url"):
         if cluster.text(name):
@@ -175,13 +181,13 @@ def _cluster_info(cluster: Fields, *, server: str, ca: Pem | None) -> Mapping[st
     return info
 
 
-def _impersonation(user: Fields) -> tuple[tuple[str, str], ...]:
-    """The request headers of the user's as, as-uid, as-groups and as-user-extra."""
+def _impersonation(user: KubeconfigPart) -> tuple[tuple[str, str], ...]:
+    """Return the request headers for the user's as, as-uid, as-groups and as-user-extra."""
     headers = [("Impersonate-User", user.text("as")), ("Impersonate-Uid", user.text("as-uid"))]
     headers += [("Impersonate-Group", group) for group in user.texts("as-groups")]
     extra = user.mapping("as-user-extra") or user.empty("as-user-extra")
     for name in extra.names():
-        # Not a token in RFC 7230's sense: percent-encoded, as the API server expects it.
+        # Characters that a header name may not have are percent-encoded, as the API server expects.
         header = f"Impersonate-Extra-{quote(name, safe=TOKEN_MARKS)}"
         headers += [(header, value) for value in extra.texts(name)]
     given = tuple((name, value) for name, value in headers if value)
@@ -189,17 +195,18 @@ def _impersonation(user: Fields) -> tuple[tuple[str, str], ...]:
         raise ConfigError(f"{user.where}: as-uid, as-groups and as-user-extra need as")
     for name, value in given:
         if not (name + value).isascii() or not (name + value).isprintable():
-            raise ConfigError(f"{user.where}: {name} {value!r} holds what no header can carry")
+            raise ConfigError(f"{user.where}: {name} {value!r} contains characters that a header cannot have")
     return given
 
 
 TYPE_NAMES = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "a mapping"}
 
 
-class Fields:
-    """One mapping of the file. Absent fields and null read as empty; a wrong type raises ConfigError.
+class KubeconfigPart:
+    """One mapping of the file. Absent fields and null are empty; a wrong type raises ConfigError.
 
-    file: path of the kubeconfig. field: where in it, for people, as in "users[admin].user"; "" for the top.
+    file: path of the kubeconfig.
+    field: position in it for errors, as in "users[admin].user"; "" for the top level.
     """
 
     def __init__(self, file: str, field: str, value: object) -> None:
@@ -225,12 +232,12 @@ class Fields:
         return [str(name) for name in self._values]
 
     def path(self, name: str) -> str:
-        """A path, made absolute: a relative one starts at the kubeconfig's directory."""
+        """Return an absolute path; a relative one starts at the kubeconfig's directory."""
         text = self.text(name)
         return str(Path(self.file).resolve().parent / text) if text else ""
 
     def data(self, name: str) -> bytes:
-        """What is written in base64."""
+        """Return decoded base64."""
         text = "".join(self.text(name).split())
         try:
             return base64.b64decode(text, validate=True)
@@ -244,16 +251,16 @@ class Fields:
                 raise ConfigError(f"{self._at(name)}[{i}]: expected a string, got {_type_name(item)}")
         return tuple(items)
 
-    def mapping(self, name: str) -> Fields | None:
+    def mapping(self, name: str) -> KubeconfigPart | None:
         value = self._values.get(name)
-        return None if value is None else Fields(self.file, self._field(name), value)
+        return None if value is None else KubeconfigPart(self.file, self._field(name), value)
 
-    def entries(self, name: str) -> list[Fields]:
-        """A list of mappings."""
-        return [Fields(self.file, f"{self._field(name)}[{i}]", item) for i, item in enumerate(self._list(name))]
+    def entries(self, name: str) -> list[KubeconfigPart]:
+        """Return a list of mappings."""
+        return [KubeconfigPart(self.file, f"{self._field(name)}[{i}]", item) for i, item in enumerate(self._list(name))]
 
-    def named(self, name: str, wanted: str, inner: str, *, asked_by: str) -> Fields:
-        """The mapping under `inner` of this list's entry named `wanted`. asked_by: the field that wants it."""
+    def named(self, name: str, wanted: str, inner: str, *, asked_by: str) -> KubeconfigPart:
+        """Return the mapping under `inner` of this list's entry named `wanted`. asked_by: the field with that name."""
         entries = self.entries(name)
         found = [entry for entry in entries if entry.text("name") == wanted]
         if not found:
@@ -262,11 +269,11 @@ class Fields:
         if len(found) > 1:
             raise ConfigError(f"{self.file}: {name}: {wanted!r} is there {len(found)} times")
         value = found[0].value(inner)
-        return Fields(self.file, f"{name}[{wanted}].{inner}", {} if value is None else value)
+        return KubeconfigPart(self.file, f"{name}[{wanted}].{inner}", {} if value is None else value)
 
-    def empty(self, name: str) -> Fields:
-        """Stands for an entry of this list that has no name."""
-        return Fields(self.file, name, {})
+    def empty(self, name: str) -> KubeconfigPart:
+        """Return an empty mapping in place of an entry that is not named."""
+        return KubeconfigPart(self.file, name, {})
 
     def _field(self, name: str) -> str:
         return f"{self.field}.{name}" if self.field else name
@@ -293,8 +300,8 @@ NOTHING_PROVIDED = (
 )
 
 
-def read_fields(path: str) -> Fields:
-    """The whole file. Raises ConfigError when it cannot be read or is no YAML mapping."""
+def read_fields(path: str) -> KubeconfigPart:
+    """Parse a file. Raises ConfigError if it cannot be read or is not a YAML mapping."""
     try:
         text = Path(path).read_bytes()
     except FileNotFoundError as err:
@@ -309,11 +316,11 @@ def read_fields(path: str) -> Fields:
         document = _yaml(path, text)
     if document is None:
         raise ConfigError(NOTHING_PROVIDED)
-    return Fields(path, "", document)
+    return KubeconfigPart(path, "", document)
 
 
 def _yaml(path: str, text: bytes) -> object:
-    import yaml  # a tenth of a start, which a pod's own account and a kubeconfig in JSON do without
+    import yaml  # imported late: it takes a tenth of a start, and JSON files do not need it
 
     from kcm.runtime.process.yaml_errors import yaml_complaint
 

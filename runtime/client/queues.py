@@ -11,20 +11,20 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Lets at most `most` items be under way, and keeps the others: each client's in order, the clients in turn.
+    """Admits at most `most` items at once, and keeps the others: in order for each client, with the clients in turn.
 
-    A client with nothing under way never waits, be it above `most`: a slow webhook that holds up one controller's
-    requests, or a controller with a thousand of them, does not keep another from its lease.
+    A client without an admitted item never waits, even above `most`: a controller with slow or very many requests does
+    not delay the renewal of the lease.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._total = 0
         self._under_way: dict[str, int] = {}
-        self._kept: dict[str, deque[T]] = {}  # in order of turns; no empty ones
+        self._kept: dict[str, deque[T]] = {}  # in the order of their turns; without empty ones
 
     def admit(self, client: str, item: T) -> bool:
-        """True: it goes now, and finished() is to be called when it is over. False: it is kept."""
+        """Return True if the item is admitted, after which finished() must be called; False if it is kept."""
         if self._total < self._most or not self._under_way.get(client):
             self._count(client, 1)
             return True
@@ -32,7 +32,7 @@ class FairQueue(Generic[T]):
         return False
 
     def finished(self, client: str) -> T | None:
-        """One of this client's is over. What goes now in its place, if anything."""
+        """Record that an item of this client is finished. Return the item that is admitted instead, if there is one."""
         self._count(client, -1)
         if client not in self._under_way and client in self._kept:
             return self._take(client)
@@ -41,7 +41,7 @@ class FairQueue(Generic[T]):
         return None
 
     def clear(self) -> list[T]:
-        """Empties the queue. Returns what it held."""
+        """Empty the queue, and return what it contained."""
         kept = [item for items in self._kept.values() for item in items]
         self._kept.clear()
         return kept
@@ -50,7 +50,7 @@ class FairQueue(Generic[T]):
         items = self._kept.pop(client)
         item = items.popleft()
         if items:
-            self._kept[client] = items  # at the end of the turns
+            self._kept[client] = items  # its next turn comes after those of the others
         self._count(client, 1)
         return item
 
@@ -63,15 +63,15 @@ class FairQueue(Generic[T]):
             self._under_way.pop(client, None)
 
 
-MOST = 16  # responses that are held
-LONGEST = 0.002  # seconds that one is held
+MOST = 16  # responses that are kept back
+LONGEST = 0.002  # seconds for which a response is kept back
 
 
 class Handover:
-    """Hands responses over, several at once where many are expected.
+    """Passes responses to their callers, several at once where many are expected.
 
-    To wake the caller's thread costs as much as a third of the request itself, and while it reads the response
-    ours waits for the interpreter. So what comes within a moment is handed over together. Belongs to the loop's thread.
+    To wake the caller's thread costs a third of the request itself, and while that thread reads the response this one
+    waits for the GIL. So responses of two milliseconds are passed on together. Used on the loop's thread.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Handover:
         self._alarm: asyncio.TimerHandle | None = None
 
     def add(self, response: Callable[[], None], *, more: bool) -> None:
-        """response: hands one over; must not raise. more: others will follow soon, so it may be held a moment."""
+        """Add a response. response: passes it on; must not raise. more: others will follow, so it may be kept back."""
         self._held.append(response)
         if not more or len(self._held) >= MOST:
             self.flush()
@@ -87,7 +87,7 @@ class Handover:
             self._alarm = asyncio.get_running_loop().call_later(LONGEST, self.flush)
 
     def flush(self) -> None:
-        """Hand over all that is held, in the order in which it came."""
+        """Pass on all responses that were kept back, in their order."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

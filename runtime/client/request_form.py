@@ -12,7 +12,7 @@ from kcm.runtime.client.api import Request
 from kcm.runtime.client.config import ClientConfig, Credential
 
 PATH_SAFE = "/:@!$&'()*+,;=~"
-# Most are as they should be already, and quote() takes its time to find that out.
+# Most need no quoting, and quote() is slow to find that out.
 IS_QUOTED_PATH = re.compile(r"[A-Za-z0-9_.\-~/:@!$&'()*+,;=]*").fullmatch
 IS_QUOTED = re.compile(r"[A-Za-z0-9_.\-~]*").fullmatch
 
@@ -25,15 +25,15 @@ class RequestForm:
         self._config, self._agents = config, agents
         port = f":{url.port}" if url.port not in (None, 443 if url.scheme == "https" else 80) else ""
         self._host = _in_url(url.hostname or "") + port
-        # libcurl takes the name that a certificate must have from the URL, and is told elsewhere whom to ask.
+        # libcurl takes the name that a certificate must have from the URL; CONNECT_TO has the host to connect to.
         named = _in_url(config.tls_server_name) + port if config.tls_server_name else self._host
-        self._before = f"{url.scheme}://{named if url.scheme == 'https' else self._host}"  # what every URL begins with
+        self._before = f"{url.scheme}://{named if url.scheme == 'https' else self._host}"  # prefix of every URL
         self._before += quote(url.path.rstrip("/"), safe=PATH_SAFE + "%")
-        self._credential = Credential()  # the one that the headers below were made for
+        self._credential = Credential()  # for which the headers below were made
         self._headers: dict[tuple[str, str, str | None], list[bytes]] = {}
 
     def url(self, request: Request) -> str:
-        """Raises UnicodeEncodeError on what cannot be said in UTF-8."""
+        """Return the URL of a request. Raises UnicodeEncodeError for text that UTF-8 cannot encode."""
         path, query = request.path, request.query
         url = self._before + (path if IS_QUOTED_PATH(path) else quote(path, safe=PATH_SAFE))
         if not query:
@@ -41,7 +41,7 @@ class RequestForm:
         return f"{url}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in query.items()])}"
 
     def headers(self, request: Request, *, client: str, credential: Credential) -> list[bytes]:
-        """Kept: a client has a handful of them. Raises ValueError on a header of more than a line."""
+        """Return the headers of a request; the few variants are cached. Raises ValueError for a multiline value."""
         if credential is not self._credential:
             self._credential = credential
             self._headers.clear()
@@ -56,16 +56,16 @@ class RequestForm:
     def _fields(
         self, client: str, accept: str, content_type: str | None, credential: Credential
     ) -> list[tuple[str, str]]:
-        """content_type: None for a request that has no body, "" for one whose body is empty."""
+        """Return names and values of headers. content_type: None for a request without a body, "" for an empty body."""
         fields = [
             ("Host", self._host),
             *self._config.impersonation,
             ("User-Agent", self._agents.header(client)),
             ("Accept", accept),
-            ("Accept-Encoding", "identity"),  # as the real one: a cluster's network is faster than gzip
+            ("Accept-Encoding", "identity"),  # as kube-controller-manager: a cluster's network is faster than gzip
         ]
         if content_type is not None:
-            # Without a value libcurl leaves it out: there would be a form, and a wait for a 100 with a large body.
+            # "Expect:" disables the header: otherwise libcurl waits for a 100 before it sends a large body.
             fields += [("Content-Type", content_type), ("Expect", "")]
         if credential.authorization:
             fields.append(("Authorization", credential.authorization))
@@ -73,7 +73,7 @@ class RequestForm:
 
 
 def _in_url(host: str) -> str:
-    """A name or an address."""
+    """Return a host name or an address in the form of URLs."""
     if ":" in host:
         return f"[{host}]"
     return host if host.isascii() else host.encode("idna").decode()
@@ -86,7 +86,7 @@ def _quoted(text: str) -> str:
 def _line(name: str, value: str) -> bytes:
     line = f"{name}: {value}" if value else f"{name}:"
     if any(end in line for end in "\r\n\0"):
-        raise ValueError(f"the header {name} would be more than a line")
+        raise ValueError(f"the header {name} contains a line break")
     return line.encode()
 
 

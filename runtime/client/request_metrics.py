@@ -1,4 +1,4 @@
-"""What is counted about requests, as client-go counts it.
+"""Metrics of requests, as in client-go.
 
 Follows kubernetes v1.36 client-go/rest/request.go (updateRequestResultMetric, the observations in request and Do).
 """
@@ -14,20 +14,20 @@ from kcm.runtime.metrics.families import (
 )
 from kcm.runtime.metrics.registry import Counter, Histogram, Metrics
 
-NO_ANSWER = "<error>"  # what client-go puts in place of a code
+NO_RESPONSE = "<error>"  # instead of a code, as in client-go
 
 
-class RequestMetrics:
-    """Counts for one server. host: as in the URL, with the port. One thread's."""
+class ClientMetrics:
+    """Metrics of requests to one server. host: as in the URL, with the port. Used on one thread."""
 
     def __init__(self, metrics: Metrics, *, host: str) -> None:
         self._metrics, self._host = metrics, host
-        # A request looks its series up once, by what it knows; there are few.
+        # Series by the labels that a request knows, so that it needs one lookup.
         self._attempts: dict[tuple[str, int], Counter] = {}
         self._verbs: dict[str, tuple[Histogram, Histogram, Histogram]] = {}
 
     def attempted(self, method: str, status: int) -> None:
-        """One exchange with the server is over. status: 0 for no response."""
+        """Count an attempt. status: 0 for no response."""
         attempts = self._attempts.get((method, status))
         if attempts is None:
             attempts = self._metrics.counter(REST_CLIENT_REQUESTS, _code(status), method, self._host)
@@ -35,11 +35,11 @@ class RequestMetrics:
         attempts.inc()
 
     def retried(self, method: str, status: int) -> None:
-        """That exchange was not the first for its request."""
+        """Count an attempt that was not the first of its request."""
         self._metrics.counter(REST_CLIENT_RETRIES, _code(status), method, self._host).inc()
 
     def finished(self, method: str, *, seconds: float, sent: int, received: int) -> None:
-        """A request is over. seconds: retries included. sent, received: bytes of body; 0 is not observed."""
+        """Observe a finished request. seconds: with retries. sent, received: bytes of bodies; 0 is not observed."""
         verb = self._verbs.get(method)
         if verb is None:
             families = REST_CLIENT_REQUEST_DURATION, REST_CLIENT_REQUEST_SIZE, REST_CLIENT_RESPONSE_SIZE
@@ -56,4 +56,4 @@ class RequestMetrics:
 
 
 def _code(status: int) -> str:
-    return str(status) if status else NO_ANSWER
+    return str(status) if status else NO_RESPONSE

@@ -1,7 +1,7 @@
-"""When a request goes out again by itself, and how long after: pure.
+"""Retry policy of requests.
 
-Follows kubernetes v1.36 client-go/rest/with_retry.go, but for one thing: there a 500 or 504 with Retry-After repeats a
-write too. Such a write may have been carried out (504 is how a slow one ends), so the error goes back to its sender.
+Follows kubernetes v1.36 client-go/rest/with_retry.go, with one difference: there a write is also repeated after a 500
+or 504 with Retry-After. It may have been carried out (a slow write ends with 504), so its sender receives the error.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ READS = frozenset({"GET", "HEAD"})
 
 
 def is_read(method: str) -> bool:
-    """True where sending it twice is the same as sending it once. A PUT or DELETE is not: the second one would be
-    return Conflict or NotFound, and hide that the first one did it."""
+    """Report whether a request may be sent twice.
+
+    A PUT or DELETE may not: the second would return Conflict or NotFound, and hide that the first succeeded.
+    """
     return method in READS
 
 
 def retry_delay(*, method: str, status: int, retry_after: float, retries: int, remaining: float) -> float | None:
-    """Seconds to wait before this request goes out again; None: it does not, and the response stands.
+    """Return the seconds after which a request is retried; None if it is not.
 
-    status, retry_after: of the response. retries: how many there were already. remaining: seconds until the request's
-    timeout; a retry that would be cut off by it is not begun.
+    status, retry_after: of the response.
+    retries: number of retries before.
+    remaining: seconds until the request's timeout, within which a retry must begin.
     """
     if retry_after <= 0 or retries >= MAX_RETRIES or retry_after >= remaining:
         return None

@@ -1,4 +1,4 @@
-"""The server's address and the proxy on the way to it, as URLs: pure."""
+"""URLs of the server and of its proxy."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ PROXY_SCHEMES = ("http", "https")
 
 
 def server_url(text: str, *, origin: str, tls: bool) -> str:
-    """The URL without a trailing slash. text: a URL, or "host:port", which is https if tls, else http.
+    """Return the server's URL without a trailing slash.
 
-    Raises ConfigError on what is no http or https URL, or holds a user, a query or a fragment.
+    text: a URL, or "host:port", which is https if tls, otherwise http.
+    Raises ConfigError if the URL is not http or https, or contains a user, a query or a fragment.
     """
     url = text if "://" in text else f"{'https' if tls else 'http'}://{text}"
     parts = _split(url, origin)
     if parts.query or parts.fragment or parts.username is not None:
-        raise ConfigError(f"{origin}: the URL must not hold a user, a query or a fragment")
+        raise ConfigError(f"{origin}: the URL must not contain a user, a query or a fragment")
     if parts.scheme not in ("http", "https"):
         raise ConfigError(f"{origin}: {text!r} is neither an http nor an https URL")
     return url.rstrip("/")
 
 
 def proxy_url(text: str, *, origin: str) -> str:
-    """The proxy's URL, as it is. Raises ConfigError when we cannot speak through it."""
+    """Return the proxy's URL unchanged. Raises ConfigError for unsupported schemes."""
     scheme = _split(text, origin).scheme
     if scheme not in PROXY_SCHEMES:
         raise ConfigError(f"{origin}: a {scheme or 'nameless'} proxy is not supported; known: http, https")
@@ -35,9 +36,9 @@ def proxy_url(text: str, *, origin: str) -> str:
 
 
 def proxy_from_environment(server: str, environ: Mapping[str, str]) -> str:
-    """The proxy for this server by HTTPS_PROXY or HTTP_PROXY (or in lower case), NO_PROXY heeded; "" for none.
+    """Return the proxy for a server from HTTPS_PROXY, HTTP_PROXY and NO_PROXY, also in lower case; "" for none.
 
-    Source: golang.org/x/net/http/httpproxy, which client-go goes by. Raises ConfigError as proxy_url does.
+    Raises ConfigError as proxy_url does. Source: golang.org/x/net/http/httpproxy, which client-go uses.
     """
     parts = urlsplit(server)
     host = parts.hostname or ""
@@ -55,11 +56,11 @@ def _split(url: str, origin: str) -> SplitResult:
     shown = url.rpartition("@")[2]  # without a password
     try:
         parts = urlsplit(url)
-        port = parts.port  # raises, as does urlsplit itself
+        port = parts.port  # raises ValueError, as does urlsplit
     except ValueError as err:
-        raise ConfigError(f"{origin}: {shown!r} is no URL: {err}") from err
+        raise ConfigError(f"{origin}: {shown!r} is not a URL: {err}") from err
     if not parts.hostname or port == 0 or any(c.isspace() or not c.isprintable() for c in url):
-        raise ConfigError(f"{origin}: {shown!r} is no URL with a host")
+        raise ConfigError(f"{origin}: {shown!r} is not a URL with a host")
     return parts
 
 
@@ -69,12 +70,12 @@ def _is_loopback(host: str) -> bool:
 
 
 def _is_excluded(host: str, port: int, no_proxy: str) -> bool:
-    """By a list of names, addresses and networks: "example.com" covers what lies under it, ".example.com" only that."""
+    """Report whether NO_PROXY contains a host. "example.com" includes its subdomains; ".example.com" is only these."""
     address = _address(host)
     for entry in (part.strip().lower() for part in no_proxy.split(",")):
         if entry == "*":
             return True
-        if address is not None and _network_holds(entry, address):
+        if address is not None and _network_contains(entry, address):
             return True
         name, colon, wanted = entry.rpartition(":")
         excluded = parse_uint(wanted)
@@ -95,7 +96,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _network_holds(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def _network_contains(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     try:
         return address in ipaddress.ip_network(entry, strict=False)
     except ValueError:

@@ -1,4 +1,4 @@
-"""TLS towards the API server: PEM from files or in place, looked at for changes, and tried out before it is used."""
+"""TLS to the API server: PEM inline or from files, which are validated, and reloaded when they change."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kcm.runtime.http.client.tls import TlsMaterial
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-LOOK_EVERY = 10.0  # seconds between two looks at the files
+CHECK_EVERY = 10.0  # seconds between two checks of the files
 
 _Stamp = tuple[int, int, int]
 
 
 class TlsFiles:
-    """The material for new connections. One thread's.
+    """TLS material for new connections, from files. Used on one thread.
 
-    An open connection keeps the material it was made with. A change of files that makes none that is any good (the new
-    certificate is there, its key not yet) leaves the old one in use, is logged, and looked at again.
+    An open connection keeps its material. Files that do not fit together (a new certificate whose key is not written
+    yet) are logged and checked again later; meanwhile the previous material stays in use.
     """
 
     def __init__(self, config: ClientConfig, *, log: FilteringBoundLogger) -> None:
@@ -32,18 +32,19 @@ class TlsFiles:
         materials = (config.ca, config.certificate, config.key)
         self._paths = [pem.path for pem in materials if pem is not None and pem.path]
         self._stamps: list[_Stamp | None] = []
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._material: TlsMaterial | None = None
         self._credential: Credential | None = None
 
     def material(self, credential: Credential, now: float) -> TlsMaterial:
-        """credential: may hold a client certificate, which goes before the configured one. now: by the clock.
+        """Return the material, the same object until something changes. Raises ConfigError if the first is unusable.
 
-        The same object until something changes. Raises ConfigError when not even the first one is any good.
+        credential: may have a client certificate, which takes precedence over the configured one.
+        now: by the clock.
         """
-        if self._material is not None and credential is self._credential and now < self._look_at:
+        if self._material is not None and credential is self._credential and now < self._check_at:
             return self._material
-        self._look_at = now + LOOK_EVERY
+        self._check_at = now + CHECK_EVERY
         stamps = [_stamp(path) for path in self._paths]
         if self._material is None or stamps != self._stamps or _differs(credential, self._credential):
             try:
@@ -59,8 +60,10 @@ class TlsFiles:
 
 
 def tls_material(config: ClientConfig, credential: Credential) -> TlsMaterial:
-    """Raises ConfigError, naming the field whose PEM is no good."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to try it out: libcurl says less
+    """Read and validate the material. Raises ConfigError, which names the field with the unusable PEM."""
+    context = ssl.SSLContext(
+        ssl.PROTOCOL_TLS_CLIENT
+    )  # for validation: its errors are more precise than those of libcurl
     authority = certificate = key = b""
     if config.verify and config.ca is not None:
         authority = config.ca.read()
@@ -78,12 +81,12 @@ def tls_material(config: ClientConfig, credential: Credential) -> TlsMaterial:
 
 
 def reason(err: ssl.SSLError) -> str:
-    """OpenSSL's message, without the position in its source."""
+    """Return OpenSSL's message, without the position in its source."""
     return (getattr(err, "reason", "") or str(err)).replace("_", " ").lower()
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes, *, origin: str) -> None:
-    def passphrase() -> str:  # without it OpenSSL would ask on the terminal
+    def passphrase() -> str:  # otherwise OpenSSL prompts on the terminal
         raise ConfigError(f"{origin}: its key is encrypted, which is not supported")
 
     with _file_of(certificate.rstrip() + b"\n" + key) as path:
@@ -95,7 +98,7 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes, *, origi
 
 @contextmanager
 def _file_of(pem: bytes) -> Iterator[str]:
-    """A file only we can read, for as long as the block runs: OpenSSL takes key pairs from files alone."""
+    """Write a temporary file that only this user can read: OpenSSL loads key pairs from files only."""
     try:
         with tempfile.NamedTemporaryFile() as file:
             file.write(pem)
@@ -116,5 +119,5 @@ def _stamp(path: str) -> _Stamp | None:
 
 
 def _differs(credential: Credential, other: Credential | None) -> bool:
-    """Whether the two stand for different client certificates."""
+    """Report whether the client certificates differ."""
     return other is None or (credential.certificate, credential.key) != (other.certificate, other.key)

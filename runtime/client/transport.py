@@ -1,4 +1,4 @@
-"""The Transport over HTTP: libcurl, driven by one asyncio loop in one daemon thread, carries all of it."""
+"""The Transport over HTTP, by libcurl, on one event loop in one daemon thread."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kcm.runtime.client.config import ClientConfig, CredentialSource
 from kcm.runtime.client.http_session import Exchange, HttpSession, host_of, internal_error
 from kcm.runtime.client.queues import FairQueue, Handover
 from kcm.runtime.client.request_form import UserAgents
-from kcm.runtime.client.request_metrics import RequestMetrics
+from kcm.runtime.client.request_metrics import ClientMetrics
 from kcm.runtime.client.retries import retry_delay
-from kcm.runtime.client.watch_stream import WatchStream
+from kcm.runtime.client.watch_stream import ClientStream
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.loop_thread import LoopThread
 from kcm.runtime.scheduling.clock import Clock
@@ -28,24 +28,25 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 CLOSED = "the client is closed"
-MANY = 16  # requests under way from which on responses may be held a moment to be handed over together
+MANY = 16  # running requests from which on responses may be kept back, to be passed on together
 # The client that requests tokens of service accounts, as upstream names it; and its timeout in seconds.
 TOKENS, TOKEN_TIMEOUT = "kube-controller-manager", 10.0
 GRACE = 5.0  # seconds by which a response may be later than its timeout before request() gives it up
 
 
 class HttpTransport:
-    """Implements Transport and ReadsAsItComes (client/api.py). Every request gets exactly one response, within its
-    timeout; nothing of it goes out after its timeout or its permit is over, though the loop be held up or the machine
-    suspended.
+    """Implements Transport and ReadsAsItComes (client/api.py).
 
-    At most `connections` requests are under way, give or take one a client (FairQueue); watches come on top. A 429 or
-    503 that says when to come back is tried again, within the request's timeout (retries.py), and holds no connection
-    meanwhile. Callbacks run on the loop's thread; after close() requests are refused on the caller's. Where many
-    requests are under way a response may wait two milliseconds for others (handover.py).
+    Every request gets exactly one response, within its timeout. None of it is sent after its timeout or permit has
+    expired, even if the loop is delayed or the machine suspended.
 
-    Should the loop end by itself, all requests and watches end too, and what was under way may have been carried out;
-    `trouble` says why from then on.
+    At most `connections` requests run at once, plus one for each client (FairQueue), plus watches. A 429 or 503 with
+    Retry-After is retried within the request's timeout (retries.py), and uses no connection meanwhile. Callbacks run on
+    the loop's thread; after close() requests are refused on the caller's. While many requests run, a response may wait
+    two milliseconds for others (queues.py).
+
+    If the loop ends by itself, all requests and watches end, and running requests may have been carried out; `trouble`
+    is the reason from then on.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class HttpTransport:
         self._config, self._agents = config, agents
         self._clock, self._log = clock, log
         self._timeout, self._connect_timeout = timeout, connect_timeout
-        self._metrics = RequestMetrics(metrics, host=host_of(config.server))
+        self._metrics = ClientMetrics(metrics, host=host_of(config.server))
         self._thread = LoopThread(name="http", log=log, broken=self._break)
         self._trouble: str | None = None
         self._ending = Event()  # no more pauses
@@ -89,17 +90,17 @@ class HttpTransport:
         self._queue: FairQueue[_Call] = FairQueue(connections)
         self._handover = Handover()
         self._running: dict[_Call, Exchange | None] = {}
-        self._idle: asyncio.Event | None = None  # while closing: nothing is under way any more
-        self._delayed: dict[str, tuple[_Call, Response]] = {}  # by alarm: what is tried again later
+        self._idle: asyncio.Event | None = None  # while closing: set when no request runs any more
+        self._delayed: dict[str, tuple[_Call, Response]] = {}  # by alarm: calls that are retried later
         self._delays = 0
-        self._watches: dict[WatchStream, Exchange] = {}
+        self._watches: dict[ClientStream, Exchange] = {}
 
     def start(self) -> None:
-        """Raises ConfigError when the TLS files are no good. What was sent before goes out now."""
+        """Connect, and send the requests of before. Raises ConfigError if the TLS files are unusable."""
         self._thread.start(self._open)
 
     def close(self, timeout: float) -> None:
-        """End every watch, give requests under way `timeout` seconds, fail all others; then end the thread.
+        """End every watch, give running requests `timeout` seconds, fail all others; then end the thread.
 
         Not to be called from a callback. A second call does nothing.
         """
@@ -108,19 +109,19 @@ class HttpTransport:
 
     @property
     def trouble(self) -> str | None:
-        """As Breakable has it."""
+        """Return why the transport is broken; see Breakable."""
         return self._trouble
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
-        # The time counts from here: the loop may come to it much later.
+        # The timeout starts here: the loop may begin the request much later.
         timeout = self._timeout if request.timeout is None else request.timeout
         call = _Call(request, client, on_response, began=self._clock.monotonic(), timeout=timeout)
         self._thread.post(partial(self._admit, call))
 
     def request(self, request: Request, *, client: str, timeout: float) -> Response:
-        """Send and wait for the response: for a command that starts up. Not for actors, and never from a callback."""
+        """Send a request and wait for its response. Not for actors, and never from a callback."""
         if self._thread.is_current or not (self._thread.is_running or self._trouble):
-            raise RuntimeError("request() would wait for ever: the client is not running, or this is its own thread")
+            raise RuntimeError("request() would wait without end: the client is not running, or this is its own thread")
         response: Future[Response] = Future()
         self.send(replace(request, timeout=timeout), client=client, on_response=response.set_result)
         try:
@@ -135,10 +136,12 @@ class HttpTransport:
         client: str,
         on_lines: Callable[[bytes], None],
         on_end: Callable[[Response], None],
-    ) -> WatchStream:
-        """Lasts until the server, the connection or cancel() ends it: the request's timeout is for its beginning only,
-        and only where the server refuses. A callback that raises ends it too."""
-        stream = WatchStream(request, client=client, on_lines=on_lines, on_end=on_end, stop=self._stop_watch)
+    ) -> ClientStream:
+        """Start a watch, which lasts until the server, the connection or cancel() ends it, or a callback raises.
+
+        The request's timeout applies only to the body of a refusal.
+        """
+        stream = ClientStream(request, client=client, on_lines=on_lines, on_end=on_end, stop=self._stop_watch)
         self._thread.post(partial(self._begin_watch, stream))
         return stream
 
@@ -149,16 +152,16 @@ class HttpTransport:
         client: str,
         on_bytes: Callable[[bytes], None],
         on_end: Callable[[Response], None],
-    ) -> WatchStream:
-        """As ReadsAsItComes has it. A callback that raises ends it."""
-        stream = WatchStream(
+    ) -> ClientStream:
+        """Read a body in parts; see ReadsAsItComes. A callback that raises ends it."""
+        stream = ClientStream(
             request, client=client, on_lines=on_bytes, on_end=on_end, stop=self._stop_watch, by_line=False
         )
         self._thread.post(partial(self._begin_watch, stream))
         return stream
 
     def open_ahead(self, count: int) -> None:
-        """Open so many connections, for a burst that is likely to follow soon. From any thread; returns at once."""
+        """Open connections for a burst that is likely to follow. For any thread; returns at once."""
         self._thread.post(partial(self._open_ahead, count))
 
     def _open_ahead(self, count: int) -> None:
@@ -178,14 +181,14 @@ class HttpTransport:
         )
 
     def _ask_for_accounts(self, request: Request) -> Response:
-        """On a thread of the credentials', while the loop goes on."""
+        """Send a request for an account. Called on a thread of its own, as it waits for the loop."""
         try:
             return self.request(request, client=TOKENS, timeout=TOKEN_TIMEOUT)
         except RuntimeError:
             return _refusal(self._closed_because)
 
     async def _close(self, timeout: float) -> None:
-        session, self._session = self._session, None  # from here on whatever begins is refused
+        session, self._session = self._session, None  # from here on new requests are refused
         self._refuse_waiting()
         if self._running:
             self._idle = asyncio.Event()
@@ -208,7 +211,7 @@ class HttpTransport:
         return self._trouble or CLOSED
 
     def _refuse_waiting(self) -> None:
-        """End the watches, and answer what is not under way."""
+        """End the watches, and refuse the requests that do not run yet."""
         for stream, exchange in list(self._watches.items()):
             exchange.cut()
             self._end_watch(stream, Response(status=0, error=self._closed_because))
@@ -220,7 +223,7 @@ class HttpTransport:
             self._answer(call, _refusal(self._closed_because))
 
     def _fail_running(self) -> None:
-        """Answer what is under way, and may have been carried out."""
+        """Fail the running requests, which may have been carried out."""
         for call, exchange in list(self._running.items()):
             if exchange is not None:
                 exchange.cut()
@@ -239,7 +242,7 @@ class HttpTransport:
             call.expiry = asyncio.get_running_loop().call_later(remaining, self._answer, call, _refusal(NO_TURN))
 
     def _carry(self, call: _Call, session: HttpSession) -> bool:
-        """False: it is answered already, and its place free."""
+        """Start a call. Return False if it has a response already, so that another can start."""
         if call.answered or call.permit.is_over(self._clock.monotonic()):
             self._answer(call, _refusal(NO_TURN))
             return False
@@ -256,7 +259,7 @@ class HttpTransport:
         return True
 
     def _go_on(self, client: str) -> None:
-        """One of this client's is over: another has its place."""
+        """Start calls in place of a finished one of this client."""
         call = self._queue.finished(client)
         while call is not None:
             if self._session is None:
@@ -266,7 +269,7 @@ class HttpTransport:
             call = self._queue.finished(call.client)
 
     def _settle(self, call: _Call, response: Response) -> None:
-        """Its exchange is over: so is the request, or it is tried again later."""
+        """Finish a call after its exchange, or schedule a retry."""
         del self._running[call]
         if call.retries:
             self._metrics.retried(call.request.method, response.status)
@@ -299,7 +302,7 @@ class HttpTransport:
             self._admit(call)
 
     def _answer(self, call: _Call, response: Response) -> None:
-        """The first response counts."""
+        """Respond to a call, unless it has a response already."""
         if call.answered:
             return
         call.answered = True
@@ -321,7 +324,7 @@ class HttpTransport:
         except Exception:
             self._log.exception("callback failed", client=call.client, path=call.request.path)
 
-    def _begin_watch(self, stream: WatchStream) -> None:
+    def _begin_watch(self, stream: ClientStream) -> None:
         if self._session is None:
             self._end_watch(stream, _refusal(self._closed_because))
             return
@@ -338,32 +341,32 @@ class HttpTransport:
             self._log.exception("watch failed", client=stream.client, path=stream.request.path)
             self._end_watch(stream, internal_error(err))
 
-    def _end_watch(self, stream: WatchStream, response: Response) -> None:
+    def _end_watch(self, stream: ClientStream, response: Response) -> None:
         self._watches.pop(stream, None)
         try:
             stream.end(response)
         except Exception:
             self._log.exception("callback failed", client=stream.client, path=stream.request.path)
 
-    def _stop_watch(self, stream: WatchStream) -> None:
-        """From any thread."""
+    def _stop_watch(self, stream: ClientStream) -> None:
+        """Cancel a watch. For any thread."""
         self._thread.post(partial(self._cancel_watch, stream))
 
-    def _cancel_watch(self, stream: WatchStream) -> None:
+    def _cancel_watch(self, stream: ClientStream) -> None:
         exchange = self._watches.pop(stream, None)
         if exchange is not None:
             exchange.cut()
 
 
 class _Call:
-    """One request on its way."""
+    """One request until its response."""
 
     __slots__ = ("answered", "began", "client", "expiry", "on_response", "permit", "request", "retries")
 
     def __init__(
         self, request: Request, client: str, on_response: Callable[[Response], None], *, began: float, timeout: float
     ) -> None:
-        """began: by the clock's monotonic()."""
+        """Record a request. began: by the clock's monotonic()."""
         self.request, self.client, self.on_response = request, client, on_response
         self.began = began
         self.permit = request.permit.within(began + timeout)

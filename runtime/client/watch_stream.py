@@ -1,4 +1,4 @@
-"""One watch, or one body that is read as it comes: what of it is handed on at a time, and a handle that ends it."""
+"""Watches, and bodies that are read in parts: splitting, and the handle that cancels them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kcm.runtime.client.api import Request, Response
 
 
 class LineSplitter:
-    """Cuts a stream of chunks after its last newline. A line of many chunks is joined once, whatever its size."""
+    """Splits a stream of chunks into lines. A line of many chunks is joined once, independent of its size."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        """The lines that are whole with this chunk, each with its newline; b"" for none."""
+        """Return the lines that this chunk completes, each with its newline; b"" for none."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             if chunk:
@@ -32,7 +32,7 @@ class LineSplitter:
 
     @property
     def unfinished(self) -> int:
-        """How many bytes there are of a line without an end."""
+        """Return the number of bytes of an incomplete line."""
         return sum(map(len, self._rest))
 
 
@@ -40,20 +40,20 @@ PIECE = 1 << 16  # bytes
 
 
 class PieceGatherer:
-    """Puts chunks together to pieces of PIECE bytes or more; their receiver is on another thread, and to be woken."""
+    """Joins chunks to pieces of PIECE bytes or more, so that the receiver's thread is woken less often."""
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """b"" while there is no whole piece."""
+        """Return a piece, or b"" while it is too small."""
         self._chunks.append(chunk)
         self._size += len(chunk)
         return self.rest() if self._size >= PIECE else b""
 
     def rest(self) -> bytes:
-        """What is not handed on."""
+        """Return what is left."""
         piece = b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0
@@ -61,12 +61,12 @@ class PieceGatherer:
 
     @property
     def unfinished(self) -> int:
-        """There are no lines that could be cut off."""
+        """Return 0: pieces are not incomplete lines."""
         return 0
 
 
-class WatchStream:
-    """The Stream that a caller of watch() holds. Exactly one of cancel() and end() takes effect, the first."""
+class ClientStream:
+    """The Stream that watch() returns. Only the first of cancel() and end() has an effect."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class WatchStream:
         client: str,
         on_lines: Callable[[bytes], None],
         on_end: Callable[[Response], None],
-        stop: Callable[[WatchStream], None],
+        stop: Callable[[ClientStream], None],
         by_line: bool = True,
     ) -> None:
         self.request, self.client, self.by_line = request, client, by_line
         self._on_lines, self._on_end, self._stop = on_lines, on_end, stop
-        # Held while on_end runs, so that a cancel() meanwhile returns only after it; the callback itself may cancel().
+        # Locked while on_end runs, so that cancel() on another thread returns after it. on_end itself may cancel().
         self._lock = threading.RLock()
         self._over = False
 

@@ -1,1 +1,1 @@
-"""What a cloud has to offer to the controllers that need one, and how it is found and called."""
+"""Cloud providers: their interface, how they are found, and calls to them."""

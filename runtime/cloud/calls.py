@@ -1,4 +1,4 @@
-"""A CloudCall, prepared: what it asks of the provider, and what each error of the provider's is as an outcome.
+"""Conversion of a CloudCall to a prepared call of the provider, and of the provider's errors to outcomes.
 
 A provider's code may be slow: like every call it is run apart from the actors, see runtime/calls/prepared_calls.py.
 """
@@ -80,7 +80,7 @@ def _scope_of(call: CloudCall) -> tuple[str, str]:
 
 
 def subject_of(call: CloudCall) -> str:
-    """What a call is about: of a machine or a route its node, of a load balancer its service; "" for all routes."""
+    """Return the object of a call: the node of an instance or route, or the service; "" for all routes."""
     match call:
         case InstanceExists(node=node) | InstanceIsShutDown(node=node):
             return key_of(decode_object(node))
@@ -93,7 +93,7 @@ def subject_of(call: CloudCall) -> str:
 
 
 def carry_out(provider: CloudProvider, call: CloudCall) -> Outcome:
-    """Make the call, here and now. Never raises an Exception."""
+    """Make the call. Never raises an Exception."""
     try:
         return Done(_answer(provider, call))
     except InstanceNotFoundError as err:
@@ -106,7 +106,7 @@ def carry_out(provider: CloudProvider, call: CloudCall) -> Outcome:
         return Conflict(str(err))
     except RetryAfterError as err:
         return Throttled(str(err), retry_after=err.seconds)
-    except Exception as err:  # the provider's own: it is a value to us
+    except Exception as err:  # of the provider's own kind
         return ServerFailure(str(err) or type(err).__name__)
 
 

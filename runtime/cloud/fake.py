@@ -64,7 +64,7 @@ class FakeInstances:
 
 
 class FakeRoutes:
-    """One table of routes a cluster; a destination has one route. to_addresses: they lead to nodes' addresses."""
+    """Routes by cluster; a destination has one route. to_addresses: routes lead to the addresses of nodes."""
 
     def __init__(self, *, to_addresses: bool = False) -> None:
         self._to_addresses = to_addresses
@@ -115,9 +115,12 @@ class FakeLoadBalancers:
             if key not in self._addresses:
                 taken = set(self._addresses.values())
                 had = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
-                wished = [str((service.get("spec") or {}).get("loadBalancerIP") or ""), *(one.get("ip") for one in had)]
+                requested = [
+                    str((service.get("spec") or {}).get("loadBalancerIP") or ""),
+                    *(ingress.get("ip") for ingress in had),
+                ]
                 ours = map(str, BALANCERS.hosts())
-                free = next((one for one in (*filter(None, wished), *ours) if one not in taken), None)
+                free = next((address for address in (*filter(None, requested), *ours) if address not in taken), None)
                 if free is None:
                     raise RuntimeError(f"all addresses of {BALANCERS} are taken")
                 self._addresses[key] = free

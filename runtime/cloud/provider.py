@@ -1,7 +1,7 @@
 """The protocol of a cloud provider. Its methods may block: calls run in threads of their own.
 
-Several threads call it at once. A part that the cloud does not have is None. An exception becomes the outcome of the
-controller's command: the errors below have outcomes of their own, any other is a ServerFailure.
+Several threads call it at once. A part is None if the cloud does not support it. An exception becomes the outcome of
+the controller's command: the errors below have outcomes of their own, any other is a ServerFailure.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go (Interface, InstancesV2, LoadBalancer, Routes).
 """
@@ -25,7 +25,7 @@ class NotSupportedError(Exception):
 
 
 class ImplementedElsewhereError(Exception):
-    """Another controller does what this call is made for: of a load balancer, the Service is left to it."""
+    """Another controller implements this call: a Service with a load balancer is left to it."""
 
 
 class CloudConflictError(Exception):
@@ -33,7 +33,7 @@ class CloudConflictError(Exception):
 
 
 class RetryAfterError(Exception):
-    """The cloud asks for no further call within so many seconds."""
+    """The cloud requests a pause before the next call. seconds: its length."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -57,26 +57,26 @@ class Instances(Protocol):
     def exists(self, node: Object) -> bool: ...
 
     def is_shut_down(self, node: Object) -> bool:
-        """Raises NotSupportedError where machines cannot be switched off."""
+        """Report whether the instance is shut down. Raises NotSupportedError if the cloud cannot do that."""
 
     def metadata(self, node: Object) -> InstanceMetadata:
-        """Raises InstanceNotFoundError."""
+        """Return the metadata of a node's instance. Raises InstanceNotFoundError."""
 
 
 class Routes(Protocol):
-    """cluster: --cluster-name, for clouds that hold several."""
+    """Routes of nodes. cluster: --cluster-name, for clouds with several clusters."""
 
     def list(self, cluster: str) -> Sequence[Route]: ...
 
     def create(self, cluster: str, hint: str, route: Route) -> None:
-        """hint: something to name it by."""
+        """Create a route. hint: for its name."""
 
     def delete(self, cluster: str, route: Route) -> None:
-        """A route as `list` returned it."""
+        """Delete a route that `list` has returned."""
 
 
 class LoadBalancers(Protocol):
-    """What stands before services of type LoadBalancer. A status is that in status.loadBalancer."""
+    """Load balancers of Services. A returned status has the form of status.loadBalancer."""
 
     def get(self, cluster: str, service: Object) -> Object | None: ...
 

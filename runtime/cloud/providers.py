@@ -1,4 +1,4 @@
-"""Which cloud providers there are: the fake one, and those that installed packages bring along.
+"""Lookup of cloud providers: the fake one, and those of installed packages.
 
 A package registers a callable that takes the content of --cloud-config and returns a CloudProvider:
 
@@ -25,33 +25,39 @@ ProviderFactory = Callable[[str], CloudProvider]
 
 
 class CloudError(Exception):
-    """The provider cannot be had; the text is one line for the operator."""
+    """The provider cannot be loaded; the text is one line for the operator."""
 
 
 def has_provider(name: str) -> bool:
-    """name: --cloud-provider. Whether there is a cloud for controllers to call; "external" is another program's."""
+    """Report whether controllers call a cloud; the one of "external" belongs to another program.
+
+    name: value of --cloud-provider.
+    """
     return name not in (NONE, EXTERNAL)
 
 
 def is_known(name: str) -> bool:
-    """Whether --cloud-provider may say so. Looks through installed packages only where it has to."""
+    """Report whether a value of --cloud-provider is known. Searches installed packages only if necessary."""
     return name in (NONE, EXTERNAL, FAKE) or bool(_entry_points(name))
 
 
 def load_provider(name: str, *, config_file: str) -> CloudProvider | None:
-    """None where there is none to call. config_file: --cloud-config, "" for none. Raises CloudError."""
+    """Load a provider; None if controllers call no cloud. config_file: --cloud-config, "" for none.
+
+    Raises CloudError.
+    """
     if not has_provider(name):
         return None
     if name == FAKE:
         return FakeCloud()
     found = _entry_points(name)
     if not found:
-        raise CloudError(f"no installed package brings the cloud provider {name!r} along")
+        raise CloudError(f"no installed package has a cloud provider {name!r}")
     try:
         config = Path(config_file).read_text() if config_file else ""
         make: ProviderFactory = next(iter(found)).load()
         return make(config)
-    except Exception as err:  # a stranger's code: whatever it raises, it is why we cannot start
+    except Exception as err:  # code of another package may raise anything
         raise CloudError(f"cloud provider {name!r} could not be initialized: {err}") from err
 
 

@@ -29,14 +29,14 @@ _OF_CURVE = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 
 
 class KeyUnusableError(Exception):
-    """A file that holds no key to sign with; one line that names it."""
+    """A file has no usable key for signing; one line that names it."""
 
 
 class SigningKey:
-    """Signs tokens, and knows its own."""
+    """Signs and verifies tokens."""
 
     def __init__(self, key: RSAPrivateKey | EllipticCurvePrivateKey) -> None:
-        """Raises KeyUnusableError on a curve that no token is signed with."""
+        """Raise KeyUnusableError for an unsupported curve."""
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
         self._rsa = key if isinstance(key, RSAPrivateKey) else None
@@ -49,14 +49,14 @@ class SigningKey:
 
     @cached_property
     def key_id(self) -> str:
-        """Of the public key: it shows nothing of the key itself."""
+        """Return a digest of the public key, which reveals nothing of the private key."""
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         public = self._rsa.public_key() if self._rsa is not None else self._curve_key.public_key()
         return _encoded(hashlib.sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest())
 
     def public_jwk(self) -> dict[str, str]:
-        """The public key as a JSON Web Key (RFC 7517)."""
+        """Return the public key as a JSON Web Key (RFC 7517)."""
         head = {"use": "sig", "kid": self.key_id, "alg": self.algorithm}
         if self._rsa is not None:
             rsa = self._rsa.public_key().public_numbers()
@@ -67,13 +67,13 @@ class SigningKey:
         return {**head, "kty": "EC", "crv": f"P-{self._curve_key.key_size}", "x": x, "y": y}
 
     def sign(self, claims: Mapping[str, Any]) -> str:
-        """The token that says this."""
+        """Return a token with these claims."""
         head = _encoded(orjson.dumps({"alg": self.algorithm, "kid": self.key_id}))
-        said = f"{head}.{_encoded(orjson.dumps(claims))}"
-        return f"{said}.{_encoded(self._signature(said.encode()))}"
+        content = f"{head}.{_encoded(orjson.dumps(claims))}"
+        return f"{content}.{_encoded(self._signature(content.encode()))}"
 
     def claims_of(self, token: str) -> dict[str, Any] | None:
-        """What a token says that this key has signed; None for any other."""
+        """Return the claims of a token that this key has signed; None for any other token."""
         head, _, rest = token.partition(".")
         body, _, signature = rest.partition(".")
         try:
@@ -91,18 +91,18 @@ class SigningKey:
         assert self._ec is not None
         return self._ec
 
-    def _signature(self, said: bytes) -> bytes:
+    def _signature(self, content: bytes) -> bytes:
         from cryptography.hazmat.primitives.asymmetric import ec, padding
         from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
         from cryptography.hazmat.primitives.hashes import SHA256
 
         if self._rsa is not None:
-            return self._rsa.sign(said, padding.PKCS1v15(), SHA256())
+            return self._rsa.sign(content, padding.PKCS1v15(), SHA256())
         key, size = self._curve_key, self._coordinate
-        made = key.sign(said, ec.ECDSA(self._hash(), deterministic_signing=True))
+        made = key.sign(content, ec.ECDSA(self._hash(), deterministic_signing=True))
         return b"".join(number.to_bytes(size, "big") for number in decode_dss_signature(made))
 
-    def _is_ours(self, said: bytes, signature: bytes) -> bool:
+    def _is_ours(self, content: bytes, signature: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric import ec, padding
         from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -110,20 +110,20 @@ class SigningKey:
 
         try:
             if self._rsa is not None:
-                self._rsa.public_key().verify(signature, said, padding.PKCS1v15(), SHA256())
+                self._rsa.public_key().verify(signature, content, padding.PKCS1v15(), SHA256())
                 return True
             size = self._coordinate
             if len(signature) != 2 * size:
                 return False
             r, s = (int.from_bytes(part, "big") for part in (signature[:size], signature[size:]))
-            self._curve_key.public_key().verify(encode_dss_signature(r, s), said, ec.ECDSA(self._hash()))
+            self._curve_key.public_key().verify(encode_dss_signature(r, s), content, ec.ECDSA(self._hash()))
         except InvalidSignature:
             return False
         return True
 
     @property
     def _coordinate(self) -> int:
-        """Bytes of each half of a signature."""
+        """Return the number of bytes of each half of a signature."""
         return (self._curve_key.key_size + 7) // 8
 
     def _hash(self) -> Any:
@@ -138,7 +138,7 @@ class SigningKey:
 
 
 def read_signing_key(path: str) -> SigningKey:
-    """The first RSA or EC key of a PEM file, PKCS #1, PKCS #8 or SEC 1, not encrypted. Raises KeyUnusableError."""
+    """Read the first unencrypted RSA or EC key of a PEM file (PKCS #1, PKCS #8 or SEC 1). Raises KeyUnusableError."""
     try:
         pem = Path(path).read_bytes()
     except OSError as err:
@@ -178,5 +178,5 @@ def _encoded(data: bytes) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """Raises binascii.Error or ValueError."""
+    """Decode base64url. Raises binascii.Error or ValueError."""
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

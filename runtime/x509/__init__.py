@@ -1,1 +1,1 @@
-"""X.509: what certificate signing requests say, and an authority that signs them. Its modules import cryptography."""
+"""X.509: certificate signing requests, authorities that sign them, and kcm's own certificates."""

@@ -1,4 +1,4 @@
-"""An authority that signs requests: its certificate and key, and what its certificates are like.
+"""Authorities that sign certificate signing requests.
 
 Source: kubernetes v1.36 pkg/controller/certificates/authority/{authority,policies}.go,
 pkg/controller/certificates/signer/ca_provider.go; Go's crypto/x509, CreateCertificate.
@@ -30,12 +30,12 @@ from kcm.runtime.x509.usages import EXTENDED_KEY_USAGES, KEY_USAGES
 
 PrivateKey: TypeAlias = "rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey"
 
-BACKDATE = timedelta(minutes=5)  # for those whose clock is behind
-SHORT = timedelta(hours=8)  # a certificate that lives shorter is not shortened by the backdating
+BACKDATE = timedelta(minutes=5)  # for readers whose clock is behind
+SHORT = timedelta(hours=8)  # backdating does not shorten certificates with a shorter life
 
 _KEY_TYPES = ("EC PRIVATE KEY", "RSA PRIVATE KEY", "PRIVATE KEY")
 _KEY_USAGE = x509.ObjectIdentifier("2.5.29.15")
-# The parts of a subject that are kept, in the order in which Go's pkix.Name writes them.
+# Attributes of a subject that are kept, in the order of Go's pkix.Name.
 _SUBJECT = (
     NameOID.COUNTRY_NAME,
     NameOID.ORGANIZATION_NAME,
@@ -50,7 +50,7 @@ _ALTERNATIVE_NAMES = (x509.DNSName, x509.RFC822Name, x509.IPAddress, x509.Unifor
 
 
 class AuthorityError(ValueError):
-    """Files that are no certificate and key, or an authority that cannot sign."""
+    """Files are not a certificate with its key, or the authority cannot sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,15 @@ class Authority:
     key: PrivateKey
 
     def sign(self, request_pem: bytes, *, usages: Iterable[str], seconds: float, now: float) -> bytes:
-        """A certificate for this request, in PEM. seconds: how long it is valid. now: Unix seconds.
+        """Return a certificate for a request, in PEM.
 
-        Its serial number is the same if all of this is: nobody without the key can tell it from one drawn at random,
-        and a signature that is repeated, since its outcome was lost, counts as one.
+        The serial number is derived from the arguments and the key, so that a signature that is repeated after a lost
+        outcome yields the same certificate. Without the key it cannot be distinguished from a random number.
 
-        Raises RequestError on a request that cannot be read or is not signed by who asks, AuthorityError where the
-        authority has expired and on usages that are none.
+        seconds: how long the certificate is valid.
+        now: Unix seconds.
+        Raises RequestError for a malformed or incorrectly signed request, AuthorityError if the authority has expired
+        or a usage is unknown.
         """
         request = parse_request(request_pem)
         try:
@@ -92,7 +94,7 @@ class Authority:
         return made.public_bytes(serialization.Encoding.PEM)
 
     def _serial(self, *about: object) -> int:
-        """128 bits."""
+        """Return a number of 128 bits."""
         der = serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         secret = hashlib.sha256(b"serial numbers" + self.key.private_bytes(*der)).digest()
         return int.from_bytes(hmac.digest(secret, repr(about).encode(), "sha256")[:16]) or 1
@@ -110,24 +112,24 @@ class Authority:
     def _extensions(
         self, request: x509.CertificateSigningRequest, usages: Sequence[str]
     ) -> Iterable[tuple[x509.ExtensionType, bool]]:
-        """Those of the certificate, and whether they are critical. The request's own are left out."""
-        unknown = [one for one in usages if one not in KEY_USAGES and one not in EXTENDED_KEY_USAGES]
+        """Return the extensions of the certificate, and whether they are critical. Those of the request are ignored."""
+        unknown = [usage for usage in usages if usage not in KEY_USAGES and usage not in EXTENDED_KEY_USAGES]
         if unknown:
-            shown = " ".join(f'"{one}"' for one in unknown)
+            shown = " ".join(f'"{usage}"' for usage in unknown)
             raise AuthorityError(f"unrecognized usage values: [{shown}]")
-        bits = {KEY_USAGES[one] for one in usages if one in KEY_USAGES}
+        bits = {KEY_USAGES[usage] for usage in usages if usage in KEY_USAGES}
         if bits:
             yield x509.UnrecognizedExtension(_KEY_USAGE, _bit_string(bits)), True
-        wanted = {EXTENDED_KEY_USAGES[one] for one in usages if one in EXTENDED_KEY_USAGES}
+        wanted = {EXTENDED_KEY_USAGES[usage] for usage in usages if usage in EXTENDED_KEY_USAGES}
         if wanted:
-            ordered = [one for one in dict.fromkeys(EXTENDED_KEY_USAGES.values()) if one in wanted]
-            yield x509.ExtendedKeyUsage([x509.ObjectIdentifier(one) for one in ordered]), False
+            ordered = [oid for oid in dict.fromkeys(EXTENDED_KEY_USAGES.values()) if oid in wanted]
+            yield x509.ExtendedKeyUsage([x509.ObjectIdentifier(oid) for oid in ordered]), False
         yield x509.BasicConstraints(ca=False, path_length=None), True
         identifier = self._identifier()
         if identifier is not None:
             yield x509.AuthorityKeyIdentifier(identifier, None, None), False
         names = alternative_names(request)
-        kept = [one for kind in _ALTERNATIVE_NAMES for one in names if isinstance(one, kind)]
+        kept = [name for kind in _ALTERNATIVE_NAMES for name in names if isinstance(name, kind)]
         if kept:
             yield x509.SubjectAlternativeName(kept), not list(_subject(request.subject))
 
@@ -140,8 +142,8 @@ class Authority:
 
 
 def load_pair(certificate_pem: bytes, key_pem: bytes) -> tuple[x509.Certificate, PrivateKey]:
-    """The first certificate and the key that belongs to it. Raises AuthorityError, in the words of Go's crypto/tls."""
-    found = [one for one in blocks(certificate_pem) if one.type == "CERTIFICATE"]
+    """Return the first certificate and its key. Raises AuthorityError, with the texts of Go's crypto/tls."""
+    found = [block for block in blocks(certificate_pem) if block.type == "CERTIFICATE"]
     if not found:
         _refuse_without("certificate", certificate_pem, '"CERTIFICATE" PEM block')
     try:
@@ -158,16 +160,16 @@ def load_pair(certificate_pem: bytes, key_pem: bytes) -> tuple[x509.Certificate,
 
 
 def authority_of(certificate_pem: bytes, key_pem: bytes, *, name: str) -> Authority:
-    """name: what the files are called in errors. Raises AuthorityError where there is not exactly one certificate."""
+    """Return an authority. name: for errors. Raises AuthorityError unless there is exactly one certificate."""
     certificate, key = load_pair(certificate_pem, key_pem)
-    count = sum(one.type == "CERTIFICATE" and not one.has_headers for one in blocks(certificate_pem))
+    count = sum(block.type == "CERTIFICATE" and not block.has_headers for block in blocks(certificate_pem))
     if count != 1:
         raise AuthorityError(f'error reading CA cert file "{name}": expected 1 certificate, found {count}')
     return Authority(certificate, key)
 
 
 def end_of_certificate(pem: bytes) -> float | None:
-    """When the certificate in the first PEM block ends, in Unix seconds; None if that is no certificate."""
+    """Return the end of the certificate in the first PEM block, in Unix seconds; None if it is malformed or missing."""
     block = next(blocks(pem), None)
     if block is None:
         return None
@@ -178,7 +180,7 @@ def end_of_certificate(pem: bytes) -> float | None:
 
 
 def _private_key(pem: bytes) -> PrivateKey:
-    found = [one for one in blocks(pem) if one.type in _KEY_TYPES or one.type.endswith(" PRIVATE KEY")]
+    found = [block for block in blocks(pem) if block.type in _KEY_TYPES or block.type.endswith(" PRIVATE KEY")]
     if not found:
         _refuse_without("key", pem, 'PEM block with type ending in "PRIVATE KEY"')
     try:
@@ -191,7 +193,7 @@ def _private_key(pem: bytes) -> PrivateKey:
 
 
 def _refuse_without(what: str, pem: bytes, wanted: str) -> None:
-    types = [one.type for one in blocks(pem)]
+    types = [block.type for block in blocks(pem)]
     if not types:
         raise AuthorityError(f"tls: failed to find any PEM data in {what} input")
     passed = " ".join(types)
@@ -201,14 +203,14 @@ def _refuse_without(what: str, pem: bytes, wanted: str) -> None:
 
 
 def _subject(name: x509.Name) -> x509.Name:
-    """The parts that Go knows, those of one kind together."""
+    """Return the attributes that Go's pkix.Name has, grouped by type."""
     parts = [list(dict.fromkeys(name.get_attributes_for_oid(oid))) for oid in _SUBJECT]
     parts += [name.get_attributes_for_oid(oid)[-1:] for oid in _SINGLE]
     return x509.Name([x509.RelativeDistinguishedName(part) for part in parts if part])
 
 
 def _bit_string(bits: Iterable[int]) -> bytes:
-    """The DER of an ASN.1 BIT STRING with these bits, the first of which is 0."""
+    """Return the DER of an ASN.1 BIT STRING with these bits, numbered from 0."""
     highest = max(bits)
     octets = bytearray(highest // 8 + 1)
     for bit in bits:
@@ -225,7 +227,7 @@ def _digest(key: PrivateKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512 | 
 
 
 def _shown(moment: datetime) -> str:
-    """As Go shows a time."""
+    """Format a time as Go does."""
     return f"{moment:%Y-%m-%d %H:%M:%S} +0000 UTC"
 
 

@@ -20,7 +20,7 @@ NAME = "csr-controller"  # of the files in errors, as upstream has it
 
 
 class KeyFilesError(ValueError):
-    """There is no certificate and key to sign with."""
+    """There is no usable certificate and key."""
 
 
 class _Content(NamedTuple):
@@ -29,13 +29,15 @@ class _Content(NamedTuple):
 
 
 def read_file(path: str) -> bytes:
-    """Raises OSError."""
+    """Read a file. Raises OSError."""
     return Path(path).read_bytes()
 
 
 class KeyFiles:
-    """For any thread. A pair that cannot be read, or does not belong together, leaves the one before in use: files are
-    not replaced in one step.
+    """An authority from files, for any thread.
+
+    If the files cannot be read, or do not belong together, the previous pair stays in use: two files are not replaced
+    in one step.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class KeyFiles:
         log: FilteringBoundLogger | None = None,
         read: Callable[[str], bytes] = read_file,
     ) -> None:
-        """certificate, key: paths. read: raises OSError."""
+        """Prepare the authority. certificate, key: paths. read: reads a file; raises OSError."""
         self._certificate, self._key = certificate, key
         self._log, self._read = log, read
         self._loaded: _Content | None = None  # the last pair that belonged together
@@ -54,11 +56,11 @@ class KeyFiles:
         self._complaint = ""
 
     def sign(self, request: bytes, usages: Sequence[str], seconds: float, now: float) -> bytes:
-        """A certificate in PEM for a request in PEM; see Authority.sign. Raises ValueError."""
+        """Return a certificate in PEM for a request in PEM; see Authority.sign. Raises ValueError."""
         return self.authority().sign(request, usages=usages, seconds=seconds, now=now)
 
     def authority(self) -> Authority:
-        """As the files have it now. Raises KeyFilesError, AuthorityError."""
+        """Return the authority of the present files. Raises KeyFilesError, AuthorityError."""
         from kcm.runtime.x509.authority import authority_of  # heavy: cryptography
 
         content = self._content()
@@ -84,11 +86,11 @@ class KeyFiles:
         return content
 
     def _kept(self, why: str) -> _Content:
-        """The pair before, as the files have none. Raises KeyFilesError without one."""
+        """Return the previous pair. Raises KeyFilesError without one."""
         if self._loaded is None:
             raise KeyFilesError(f'error reading CA cert file "{self._certificate}": {why}')
         if why != self._complaint and self._log is not None:
-            self._log.error("signing goes on with the cert/key pair before", name=NAME, error=why)
+            self._log.error("cert/key pair not reloaded, using the previous one", name=NAME, error=why)
         self._complaint = why
         return self._loaded
 

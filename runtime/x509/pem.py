@@ -1,4 +1,4 @@
-"""PEM, as Go's encoding/pem reads it: blocks with anything between them; what is no block is passed over."""
+"""PEM parsing as in Go's encoding/pem: text between blocks and malformed blocks are skipped."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ _HEADER = re.compile(rb"[^\r\n]*:[^\r\n]*\r?\n")
 
 
 class Block(NamedTuple):
-    """type: as in "CERTIFICATE". data: DER. pem: the block as it stands in its file."""
+    """One block of PEM."""
 
+    # Such as "CERTIFICATE".
     type: str
     has_headers: bool
+    # DER.
     data: bytes
+    # The block as in the file.
     pem: bytes
 
 
 def blocks(pem: bytes) -> Iterator[Block]:
-    """In time that grows with the length, not with its square: who asks for a certificate chooses these bytes."""
+    """Yield the blocks, in linear time: clients that request certificates choose these bytes."""
     begin = None
     for line in _LINE.finditer(pem):
         if line["what"] == b"BEGIN":
-            begin = line  # what stands between two of them is no block
+            begin = line  # the previous block has no end
             continue
         if begin is not None and begin["type"] == line["type"]:
             block = _block(begin["type"], pem[begin.end() : line.start()], pem[begin.start() : line.end()].rstrip())

@@ -1,4 +1,4 @@
-"""Who asks for a pod's certificate has its key: a stub request that the key signed, or the pod's uid that it signed.
+"""Proof of possession of the key for a pod's certificate: a signed stub request, or the signed uid of the pod.
 
 Source: kubernetes v1.36 pkg/apis/certificates/validation/validation.go, validateStubPKCS10Request,
 validateDeprecatedPKIXPublicKey.
@@ -20,38 +20,39 @@ MODULI = (3072, 4096)  # bits
 UNKNOWN = "unknown public key type; supported types are Ed25519, ECDSA, and RSA"
 
 
-class Problem(NamedTuple):
-    """field: of the spec. value: that is wrong; None where it is not shown."""
+class FieldProblem(NamedTuple):
+    """An invalid field of the spec."""
 
     field: str
+    # The invalid value; None if it is not shown.
     value: str | None
     text: str
 
 
-def stub_problem(der: bytes) -> Problem | None:
-    """What is wrong with spec.stubPKCS10Request."""
+def stub_problem(der: bytes) -> FieldProblem | None:
+    """Return the problem of spec.stubPKCS10Request; None if it is valid."""
     field = "stubPKCS10Request"
     try:
         request = parse_der_request(der)
     except RequestError:
-        return Problem(field, None, "must be a valid PKCS#10 CSR")
+        return FieldProblem(field, None, "must be a valid PKCS#10 CSR")
     wrong = _key_problem(field, request.public_key(), "elliptic public keys must use curve P256, P384, or P521")
     if wrong is not None:
         return wrong
     try:
         check_signature(request)
     except RequestError:
-        return Problem(field, None, "invalid signature")
+        return FieldProblem(field, None, "invalid signature")
     return None
 
 
-def proof_problem(der: bytes, shown: str, proof: bytes, pod_uid: str) -> Problem | None:
-    """What is wrong with spec.pkixPublicKey and spec.proofOfPossession. shown: the key as it stands in the spec."""
+def proof_problem(der: bytes, shown: str, proof: bytes, pod_uid: str) -> FieldProblem | None:
+    """Return the problem of spec.pkixPublicKey or spec.proofOfPossession. shown: the key as in the spec."""
     field = "pkixPublicKey"
     try:
         key = load_der_public_key(der)
     except (ValueError, UnsupportedAlgorithm):
-        return Problem(field, shown, "must be a valid PKIX-serialized public key")
+        return FieldProblem(field, shown, "must be a valid PKIX-serialized public key")
     wrong = _key_problem(field, key, "elliptic public keys must use curve P256 or P384")
     if wrong is not None:
         return wrong if wrong.value is not None else wrong._replace(value=shown)
@@ -65,15 +66,15 @@ def proof_problem(der: bytes, shown: str, proof: bytes, pod_uid: str) -> Problem
             pss = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.AUTO)
             key.verify(proof, uid, pss, hashes.SHA256())
     except InvalidSignature:
-        return Problem("proofOfPossession", None, "could not verify proof-of-possession signature")
+        return FieldProblem("proofOfPossession", None, "could not verify proof-of-possession signature")
     return None
 
 
-def _key_problem(field: str, key: object, of_curves: str) -> Problem | None:
+def _key_problem(field: str, key: object, of_curves: str) -> FieldProblem | None:
     if isinstance(key, ec.EllipticCurvePublicKey):
-        return None if key.curve.name in CURVES else Problem(field, f"curve {key.curve.name}", of_curves)
+        return None if key.curve.name in CURVES else FieldProblem(field, f"curve {key.curve.name}", of_curves)
     if isinstance(key, rsa.RSAPublicKey):
         bits = (key.key_size + 7) // 8 * 8
         text = "RSA keys must have modulus size 3072 or 4096"
-        return None if bits in MODULI else Problem(field, f"{bits}-bit modulus", text)
-    return None if isinstance(key, ed25519.Ed25519PublicKey) else Problem(field, None, UNKNOWN)
+        return None if bits in MODULI else FieldProblem(field, f"{bits}-bit modulus", text)
+    return None if isinstance(key, ed25519.Ed25519PublicKey) else FieldProblem(field, None, UNKNOWN)

@@ -1,4 +1,4 @@
-"""Certificate signing requests (PKCS #10): what they ask for, and whether who asks has the key.
+"""Certificate signing requests (PKCS #10): parsing, and verification of their signature.
 
 Source: kubernetes v1.36 pkg/apis/certificates/helpers.go, ParseCSR; Go's crypto/x509.
 """
@@ -16,7 +16,7 @@ from kcm.protocols.late_methods import dataclass
 from kcm.runtime.x509.pem import first_block
 
 UNREADABLE = (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm)
-# RFC 5280 bounds names to 64 characters; those of nodes are longer, and Go bounds none.
+# RFC 5280 limits names to 64 characters; names of nodes may be longer, and Go has no limit.
 warnings.filterwarnings("ignore", message="Attribute's length must be", category=UserWarning)
 # Of Go's crypto/x509.
 _WRONG_SIGNATURE = (
@@ -28,12 +28,12 @@ UNKNOWN_ALGORITHM = "x509: cannot verify signature: algorithm unimplemented"
 
 
 class RequestError(ValueError):
-    """A request that cannot be read, or whose signature is wrong."""
+    """The request is malformed, or its signature is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
-    """What a request asks for. common_name: the last one, "" without any. The rest in the request's order."""
+    """Names in a request, in its order. common_name: the last one; "" without any."""
 
     common_name: str
     organizations: tuple[str, ...]
@@ -44,7 +44,7 @@ class RequestFacts:
 
 
 def parse_request(pem: bytes) -> x509.CertificateSigningRequest:
-    """The request in the first PEM block. Raises RequestError."""
+    """Parse the request in the first PEM block. Raises RequestError."""
     block = first_block(pem)
     if block is None or block.type != "CERTIFICATE REQUEST":
         raise RequestError("PEM block type must be CERTIFICATE REQUEST")
@@ -52,7 +52,7 @@ def parse_request(pem: bytes) -> x509.CertificateSigningRequest:
 
 
 def parse_der_request(der: bytes) -> x509.CertificateSigningRequest:
-    """Raises RequestError."""
+    """Parse a request in DER. Raises RequestError."""
     try:
         request = x509.load_der_x509_csr(der)
         request.public_key()
@@ -68,15 +68,15 @@ def facts_of(request: x509.CertificateSigningRequest) -> RequestFacts:
     return RequestFacts(
         common_name=["", *_values(request, NameOID.COMMON_NAME)][-1],
         organizations=tuple(_values(request, NameOID.ORGANIZATION_NAME)),
-        dns_names=tuple(one.value for one in names if isinstance(one, x509.DNSName)),
-        email_addresses=tuple(one.value for one in names if isinstance(one, x509.RFC822Name)),
-        ip_addresses=tuple(str(one.value) for one in names if isinstance(one, x509.IPAddress)),
-        uris=tuple(one.value for one in names if isinstance(one, x509.UniformResourceIdentifier)),
+        dns_names=tuple(name.value for name in names if isinstance(name, x509.DNSName)),
+        email_addresses=tuple(name.value for name in names if isinstance(name, x509.RFC822Name)),
+        ip_addresses=tuple(str(name.value) for name in names if isinstance(name, x509.IPAddress)),
+        uris=tuple(name.value for name in names if isinstance(name, x509.UniformResourceIdentifier)),
     )
 
 
 def alternative_names(request: x509.CertificateSigningRequest) -> list[x509.GeneralName]:
-    """Those of the request's subjectAltName extension."""
+    """Return the names in the request's subjectAltName extension."""
     try:
         return list(request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
     except x509.ExtensionNotFound:
@@ -84,7 +84,7 @@ def alternative_names(request: x509.CertificateSigningRequest) -> list[x509.Gene
 
 
 def check_signature(request: x509.CertificateSigningRequest) -> None:
-    """Raises RequestError where the request is not signed with the key that it names."""
+    """Raise RequestError unless the request is signed with its own key."""
     key = request.public_key()
     wrong = next((text for kind, text in _WRONG_SIGNATURE if isinstance(key, kind)), "")
     try:
@@ -96,7 +96,7 @@ def check_signature(request: x509.CertificateSigningRequest) -> None:
 
 
 def certificate_problem(der: bytes) -> str:
-    """Why this is no certificate; "" if it is one."""
+    """Return why a certificate is malformed; "" if it is valid."""
     try:
         x509.load_der_x509_certificate(der)
     except UNREADABLE:
@@ -105,4 +105,4 @@ def certificate_problem(der: bytes) -> str:
 
 
 def _values(request: x509.CertificateSigningRequest, oid: x509.ObjectIdentifier) -> list[str]:
-    return [str(one.value) for one in request.subject.get_attributes_for_oid(oid)]
+    return [str(attribute.value) for attribute in request.subject.get_attributes_for_oid(oid)]

@@ -11,7 +11,7 @@ from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.specs import call_reconcile
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.outcomes import Outcome
-from kcm.runtime.calls.listeners import Listener
+from kcm.runtime.calls.listeners import SourceRunner
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.work_queue import PER_KEY, QueueMeter
 
@@ -68,4 +68,4 @@ class ControllerSettings:
     stale_after: float = 300.0
     resync: float = 0.0
     calls: int | None = None
-    sources: tuple[tuple[Listener, str], ...] = ()
+    sources: tuple[tuple[SourceRunner, str], ...] = ()

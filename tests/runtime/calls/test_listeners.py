@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from kcm.runtime.calls.listeners import Listen, Listener, Waker
+from kcm.runtime.calls.listeners import Listen, SourceRunner, Waker
 from kcm.runtime.calls.threads import ThreadedCalls
 from kcm.runtime.scheduling.clock import SystemClock
 
@@ -26,8 +26,8 @@ class Rig:
         self.ended = threading.Event()
         self._log = log
 
-    def listener(self, listen: Listen) -> Listener:
-        return Listener("c/one", listen, host=self.calls, clock=self.clock, log=self._log)
+    def listener(self, listen: Listen) -> SourceRunner:
+        return SourceRunner("c/one", listen, host=self.calls, clock=self.clock, log=self._log)
 
     def key(self) -> Any:
         return self.keys.get(timeout=PATIENCE)

@@ -79,7 +79,7 @@ def test_a_call_waits_for_a_worker_no_longer_than_it_may() -> None:
     workers.wait(29.9)
     assert workers.outcomes == []
     workers.wait(0.2)
-    assert workers.outcomes == [(30.0, Refused("nobody was free for 30 s"))]
+    assert workers.outcomes == [(30.0, Refused("no worker was free for 30 s"))]
     assert workers.pool.begin(late) is None, "what was refused is not made later"
 
 
@@ -164,7 +164,9 @@ def test_hung_calls_take_no_more_workers_than_the_bound() -> None:
     workers.add(CreateRoute("c", "hint", route))
     assert workers.started == 3
     workers.wait(30.0)
-    assert [outcome for _, outcome in workers.outcomes] == [Refused("nobody was free for 30 s, in which 3 calls hang")]
+    assert [outcome for _, outcome in workers.outcomes] == [
+        Refused("no worker was free for 30 s, in which 3 calls hang")
+    ]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0, 500.0])

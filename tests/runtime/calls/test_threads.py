@@ -113,7 +113,7 @@ def test_what_was_refused_is_not_done_later(rigs: list[Rig]) -> None:
     rig.hang()
     rig.send(CREATE)
     rig.advance(30.0)
-    assert rig.outcome() == Refused("nobody was free for 30 s")
+    assert rig.outcome() == Refused("no worker was free for 30 s")
     rig.stuck.let_go.set()
     assert rig.outcome() == Done(b"[]")
     rig.send(EXISTS)

@@ -95,7 +95,7 @@ def test_so_is_its_namespace_where_that_can_be(may: int) -> None:
         ({f"GET {ACCOUNT}": [answer(403, message="no get")]}, "get serviceaccount kube-system/job-controller: no get"),
         (
             {f"GET {ACCOUNT}": [answer(404)], f"GET {SYSTEM}": [answer(200)], f"POST {ALL}": [answer(403)]},
-            "create serviceaccount kube-system/job-controller: the server answered 403",
+            "create serviceaccount kube-system/job-controller: the server returned 403",
         ),
         (
             {f"GET {ACCOUNT}": [answer(200)], f"POST {TOKEN}": [answer(403, message="no token")]},
@@ -135,5 +135,5 @@ def test_the_pauses_end_with_the_process() -> None:
     pauses: list[Callable[[float], object]] = [lambda _seconds: True]
     server = Server({f"GET {ACCOUNT}": [answer(503)]})
     server.source = AccountToken("job-controller", ask=server.ask, pause=pauses[0], now=lambda: NOW)
-    with pytest.raises(ConfigError, match="the server answered 503"):
+    with pytest.raises(ConfigError, match="the server returned 503"):
         server.source.load()

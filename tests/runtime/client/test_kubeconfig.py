@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kcm.runtime.client.config import ClientConfig, ConfigError, Credential
-from kcm.runtime.client.kubeconfig import Surroundings, read_kubeconfig
+from kcm.runtime.client.kubeconfig import KubeconfigEnvironment, read_kubeconfig
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.simulation.clock import VirtualClock
 
@@ -44,8 +44,8 @@ def write(tmp_path: Path) -> Write:
 
 
 def read(path: str, *, master: str = "", environ: dict[str, str] | None = None) -> ClientConfig:
-    around = Surroundings(environ=environ or {}, clock=VirtualClock(), metrics=Metrics())
-    return read_kubeconfig(path, master=master, around=around)
+    around = KubeconfigEnvironment(environ=environ or {}, clock=VirtualClock(), metrics=Metrics())
+    return read_kubeconfig(path, master=master, environment=around)
 
 
 def test_the_current_context_says_which_cluster_and_who(write: Write) -> None:
@@ -281,9 +281,12 @@ V1 = {"apiVersion": "client.authentication.k8s.io/v1", "command": "plugin"}
             {"user": {"client-certificate-data": PEM_DATA}},
             "users[admin].user: client-certificate is set, client-key is not",
         ),
-        ({"user": {"auth-provider": {"name": "gcp"}}}, "users[admin].user.auth-provider: Kubernetes has no such"),
+        ({"user": {"auth-provider": {"name": "gcp"}}}, "users[admin].user.auth-provider: Kubernetes has removed these"),
         ({"user": {"as-groups": ["g"]}}, "users[admin].user: as-uid, as-groups and as-user-extra need as"),
-        ({"user": {"as": "a\nb"}}, "users[admin].user: Impersonate-User 'a\\nb' holds what no header can carry"),
+        (
+            {"user": {"as": "a\nb"}},
+            "users[admin].user: Impersonate-User 'a\\nb' contains characters that a header cannot have",
+        ),
         ({"user": {"as": "a", "as-groups": "g"}}, "users[admin].user.as-groups: expected a list, got a string"),
         ({"user": {"as": "a", "as-groups": [1]}}, "users[admin].user.as-groups[0]: expected a string, got a number"),
         ({"user": {"exec": []}}, "users[admin].user.exec: expected a mapping, got a list"),
@@ -293,7 +296,10 @@ V1 = {"apiVersion": "client.authentication.k8s.io/v1", "command": "plugin"}
         ),
         ({"user": {"exec": {**V1, "command": ""}}}, "users[admin].user.exec.command is not set"),
         ({"user": {"exec": {**V1, "interactiveMode": "Always"}}}, "users[admin].user.exec.interactiveMode: Always"),
-        ({"user": {"exec": {**V1, "interactiveMode": "So"}}}, "users[admin].user.exec.interactiveMode: 'So' is none"),
+        (
+            {"user": {"exec": {**V1, "interactiveMode": "So"}}},
+            "users[admin].user.exec.interactiveMode: 'So' is not one",
+        ),
         (
             {"user": {"exec": {**V1, "env": [{"name": "A", "value": 1}]}}},
             "users[admin].user.exec.env[0].value: expected a string, got a number",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcm.runtime.client.request_metrics import RequestMetrics
+from kcm.runtime.client.request_metrics import ClientMetrics
 from kcm.runtime.metrics.families import (
     REST_CLIENT_REQUEST_DURATION,
     REST_CLIENT_REQUEST_SIZE,
@@ -18,7 +18,7 @@ HOST = "api:6443"
 
 def test_each_exchange_is_counted_by_its_code_and_a_missing_response_by_a_word() -> None:
     metrics = Metrics()
-    requests = RequestMetrics(metrics, host=HOST)
+    requests = ClientMetrics(metrics, host=HOST)
     for status in (200, 503, 200, 0):
         requests.attempted("GET", status)
     requests.retried("GET", 503)
@@ -32,7 +32,7 @@ def test_each_exchange_is_counted_by_its_code_and_a_missing_response_by_a_word()
 
 def test_empty_bodies_have_no_size() -> None:
     metrics = Metrics()
-    requests = RequestMetrics(metrics, host=HOST)
+    requests = ClientMetrics(metrics, host=HOST)
     requests.finished("GET", seconds=0.5, sent=0, received=2048)
     requests.finished("DELETE", seconds=1.5, sent=0, received=0)
     sizes = {key: value for key, value in readings(metrics).items() if value}

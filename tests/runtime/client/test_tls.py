@@ -12,7 +12,7 @@ from structlog.testing import LogCapture
 
 from kcm.runtime.apiserver.process.certificates import Certificates, KeyPair
 from kcm.runtime.client.config import ConfigError, Credential, Pem
-from kcm.runtime.client.tls import LOOK_EVERY
+from kcm.runtime.client.tls import CHECK_EVERY
 
 Connect = Callable[..., Any]
 
@@ -132,13 +132,13 @@ def test_an_authority_that_changes_is_read_again(
     assert client.ask("GET").status == 0
 
     path.write_text("half a certif")
-    hand_clock.advance(LOOK_EVERY)
+    hand_clock.advance(CHECK_EVERY)
     assert "certificate verify failed" in client.ask("GET").error
     assert [entry["event"] for entry in logs.entries] == ["TLS files not reloaded"]
 
     path.write_bytes(certificates.authority.certificate.read_bytes())
     assert client.ask("GET").status == 0  # it is not time to look yet
-    hand_clock.advance(LOOK_EVERY)
+    hand_clock.advance(CHECK_EVERY)
     assert client.ask("GET").status == 200
 
 
@@ -166,7 +166,7 @@ def test_a_client_certificate_that_changes_is_used_for_new_connections(
     client = connect(loopback.serve(who, tls=server_tls), config=config, clock=hand_clock)
     assert client.ask("GET").body == b"kubernetes-admin"
     put(certificates.authority)
-    hand_clock.advance(LOOK_EVERY)
+    hand_clock.advance(CHECK_EVERY)
     assert client.ask("GET").body == b"kcm-embedded-ca"
 
 

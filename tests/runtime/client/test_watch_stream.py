@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcm.runtime.client.api import Request, Response
-from kcm.runtime.client.watch_stream import LineSplitter, WatchStream
+from kcm.runtime.client.watch_stream import ClientStream, LineSplitter
 
 REQUEST = Request(method="GET", path="/api/v1/pods")
 PATIENCE = 10.0
@@ -49,9 +49,9 @@ def test_a_line_of_many_megabytes_in_small_chunks_comes_out_in_one_piece() -> No
     assert splitter.feed(b"\n") == b"x" * (8 << 20) + b"\n"
 
 
-def stream(**callbacks: object) -> WatchStream:
+def stream(**callbacks: object) -> ClientStream:
     defaults = {"on_lines": lambda lines: None, "on_end": lambda end: None, "stop": lambda stream: None}
-    return WatchStream(REQUEST, client="tester", **{**defaults, **callbacks})  # type: ignore[arg-type]
+    return ClientStream(REQUEST, client="tester", **{**defaults, **callbacks})  # type: ignore[arg-type]
 
 
 def test_a_cancelled_watch_calls_back_no_more() -> None:
@@ -64,7 +64,7 @@ def test_a_cancelled_watch_calls_back_no_more() -> None:
 
 
 def test_a_watch_is_stopped_once_however_often_it_is_cancelled() -> None:
-    stopped: list[WatchStream] = []
+    stopped: list[ClientStream] = []
     watch = stream(stop=stopped.append)
     watch.cancel()
     watch.cancel()
@@ -73,7 +73,7 @@ def test_a_watch_is_stopped_once_however_often_it_is_cancelled() -> None:
 
 def test_a_watch_ends_once_and_is_not_stopped_after_that() -> None:
     ends: list[Response] = []
-    stopped: list[WatchStream] = []
+    stopped: list[ClientStream] = []
     watch = stream(on_end=ends.append, stop=stopped.append)
     watch.end(Response(status=200))
     watch.end(Response(status=0))

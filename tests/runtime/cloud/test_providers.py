@@ -61,7 +61,7 @@ def test_a_package_brings_one_along_and_is_given_the_configuration(tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "config", "error"),
     [
-        ("aws", "", "no installed package brings the cloud provider 'aws' along"),
+        ("aws", "", "no installed package has a cloud provider 'aws'"),
         ("broken", "", "cloud provider 'broken' could not be initialized: .*no credentials"),
         ("missing", "", "cloud provider 'missing' could not be initialized: .*missing"),
         ("acme", "/nowhere/cloud.conf", "cloud provider 'acme' could not be initialized: .*cloud.conf"),

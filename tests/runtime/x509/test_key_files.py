@@ -64,7 +64,7 @@ def test_the_pair_before_signs_while_the_files_are_replaced(disk: Disk, halfway:
         disk.key.write_bytes(b"")
     assert disk.issuer == "CN=first"
     assert disk.issuer == "CN=first"
-    assert disk.said[1:] == [("error", "signing goes on with the cert/key pair before")]
+    assert disk.said[1:] == [("error", "cert/key pair not reloaded, using the previous one")]
     disk.write(SECOND)
     assert disk.issuer == "CN=second"
 

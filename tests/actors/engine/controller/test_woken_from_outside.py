@@ -190,7 +190,7 @@ def test_a_source_that_fails_is_started_again_with_backoff_and_named(cluster: Si
         cluster.run_for(wait)
         assert outside.started == started
     assert system.checks()["sources"]() == "sources fail: woken-controller/changes: ConnectionError: cut"
-    warned = [entry for entry in logs.entries if entry["event"] == "source failed, and is started again"]
+    warned = [entry for entry in logs.entries if entry["event"] == "source failed, restarting"]
     assert [(entry["error"], entry["delay"]) for entry in warned] == [
         ("ConnectionError: cut", 1.0),
         ("ConnectionError: cut", 2.0),
