@@ -28,7 +28,10 @@ from kcm.protocols.admission_plugins import WITHOUT_CONTROLLERS
 from kcm.protocols.messages.commands import PatchType
 from kcm.protocols.objects import Object, name_of, namespace_of, uid_of
 from kcm.protocols.resources import SECRETS, resource_path
+from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.apiserver.access.authorizer import Authorizer
+from kcm.runtime.apiserver.access.legacy_tokens import LAST_USED, LegacyTokens, Use
+from kcm.runtime.apiserver.access.token_authenticator import TokenAuthenticator
 from kcm.runtime.apiserver.bootstrap.api_services import CustomApiServices
 from kcm.runtime.apiserver.bootstrap.flow_control import FlowControl
 from kcm.runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
@@ -39,11 +42,9 @@ from kcm.runtime.apiserver.bootstrap.policy import node_rules
 from kcm.runtime.apiserver.bootstrap.roles import reconcile_roles
 from kcm.runtime.apiserver.bootstrap.service_addresses import ServiceAddresses
 from kcm.runtime.apiserver.bootstrap.system_objects import create_system_objects
-from kcm.runtime.apiserver.core.account_tokens import ISSUER, AccountTokens
 from kcm.runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, Reaction, Remarks
 from kcm.runtime.apiserver.core.custom_resources import CustomResources
 from kcm.runtime.apiserver.core.expiry import Expiry
-from kcm.runtime.apiserver.core.legacy_tokens import LAST_USED, LegacyTokens, Use
 from kcm.runtime.apiserver.core.long_work import AT_ONCE, Allowance
 from kcm.runtime.apiserver.core.questions import (
     Answer,
@@ -72,16 +73,11 @@ from kcm.runtime.apiserver.registry.users import (
     ALLOWED,
     EVERYTHING,
     NOBODY,
-    NODE,
-    NODES,
     Authenticated,
     Authorize,
     Decision,
-    StaticTokens,
-    Unauthenticated,
     User,
     allow_all,
-    known,
 )
 from kcm.runtime.apiserver.schema.shapes import built_in_shapes
 from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
@@ -108,7 +104,6 @@ from kcm.runtime.apiserver.verbs.token import create_token
 from kcm.runtime.apiserver.verbs.update import update
 from kcm.runtime.apiserver.verbs.watch import watch
 from kcm.runtime.client.api import Request, Response
-from kcm.runtime.signing.node_tokens import node_in
 
 T = TypeVar("T")
 
@@ -181,10 +176,17 @@ class ApiServer:
         core/outside.py. record_managers: whether objects that nobody applies have managedFields.
         """
         self.registry = Registry(with_scheduling_groups(resources))
-        self._users, self._node_key = StaticTokens(users or {}), node_key
         self._cache = WatchCache(store.revision())
         self._state = State(store, self._cache.publish)
         self._authorizer = Authorizer(self._state, node_rules=node_rules()) if role_based else None
+        self._token_authenticator = TokenAuthenticator(
+            self._state,
+            clock.now,
+            account_tokens=tokens,
+            legacy_tokens=legacy_tokens,
+            users=users or {},
+            node_key=node_key,
+        )
         self._cluster = Cluster(
             state=self._state,
             registry=self.registry,
@@ -193,7 +195,7 @@ class ApiServer:
             uid=RandomUids() if uid is None else uid,
             suffix=suffix,
             authorize=authorize if self._authorizer is None else self._authorizer.authorize,
-            authenticate=self._reviewed,
+            authenticate=self._token_authenticator.review,
             resolver=EVERYTHING if self._authorizer is None else self._authorizer,
             tokens=tokens,
             service_ranges=service_ranges,
@@ -201,7 +203,7 @@ class ApiServer:
             admission=admission,
             records_managers=record_managers,
         )
-        self._legacy_tokens, self._ask = legacy_tokens, ask
+        self._ask = ask
         self._asking = Asking()
         self._ask_later: AskLater = self._ask_all_at_once
         self._watches = 0
@@ -293,42 +295,17 @@ class ApiServer:
         self._transact(partial(reconcile_roles, self._cluster))
 
     def user_of(self, token: str) -> User | None:
-        """Whom a token is of: a user or a service account. None for a token that is not known, or is good no more."""
-        found = self._authenticate(token, ())
+        """Return the user of a token, None for an unknown, expired or revoked one.
+
+        The use of a Secret's token is recorded in the Secret. Not within a request.
+        """
+        found = self._token_authenticator.authenticate(token, ())
         if isinstance(found, Authenticated):
             return found.user
-        use = self._use_of(token)
+        use = self._token_authenticator.use_of(token)
         if use is not None and use.day:
             self._note_use(use)
         return None if use is None else use.user
-
-    def _reviewed(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
-        """As user_of, for some audiences; see registry.users.Authenticate. It is within a request, and notes no use."""
-        found = self._authenticate(token, audiences)
-        if isinstance(found, Authenticated) or ISSUER not in (audiences or (ISSUER,)):
-            return found
-        use = self._use_of(token)
-        return found if use is None or use.user is None else Authenticated(use.user, (ISSUER,))
-
-    def _authenticate(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
-        """All tokens but those of Secrets."""
-        cluster, asking = self._cluster, audiences or (ISSUER,)
-        if cluster.tokens is not None:  # before the others: these come with each request, the others once a connection
-            found = cluster.tokens.authenticate(token, asking, state=cluster.state, now=cluster.clock.now())
-            if isinstance(found, Authenticated) or found.why:
-                return found
-        user = self._node_of(token) or self._users.user_of(token)
-        return Unauthenticated() if user is None or ISSUER not in asking else Authenticated(user, (ISSUER,))
-
-    def _node_of(self, token: str) -> User | None:
-        name = node_in(self._node_key, token) if self._node_key else None
-        return None if name is None else known(User(f"{NODE}{name}", groups=(NODES,)))
-
-    def _use_of(self, token: str) -> Use | None:
-        """Of a Secret's token."""
-        if self._legacy_tokens is None:
-            return None
-        return self._legacy_tokens.use_of(token, state=self._cluster.state, now=self._cluster.clock.now())
 
     def _note_use(self, use: Use) -> None:
         """A Secret that has changed meanwhile stays as it is."""

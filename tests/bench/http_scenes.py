@@ -12,8 +12,8 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kcm.protocols.admission_plugins import enabled_plugins
-from kcm.runtime.apiserver.core.account_tokens import AccountTokens
-from kcm.runtime.apiserver.http.authentication import Authenticator
+from kcm.runtime.apiserver.access.account_tokens import AccountTokens
+from kcm.runtime.apiserver.access.authentication import Authenticator
 from kcm.runtime.apiserver.http.handler import ApiHttp
 from kcm.runtime.apiserver.server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore

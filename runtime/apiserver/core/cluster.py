@@ -8,7 +8,7 @@ from typing import Protocol
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, is_deleting, make_key
 from kcm.protocols.times import format_time
-from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.apiserver.core.questions import Outside, unanswered
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.warnings import Warnings

@@ -22,8 +22,8 @@ from kcm.runtime.apiserver.access.audit_policy import (
     AuditPolicy,
     Extent,
 )
+from kcm.runtime.apiserver.access.authentication import NO_CERTIFICATE, ClientIdentity
 from kcm.runtime.apiserver.http.api_request import ApiRequest
-from kcm.runtime.apiserver.http.authentication import NO_CERTIFICATE, ClientIdentity
 from kcm.runtime.apiserver.kinds.authentication.shared.user_info import user_info
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import User

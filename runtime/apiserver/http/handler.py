@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kcm.protocols.bounded_cache import bounded_cache
+from kcm.runtime.apiserver.access.authentication import NO_CERTIFICATE, Authenticator, ClientIdentity, by_certificate
 from kcm.runtime.apiserver.access.impersonation import PREFIX as IMPERSONATE
 from kcm.runtime.apiserver.access.impersonation import Impersonation, wanted_user
 from kcm.runtime.apiserver.access.refusals import NotAuthorizedError, not_authorized
@@ -28,7 +29,6 @@ from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.audit import AuditLog
-from kcm.runtime.apiserver.http.authentication import NO_CERTIFICATE, Authenticator, ClientIdentity, by_certificate
 from kcm.runtime.apiserver.http.encodings import Encodings
 from kcm.runtime.apiserver.http.forms import Forms
 from kcm.runtime.apiserver.http.json_bodies import escaped

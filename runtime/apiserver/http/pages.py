@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from kcm.runtime.apiserver.core.account_tokens import ISSUER
+from kcm.runtime.apiserver.access.account_tokens import ISSUER
 from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.discovery import aggregated_discovery, discovery, served_groups
 from kcm.runtime.apiserver.http.health import Health

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kcm.protocols.admission_plugins import enabled_plugins
-from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.apiserver.access.account_tokens import AccountTokens
+from kcm.runtime.apiserver.access.authentication import Authenticator
+from kcm.runtime.apiserver.access.legacy_tokens import LegacyTokens
 from kcm.runtime.apiserver.core.cluster import SERVICE_RANGES
-from kcm.runtime.apiserver.core.legacy_tokens import LegacyTokens
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.http.audit import AuditLog
-from kcm.runtime.apiserver.http.authentication import Authenticator
 from kcm.runtime.apiserver.http.handler import ApiHttp, TakeSnapshot
 from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
 from kcm.runtime.apiserver.kinds.core.service.allocation import read_service_ranges

@@ -5,7 +5,6 @@ Source: apiserver pkg/authentication/user/user.go, pkg/authorization/authorizer/
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -111,17 +110,6 @@ class AccessControl(NamedTuple):
     authorize: Authorize
     resolver: RuleResolver = EVERYTHING
     name: str = ""
-
-
-class StaticTokens:
-    """Tokens that are good for ever. Everyone who is known is in the group of those who are, too."""
-
-    def __init__(self, tokens: Mapping[str, User]) -> None:
-        self._tokens = [(token.encode(), known(user)) for token, user in tokens.items()]
-
-    def user_of(self, token: str) -> User | None:
-        given = token.encode(errors="replace")
-        return next((user for one, user in self._tokens if hmac.compare_digest(given, one)), None)
 
 
 def known(user: User) -> User:

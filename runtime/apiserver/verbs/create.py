@@ -22,7 +22,7 @@ from kcm.runtime.apiserver.errors.field_errors import FieldError
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.request_info import review_info
 from kcm.runtime.apiserver.registry.users import ADMIN as SERVER
-from kcm.runtime.apiserver.registry.users import Access
+from kcm.runtime.apiserver.registry.users import Access, User
 from kcm.runtime.apiserver.rules.object_meta import validate_metadata
 from kcm.runtime.apiserver.verbs.options import check_create_options
 from kcm.runtime.client.api import Response
@@ -48,10 +48,14 @@ def create_object(
     *,
     manager: str | None = None,
 ) -> bytes:
-    """Stores a new object in this definition's version; returns the bytes of the response. Raises StatusError.
+    """Store a new object; return the bytes of the response, in this definition's version. Raises StatusError.
 
-    call: what asks for it; None: the server itself. manager: of its fields; "" if its managedFields say that already,
-    None: who asks.
+    call: the request; None if the server itself creates the object.
+    manager: field manager of all fields; "" if the object has its managedFields already, None for that of the request.
+
+    The order is upstream's, since each step sees what the earlier ones did: metadata of the server, conversion,
+    defaults, managedFields, mutating admission, generateName, allocation, preparation, validation, validating
+    admission, storage.
     """
     requester = SERVER if call is None else call.user
     if manager is None:
@@ -69,26 +73,11 @@ def create_object(
     meta = obj["metadata"]
     if strategy.confirm is not None:
         strategy.confirm(obj, None, requester, cluster.access("" if call is None else call.route.name))
-    if generated:  # as late as that: what these plugins refuse has no name yet
+    if generated:  # after admission: what plugins refuse has no name yet
         meta["name"] = _generated_name(cluster, definition, meta)
-    meta.setdefault("name", "")  # refused below, together with what else is wrong
-    strategy.allocate(cluster, obj)
-    if strategy.has_status and not strategy.status_on_create:
-        obj.pop("status", None)
-    if strategy.has_status and not definition.dynamic:
-        obj["status"] = {**strategy.empty_status, **(obj.get("status") or {})}
-    for text in strategy.prepare_for_create(obj) or ():
-        if call is not None:
-            call.warn(text)
-    strategy.set_requester(obj, requester)
-    errors = carried_out(
-        cluster,
-        partial(key_of, "create", definition, obj),
-        lambda: [*validate_metadata(definition, meta), *strategy.validate(obj), *strategy.validate_create(obj)],
-    )
-    errors = errors or strategy.permit(cluster, obj, None, requester)
-    if errors:
-        raise status_errors.invalid(definition.stored_group, definition.kind, meta.get("name", ""), errors)
+    meta.setdefault("name", "")  # refused by validation, together with other errors
+    _prepare(cluster, definition, obj, call, requester)
+    _validate(cluster, definition, obj, requester)
     if given_version:
         raise status_errors.version_on_create()
     if call is not None:
@@ -105,10 +94,37 @@ def create_object(
     return served(definition, put_object(cluster, definition, key, encoded(definition, obj), keeps_managers=applied))
 
 
-def _authorize_creation(cluster: Cluster, call: Call) -> None:
-    """Who may update, or apply, may not create for that. Raises StatusError (403).
+def _prepare(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: Call | None, requester: User) -> None:
+    """Allocate what the object needs, and set its first status (upstream's BeginCreate and PrepareForCreate)."""
+    strategy = definition.strategy
+    strategy.allocate(cluster, obj)
+    if strategy.has_status and not strategy.status_on_create:
+        obj.pop("status", None)
+    if strategy.has_status and not definition.dynamic:
+        obj["status"] = {**strategy.empty_status, **(obj.get("status") or {})}
+    for text in strategy.prepare_for_create(obj) or ():
+        if call is not None:
+            call.warn(text)
+    strategy.set_requester(obj, requester)
 
-    Source: apiserver pkg/endpoints/handlers/update.go, withAuthorization (v1.36), which asks at this point too.
+
+def _validate(cluster: Cluster, definition: ResourceDefinition, obj: Object, requester: User) -> None:
+    """Raise StatusError (422) for an invalid object, or one that refers to what its requester may not use."""
+    strategy, meta = definition.strategy, obj["metadata"]
+    errors = carried_out(
+        cluster,
+        partial(key_of, "create", definition, obj),
+        lambda: [*validate_metadata(definition, meta), *strategy.validate(obj), *strategy.validate_create(obj)],
+    )
+    errors = errors or strategy.permit(cluster, obj, None, requester)
+    if errors:
+        raise status_errors.invalid(definition.stored_group, definition.kind, meta.get("name", ""), errors)
+
+
+def _authorize_creation(cluster: Cluster, call: Call) -> None:
+    """Raise StatusError (403) if a user who may update or apply an object may not create it.
+
+    Source: apiserver pkg/endpoints/handlers/update.go, withAuthorization (v1.36), which authorizes at this point too.
     """
     definition, found = call.definition, call.route
     attributes = {
@@ -125,7 +141,7 @@ def _authorize_creation(cluster: Cluster, call: Call) -> None:
 
 
 def _reviewed(cluster: Cluster, call: Call, obj: Object, review: Callable[..., list[FieldError]]) -> Response:
-    """The object with the server's answer; nothing is stored. Raises StatusError (422)."""
+    """Return the object with the server's answer; nothing is stored. Raises StatusError (422)."""
     definition = call.definition
     obj = chain.admit_body(cluster, call, definition, obj)
     errors = review(obj, call.user, cluster.access())
@@ -135,7 +151,7 @@ def _reviewed(cluster: Cluster, call: Call, obj: Object, review: Callable[..., l
 
 
 def _generated_name(cluster: Cluster, definition: ResourceDefinition, meta: Object) -> str:
-    """A name for this generateName, drawn again while it is taken; after some attempts a taken one."""
+    """Draw a name for this generateName that is free, or after GENERATE_ATTEMPTS one that is taken."""
     collection = cluster.state.collection(definition.storage)
     for _ in range(GENERATE_ATTEMPTS):
         name = metadata.generated_name(cluster, meta["generateName"])
@@ -145,7 +161,7 @@ def _generated_name(cluster: Cluster, definition: ResourceDefinition, meta: Obje
 
 
 def _free_key(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, generated: bool) -> str:
-    """Returns the object's key. Raises StatusError (409) if it is taken."""
+    """Return the object's key. Raises StatusError (409) if it is taken."""
     meta = obj["metadata"]
     key = make_key(meta.get("namespace", ""), meta["name"])
     taken = cluster.state.collection(definition.storage).get(key)

@@ -9,8 +9,8 @@ from typing import Any
 
 from kcm.protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
 from kcm.protocols.times import format_time
+from kcm.runtime.apiserver.access.account_tokens import BOUND, ISSUER, Bound
 from kcm.runtime.apiserver.admission import chain
-from kcm.runtime.apiserver.core.account_tokens import BOUND, ISSUER, Bound
 from kcm.runtime.apiserver.core.body_decoder import decode_body
 from kcm.runtime.apiserver.core.cluster import Call, Cluster
 from kcm.runtime.apiserver.errors import status_errors

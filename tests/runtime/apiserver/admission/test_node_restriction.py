@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
+from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.apiserver.admission.node_restriction.nodes import forbidden_labels
-from kcm.runtime.apiserver.core.account_tokens import AccountTokens
 from kcm.runtime.apiserver.registry.users import NODES, User
 from kcm.runtime.signing.tokens import SigningKey
 from tests.runtime.apiserver.conftest import Answer, Api

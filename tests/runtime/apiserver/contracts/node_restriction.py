@@ -13,7 +13,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from kcm.protocols.admission_plugins import ON_BY_DEFAULT, TAINT_NODES
-from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.signing.tokens import SigningKey
 from tests.runtime.apiserver.contracts import requests
 from tests.runtime.apiserver.contracts.contract import Contract, embedded, real_sender

@@ -14,8 +14,8 @@ import orjson
 import structlog
 from structlog.testing import LogCapture
 
+from kcm.runtime.apiserver.access.authentication import Authenticator
 from kcm.runtime.apiserver.http.audit import AuditLog
-from kcm.runtime.apiserver.http.authentication import Authenticator
 from kcm.runtime.apiserver.http.handler import ApiHttp
 from kcm.runtime.apiserver.kinds.core import pod as pod_kind
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition

@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kcm.protocols.selectors import parse_field_selector
+from kcm.runtime.apiserver.access.authentication import Authenticator
 from kcm.runtime.apiserver.core.cluster import Call, Cluster
 from kcm.runtime.apiserver.errors import status_errors
-from kcm.runtime.apiserver.http.authentication import Authenticator
 from kcm.runtime.apiserver.http.handler import ApiHttp
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from kcm.runtime.apiserver.core.account_tokens import AccountTokens
+from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.apiserver.http.health import Health
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.schema.api_types import built_in_types

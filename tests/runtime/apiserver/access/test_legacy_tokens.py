@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
-from kcm.runtime.apiserver.core.legacy_tokens import INVALID_SINCE, LAST_USED, LegacyTokens
+from kcm.runtime.apiserver.access.legacy_tokens import INVALID_SINCE, LAST_USED, LegacyTokens
 from kcm.runtime.apiserver.registry.users import AUTHENTICATED, User
 from kcm.runtime.signing.tokens import SigningKey
 from tests.runtime.apiserver.conftest import Api

@@ -3,14 +3,15 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.http.authentication import (
+from kcm.runtime.apiserver.access.authentication import (
     LONGEST_AUTHORIZATION,
     NO_CERTIFICATE,
     Authenticator,
     by_certificate,
     certificate_user,
 )
-from kcm.runtime.apiserver.registry.users import ANONYMOUS, StaticTokens, User
+from kcm.runtime.apiserver.access.token_authenticator import StaticTokens
+from kcm.runtime.apiserver.registry.users import ANONYMOUS, User
 
 KNOWN = "system:authenticated"
 ADMIN = User("admin", groups=("system:masters", KNOWN))

@@ -1,0 +1,81 @@
+"""Bearer tokens and their users: static tokens, tokens of nodes, of service accounts and of their Secrets.
+
+Source: kubernetes pkg/kubeapiserver/authenticator/config.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+
+from kcm.runtime.apiserver.access.account_tokens import ISSUER, AccountTokens
+from kcm.runtime.apiserver.access.legacy_tokens import LegacyTokens, Use
+from kcm.runtime.apiserver.registry.users import NODE, NODES, Authenticated, Unauthenticated, User, known
+from kcm.runtime.apiserver.storage.state import State
+from kcm.runtime.signing.node_tokens import node_in
+
+
+class StaticTokens:
+    """Tokens that never expire, and their users."""
+
+    def __init__(self, tokens: Mapping[str, User]) -> None:
+        self._tokens = [(token.encode(), known(user)) for token, user in tokens.items()]
+
+    def user_of(self, token: str) -> User | None:
+        given = token.encode(errors="replace")
+        return next((user for known_token, user in self._tokens if hmac.compare_digest(given, known_token)), None)
+
+
+class TokenAuthenticator:
+    """Finds the user of a token.
+
+    state: the objects that tokens refer to.
+    now: returns Unix seconds.
+    account_tokens: issues and verifies tokens of service accounts; None if there are none.
+    legacy_tokens: verifies tokens of Secrets; None to reject them.
+    users: users by static token, which never expires.
+    node_key: key of the tokens of nodes; empty to reject them.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        now: Callable[[], float],
+        *,
+        account_tokens: AccountTokens | None,
+        legacy_tokens: LegacyTokens | None,
+        users: Mapping[str, User],
+        node_key: bytes,
+    ) -> None:
+        self._state, self._now = state, now
+        self._account_tokens, self._legacy_tokens = account_tokens, legacy_tokens
+        self._static_tokens, self._node_key = StaticTokens(users), node_key
+
+    def authenticate(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
+        """Find the user of any token except those of Secrets. audiences: () for the server itself."""
+        wanted = audiences or (ISSUER,)
+        # Before the others: requests of service accounts bring these each time, connections of others are remembered.
+        if self._account_tokens is not None:
+            found = self._account_tokens.authenticate(token, wanted, state=self._state, now=self._now())
+            if isinstance(found, Authenticated) or found.why:
+                return found
+        user = self._node_of(token) or self._static_tokens.user_of(token)
+        return Unauthenticated() if user is None or ISSUER not in wanted else Authenticated(user, (ISSUER,))
+
+    def use_of(self, token: str) -> Use | None:
+        """Return how a token of a Secret is used, None for any other token."""
+        if self._legacy_tokens is None:
+            return None
+        return self._legacy_tokens.use_of(token, state=self._state, now=self._now())
+
+    def review(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
+        """Find the user of any token for some audiences, as a TokenReview does; the use of it is not recorded."""
+        found = self.authenticate(token, audiences)
+        if isinstance(found, Authenticated) or ISSUER not in (audiences or (ISSUER,)):
+            return found
+        use = self.use_of(token)
+        return found if use is None or use.user is None else Authenticated(use.user, (ISSUER,))
+
+    def _node_of(self, token: str) -> User | None:
+        name = node_in(self._node_key, token) if self._node_key else None
+        return None if name is None else known(User(f"{NODE}{name}", groups=(NODES,)))
