@@ -142,7 +142,7 @@ def test_one_that_changes_at_the_last_moment_is_looked_at_again() -> None:
     assert scene.late == []
 
 
-def test_job_deleted_meanwhile_is_no_failure() -> None:
+def test_sync_succeeds_if_the_job_is_deleted_meanwhile() -> None:
     scene = Scene(job(10, finished=12))
     driven = scene.sync(lambda command: NotFound() if isinstance(command, Delete) else scene.bench.accept(command))
     assert (driven.result, scene.late) == (None, [])

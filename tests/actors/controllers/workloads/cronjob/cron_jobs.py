@@ -42,7 +42,7 @@ def cron_job(
 def job(
     name: str, *, end: str = "", at: str = "", started: str = "", slot: str = "", owner: str = "uid-of-cj"
 ) -> Object:
-    """at: when it was completed. slot: what the controller noted of it."""
+    """Build a Job. at: completionTime. slot: scheduled time in its annotation."""
     status: Object = {"conditions": [{"type": end, "status": "True"}]} if end else {}
     status |= {"completionTime": at} if at else {}
     status |= {"startTime": started} if started else {}

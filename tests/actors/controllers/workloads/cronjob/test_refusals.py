@@ -22,7 +22,12 @@ NINE = DAY + "09:00:00Z"
 
 
 class End(NamedTuple):
-    """Final state. active: names of Jobs. last: the last slot. jobs: keys of existing Jobs."""
+    """Final state of a CronJob.
+
+    active: names of Jobs.
+    last: the last slot.
+    jobs: keys of existing Jobs.
+    """
 
     active: list[str]
     last: str

@@ -136,18 +136,25 @@ ODD = Metric({"type": "CheddarCheese"}, "")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What there is, and what is to become of it.
+    """An autoscaler and its target, and the expected result of an evaluation.
 
-    values: thousandths: of pods in turn, or of their containers a and b; of series; or of the object. size, end: of
-    the target, before and after. pods: r: ready; u: not ready, as ever since it started; h: ready, started just now; H:
-    neither ready nor old; f: failed; d: being deleted; p: pending; "": all ready, as many as size; "-": none. asks:
-    thousandths of a CPU, of pods in turn; the last goes for the rest. reported: status.replicas of the target, if they
-    are not size. known: it was looked at before, and nothing was recommended lately; else size was. broken: the APIs
-    that fail. zeroes, tolerates: feature gates. was: the reasons of the conditions before.
-
-    but: conditions that are not as usual; only: all that there are. percent: the utilization that is reported, if it
-    matters. warned: the reasons of warnings. fault: of the look. computed: (action, error, type), of each metric. why:
-    in messages.
+    values: thousandths, by pod or by the containers a and b of each pod; by series; or of the object.
+    size, end: replicas of the target before and after.
+    pods: a letter for each pod. r: ready; u: not ready since its start; h: ready, just started; H: not ready, just
+        started; f: failed; d: being deleted; p: pending. "": all ready; "-": no pods.
+    asks: requests by pod in thousandths of a CPU; the last one is for all further pods.
+    reported: status.replicas of the target, if they differ from size.
+    known: evaluated before without a recent recommendation; else size was recommended.
+    broken: the APIs that fail.
+    zeroes, tolerates: feature gates.
+    was: reasons of the conditions before.
+    but: conditions that differ from the usual ones.
+    only: all conditions.
+    percent: reported utilization, if it is checked.
+    warned: reasons of warnings.
+    fault: of the evaluation.
+    computed: (action, error, type) of each metric.
+    why: error in messages.
     """
 
     about: str
@@ -188,15 +195,15 @@ def expected(case: Case) -> Object:
     usual = f"{'SucceededRescale' if change else 'ReadyForNewScale'} ValidMetricFound DesiredWithinRange"
     reasons = f"{usual} {case.but}" if case.only is None else case.only
     facts = {"end": case.end, "why": case.why, "metric": case.listed[0].name}
-    said = {}
+    conditions = {}
     for reason in reasons.split():
         type_, status, message = REASONS[reason]
-        said[type_] = (status, reason, message.format(**facts))
+        conditions[type_] = (status, reason, message.format(**facts))
     usually = [(action, "none", metric.spec["type"]) for metric in case.listed]
     found: Object = {
         "written": [case.end] if change else [],
         "sizes": (case.size, case.end),
-        "said": said,
+        "said": conditions,
         "rescaled": [f"New size: {case.end}; reason: {_reason(case)}"] if change else [],
         "scaled_at": format_time(NOW if change else NOW - 1),
         "warned": case.warned.split(),

@@ -59,10 +59,12 @@ def usual(fetch: Fetch) -> Outcome:
 
 
 class Scene:
-    """A workload `web`, a Deployment whose pod uses 100m.
+    """Test bench of the autoscaler: a Deployment `web` whose pod uses 100m.
 
-    scale: as it is read, or why it cannot be. measured: what the metrics APIs say. refusals: outcomes of writes, by
-    their subresource; first: of the first ones only.
+    scale: the scale, or the outcome of reading it.
+    measured: responses of the metrics APIs.
+    refusals: outcomes of writes, by subresource.
+    first: outcomes of the first writes only, by subresource.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ def test_a_status_that_cannot_be_written_is_an_event(outcome: Conflict | ServerF
     assert scene.shown(of.RECONCILIATIONS) == {("scale_up", "internal"): 1}
 
 
-def test_autoscaler_deleted_during_its_evaluation_is_no_failure() -> None:
+def test_evaluation_succeeds_if_the_autoscaler_is_deleted_meanwhile() -> None:
     scene = Scene(autoscaler())
     scene.refusals["status"] = NotFound()
     assert [reason for _, reason, _ in scene.look().events] == ["SuccessfulRescale"]

@@ -56,7 +56,7 @@ def test_whatever_a_write_meets_all_is_counted_once(outcome: Outcome, parallelis
     assert tried >= 5
 
 
-def test_job_deleted_during_its_sync_is_no_failure() -> None:
+def test_sync_succeeds_if_the_job_is_deleted_meanwhile() -> None:
     scene = Scene(job(completions=5), there())
 
     def answer(command: Command) -> Outcome:
