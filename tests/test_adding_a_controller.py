@@ -149,5 +149,5 @@ def importers_of(module: str) -> set[str]:
         ("workloads.replicaset", {"kcm.actors.controllers.workloads.replicationcontroller"}),
     ],
 )
-def test_a_controller_of_ours_is_its_own_place_and_an_entry(controller: str, shared_with: set[str]) -> None:
+def test_controller_is_imported_only_by_its_entry(controller: str, shared_with: set[str]) -> None:
     assert importers_of(f"kcm.actors.controllers.{controller}") == {"kcm.actors.controllers.built_in", *shared_with}

@@ -79,7 +79,7 @@ def test_every_requirement_has_a_lower_bound_without_known_holes(known: dict[str
     assert too_old({name: bound for name, bound in bounds.items() if bound is not None}, known) == []
 
 
-def test_what_kcm_is_developed_with_has_no_known_holes(known: dict[str, Minimum]) -> None:
+def test_locked_development_versions_have_no_known_vulnerabilities(known: dict[str, Minimum]) -> None:
     pins = pinned()
     assert len(pins) > 40
     assert too_old(pins, known) == []
@@ -91,7 +91,7 @@ def test_a_pin_is_within_the_bounds() -> None:
     assert [str(one) for one, pin in asked if pin is not None and pin not in one.specifier] == []
 
 
-def test_what_is_installed_here_has_no_known_holes(known: dict[str, Minimum]) -> None:
+def test_installed_versions_have_no_known_vulnerabilities(known: dict[str, Minimum]) -> None:
     versions = {name: importlib.metadata.version(name) for name in pinned() if _is_installed(name)}
     assert "aiohttp" in versions
     assert too_old({name: Version(version) for name, version in versions.items()}, known) == []
@@ -113,7 +113,7 @@ def test_a_line_of_the_table_names_a_version_and_an_advisory(line: str) -> None:
         minimums(line)
 
 
-def test_a_version_before_the_fix_is_told_with_its_advisory() -> None:
+def test_version_before_the_fix_is_reported_with_its_advisory() -> None:
     table = minimums("aiohttp 3.13.3 CVE-2025-69223 a decompression bomb\n")
     assert too_old({"aiohttp": Version("3.12")}, table) == ["aiohttp 3.12: at least 3.13.3, CVE-2025-69223"]
     assert too_old({"aiohttp": Version("3.13.3"), "other": Version("1")}, table) == []

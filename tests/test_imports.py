@@ -107,7 +107,7 @@ def besides_controllers(imported: set[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("asked", ["--version", "--version=raw"])
-def test_the_version_is_told_before_anything_is_imported(asked: str) -> None:
+def test_version_is_printed_before_anything_is_imported(asked: str) -> None:
     command = {"kcm", "kcm._lazy", "kcm.actors", "kcm.actors.command", "kcm.actors.command.run_kcm"}
     assert first_party(imported_by_command(asked)) == {
         *command,

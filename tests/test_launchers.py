@@ -140,7 +140,7 @@ def test_another_environment_is_made_when_what_it_is_made_from_changes(
     assert before.exists(), "who was in it without a lock may still be"
 
 
-def test_settings_of_tools_are_no_reason_to_install_again(
+def test_change_of_tool_settings_does_not_cause_a_new_installation(
     environment: ModuleType, project: Path, commands: list[list[str]]
 ) -> None:
     before = made(environment, project, "")
@@ -240,9 +240,7 @@ def launched(environment: ModuleType, project: Path, tmp_path: Path) -> Callable
     return run
 
 
-def test_a_launch_starts_python_twice_and_nothing_else_of_ours(
-    launched: Callable[[], list[str]], project: Path
-) -> None:
+def test_launch_starts_python_twice_and_no_other_program(launched: Callable[[], list[str]], project: Path) -> None:
     assert launched() == [
         f"-I -S {project / 'bin' / 'launch.py'}  -- python -P -m kcm.actors.command --help",
         "-P -m kcm.actors.command --help",
@@ -284,7 +282,7 @@ def test_an_environment_is_not_removed_under_who_runs_in_it(
     assert {last, made(environment, project, "")} == set((project / ".venvs").iterdir())
 
 
-def test_what_stops_an_installation_leaves_nothing(
+def test_interrupted_installation_leaves_nothing(
     environment: ModuleType, project: Path, commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = made(environment, project, "")
@@ -300,9 +298,7 @@ def test_what_stops_an_installation_leaves_nothing(
     assert (project / ".venv").resolve() == before
 
 
-def test_an_environment_of_somebody_else_is_left_alone(
-    environment: ModuleType, project: Path, commands: list[list[str]]
-) -> None:
+def test_foreign_environment_is_not_changed(environment: ModuleType, project: Path, commands: list[list[str]]) -> None:
     (project / ".venv").mkdir()
     assert made(environment, project, "").parent == project / ".venvs"
     assert not (project / ".venv").is_symlink()
@@ -319,7 +315,7 @@ def test_an_environment_of_an_older_kcm_gives_way(
     assert (kept / "kcm-base.stamp").exists(), "somebody may run in it"
 
 
-def test_of_two_that_start_at_once_one_installs(
+def test_only_one_of_two_simultaneous_launches_installs(
     environment: ModuleType, project: Path, commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock, waiting = environment.fcntl.flock, []
@@ -452,7 +448,7 @@ def test_a_program_in_an_environment_holds_it_and_hears_ctrl_c(environment: Modu
         ((3, 11, 2), False, r"has no ensurepip, .+: apt-get install python3-venv$"),
     ],
 )
-def test_a_python_that_will_not_do_says_so(
+def test_unsupported_python_is_reported(
     environment: ModuleType, version: tuple[int, ...], has_ensurepip: bool, says: str
 ) -> None:
     with pytest.raises(environment.Unusable, match=says):
@@ -465,7 +461,7 @@ def test_a_python_that_will_do_is_taken(environment: ModuleType) -> None:
         environment.run([sys.executable, "-c", "raise SystemExit(3)"])
 
 
-def test_what_the_readme_names_is_there() -> None:
+def test_files_named_in_the_readme_exist() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     named = re.findall(r"(?:examples|docs|bin)/[\w.-]+", readme)
     assert named

@@ -26,13 +26,13 @@ TAKES = [
 
 
 @pytest.mark.parametrize(("function", "parameters"), TAKES, ids=lambda value: getattr(value, "__qualname__", ""))
-def test_what_the_libraries_do_not_promise_still_takes_what_we_give(
+def test_private_apis_of_libraries_accept_our_arguments(
     function: Callable[..., Any], parameters: tuple[str, ...]
 ) -> None:
     assert set(parameters) <= set(inspect.signature(function).parameters)
 
 
-def test_an_unstarted_actor_has_an_inbox_and_says_whether_it_was_stopped() -> None:
+def test_unstarted_actor_has_an_inbox_and_reports_whether_it_was_stopped() -> None:
     actor = pykka.ThreadingActor()
     assert actor.actor_inbox.empty()
     assert not actor.actor_stopped.is_set()

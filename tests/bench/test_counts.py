@@ -31,19 +31,19 @@ def test_a_count_that_rises_by_more_than_five_percent_is_named_with_what_it_was(
     assert "bin/run-bench counts --accept" in said
 
 
-def test_what_memory_differs_by_from_run_to_run_is_no_rise():
+def test_usual_variation_of_memory_does_not_count_as_a_rise():
     assert not Difference("a get", "kept_blocks", 0.3, 1.2).has_risen
     assert Difference("a get", "kept_blocks", 40.0, 44.0).has_risen
 
 
-def test_what_is_not_recorded_has_neither_risen_nor_fallen():
+def test_unrecorded_count_has_neither_risen_nor_fallen():
     (new,) = compare({}, {"a get": {"bytecodes": 106.0}})
 
     assert (new.has_risen, new.has_fallen) == (False, False)
     assert str(new) == "a get: bytecodes not recorded → 106"
 
 
-def test_what_is_accepted_is_recorded_with_its_reason_for_one_version_of_python(tmp_path, monkeypatch):
+def test_accepted_counts_are_recorded_with_reason_and_python_version(tmp_path, monkeypatch):
     monkeypatch.setattr(counts, "RECORD", tmp_path / "counts.json")
     accept({"a get": {"bytecodes": 100.0}}, "the first", python="CPython 3.12")
     changed = accept({"a get": {"bytecodes": 110.0}}, "it does more", python="CPython 3.12")

@@ -36,11 +36,11 @@ def test_a_second_run_of_the_same_commit_replaces_none(tmp_path):
     assert len(kept(tmp_path)) == 2
 
 
-def test_what_the_repository_keeps_can_be_shown():
+def test_kept_results_are_printed():
     assert "2026-11-21" in trend(kept())
 
 
-def test_without_a_run_the_trend_says_how_to_keep_one(tmp_path):
+def test_trend_without_results_names_the_option_that_keeps_one(tmp_path):
     assert "--keep" in trend(kept(tmp_path))
 
 
@@ -52,7 +52,7 @@ def test_noise_is_the_spread_of_one_loop():
     assert noise.as_json()["spread"] >= 1.0
 
 
-def test_the_circumstances_say_what_was_measured_and_where():
+def test_circumstances_contain_commit_and_machine():
     about = circumstances()
     assert set(about) == {"date", "kcm", "commit", "python", "libraries", "machine"}
     assert about["libraries"]["msgpack"]

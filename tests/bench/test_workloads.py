@@ -30,7 +30,7 @@ def test_a_pod_is_bound_to_the_node_that_it_requires_or_else_to_the_next(of, nod
 
 
 @pytest.mark.parametrize(("ends", "phases"), [(False, ["Running"]), (True, ["Running", "Succeeded"])])
-def test_a_pod_runs_before_it_succeeds_if_it_is_to_end(ends, phases):
+def test_pod_that_ends_runs_before_it_succeeds(ends, phases):
     _, *statuses = life_of(pod(), otherwise="n1", ends=ends)
 
     assert [orjson.loads(one.body)["status"]["phase"] for one in statuses] == phases

@@ -19,7 +19,7 @@ def test_a_spec_of_upstreams_passes_on_the_embedded_cluster(tmp_path: Path, caps
     assert "embedded: 1 passed" in capsys.readouterr().out
 
 
-def test_without_the_binary_it_says_what_is_missing(
+def test_missing_binary_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))

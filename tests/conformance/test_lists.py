@@ -35,7 +35,7 @@ def test_a_spec_that_is_listed_twice_is_an_error(tmp_path: Path) -> None:
         Expected.read(path)
 
 
-def test_what_broke_what_was_mended_and_what_nobody_knew_is_told() -> None:
+def test_broken_fixed_and_unknown_specs_are_reported() -> None:
     found = differences(LISTED, FOUND)
     assert [result.spec for result in found.broken] == ["b"]
     assert [result.spec for result in found.mended] == ["c", "f"]
@@ -49,7 +49,7 @@ def test_a_new_list_keeps_reasons_and_what_was_not_run() -> None:
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_the_list_of_a_cluster_says_of_every_spec_that_fails_why(cluster: str) -> None:
+def test_each_failing_spec_in_a_list_has_a_reason(cluster: str) -> None:
     listed = Expected.read(list_path(cluster))
     assert UNEXPLAINED not in listed.fails.values()
 

@@ -54,7 +54,7 @@ KILLED = "  STEP: Waiting for Godot @ 11/22/26 10:12:45.77\n"
         ("SUCCESS! -- 0 Passed | 0 Failed | 0 Pending | 7906 Skipped", State.SKIPPED, NOT_RUN),
     ],
 )
-def test_what_became_of_a_spec(output: str, state: State, why: str) -> None:
+def test_result_of_a_spec_is_parsed(output: str, state: State, why: str) -> None:
     result = result_of("a spec", output, 1.5)
     assert (result.spec, result.state, result.why, result.seconds) == ("a spec", state, why, 1.5)
 

@@ -24,7 +24,7 @@ def pod(address: str = "240.0.0.2", **container: Any) -> dict[str, Any]:
     }
 
 
-def test_a_webhook_is_run_as_its_pod_says() -> None:
+def test_webhook_runs_with_the_arguments_of_its_pod() -> None:
     arguments = ["webhook", "--tls-cert-file=/keys/tls.crt", "--port=8444"]
     wanted = wanted_by(pod(args=arguments))
     assert wanted == Wanted("n", "240.0.0.2", tuple(arguments), (("/keys", "s"),))

@@ -119,7 +119,7 @@ def test_a_call_returns_at_once_and_has_one_outcome(side: Threads | Simulated) -
     assert len(side.cloud.routes.list("c")) == 1
 
 
-def test_what_the_provider_raises_is_an_outcome(side: Threads | Simulated) -> None:
+def test_exception_of_the_provider_is_an_outcome(side: Threads | Simulated) -> None:
     class Broken(FakeRoutes):
         def list(self, cluster: str) -> Sequence[Route]:
             raise RuntimeError("rain")
@@ -199,7 +199,7 @@ def leave() -> None:
         (leave, (), "SystemExit: 3"),
     ],
 )
-def test_what_a_function_returns_or_raises_is_its_outcome(
+def test_returned_value_or_exception_of_a_function_is_its_outcome(
     side: Threads | Simulated, function: Callable[..., Any], args: tuple[Any, ...], outcome: Outcome | str
 ) -> None:
     side.calls.send(prepared_call(function, *args), side.take)

@@ -202,7 +202,7 @@ def test_without_a_time_out_it_finishes_its_mailbox_by_and_by(side: Side) -> Non
     assert side.words["a"] == ["started", *WORDS, "stopped"]
 
 
-def test_what_comes_after_the_end_was_asked_for_is_not_read(side: Side) -> None:
+def test_message_after_stop_is_not_read(side: Side) -> None:
     spawner, actor = side.system._spawner, side.system._residents["a"].actor
     side.tell("a", *WORDS)
     spawner.end(actor, None)
@@ -250,7 +250,7 @@ def test_one_that_hangs_does_not_end_in_time_and_is_fenced(side: Side) -> None:
     assert side.words["a"] == ["started"]
 
 
-def test_the_others_go_on_while_one_hangs_and_its_successor_too(side: Side) -> None:
+def test_other_actors_and_the_successor_work_while_one_hangs(side: Side) -> None:
     assert side.wait(lambda: side.words["a"] == ["started"])
     side.spawn("b", "c")
     side.hang("a")
@@ -266,7 +266,7 @@ def test_the_others_go_on_while_one_hangs_and_its_successor_too(side: Side) -> N
     assert side.words["a"] == ["started", "y"]
 
 
-def test_what_a_handler_raises_ends_it_with_its_mailbox_unread(side: Side) -> None:
+def test_exception_of_a_handler_ends_the_actor_with_its_mailbox_unread(side: Side) -> None:
     side.tell("a", "x", "fail", "y")
     assert side.wait(lambda: bool(side.words["boss"][1:]) and "stopped" in side.words["a"])
     assert side.words["a"] == ["started", "x", "stopped"]
@@ -280,7 +280,7 @@ def test_one_that_fails_in_its_mailbox_has_ended_too(side: Side) -> None:
     assert side.words["a"] == ["started", *WORDS, "stopped"]
 
 
-def test_what_its_start_raises_ends_it(side: Side) -> None:
+def test_exception_at_start_ends_the_actor(side: Side) -> None:
     side.spawn("b", born_to_fail=True)
     side.tell("b", "x")
     assert side.wait(lambda: bool(side.words["boss"][1:]))
@@ -307,7 +307,7 @@ def test_an_actor_that_asks_another_gets_its_reply(side: Side) -> None:
     assert side.words["a"] == ["started", "ask b: b", "x"]
 
 
-def test_what_one_raises_ends_nobody_else(side: Side) -> None:
+def test_exception_ends_no_other_actor(side: Side) -> None:
     side.spawn("b")
     side.tell("a", "fail")
     side.tell("b", *WORDS)

@@ -106,7 +106,7 @@ def test_a_new_one_is_empty(side: Side) -> None:
     assert (side.revision, side.loaded) == (0, [])
 
 
-def test_what_was_committed_is_there_after_a_restart(side: Side) -> None:
+def test_commits_exist_after_a_restart(side: Side) -> None:
     side.commit(change(ADDED, "default/a", 1), change(ADDED, "default/b", 2))
     side.commit(change(MODIFIED, "default/a", 3, b'{"n":3}'))
     side.commit(change(ADDED, "default/a", 4, b'{"n":4}', storage="secrets"))
@@ -120,7 +120,7 @@ def test_what_was_committed_is_there_after_a_restart(side: Side) -> None:
     ]
 
 
-def test_what_was_deleted_is_gone_and_its_revision_counts(side: Side) -> None:
+def test_deleted_object_is_absent_and_its_revision_counts(side: Side) -> None:
     side.commit(change(ADDED, "default/a", 1))
     side.commit(change(DELETED, "default/a", 2))
     side.wait(2)
@@ -162,7 +162,7 @@ def test_a_crash_takes_nothing_that_was_acknowledged_and_leaves_no_gap(side: Sid
     assert side.loaded == there + newest
 
 
-def test_after_a_crash_it_goes_on(side: Side) -> None:
+def test_store_continues_after_a_crash(side: Side) -> None:
     side.commit(change(ADDED, "default/a", 1))
     side.wait(1)
     side.crash()

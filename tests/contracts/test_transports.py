@@ -230,7 +230,7 @@ def refusing(side: Side, monkeypatch: pytest.MonkeyPatch) -> Refusing:
     return Refusing(monkeypatch)
 
 
-def test_a_refusal_that_says_when_to_come_back_is_tried_again(side: Side, refusing: Refusing) -> None:
+def test_response_with_retry_after_is_retried(side: Side, refusing: Refusing) -> None:
     tenure = Tenure()
     tenure.extend(side.clock.monotonic() + 100.0)
     refusing.plan = {"written": (429, 1), "read": (500, 1), "busy": (503, 1), "deposed": (429, 1)}
@@ -279,7 +279,7 @@ def test_a_watch_brings_whole_lines_in_order_and_nothing_once_it_is_cancelled(si
     assert side.is_silent()
 
 
-def test_a_watch_that_is_refused_ends_once_and_says_why(side: Side) -> None:
+def test_refused_watch_ends_once_with_its_reason(side: Side) -> None:
     side.watch("/apis/none/v1/things")
     what, response = side.next()
     assert (what, response.status) == ("end", 404)

@@ -51,7 +51,7 @@ def with_certificate(server: EmbeddedServer, directory: Path, pair: Pair) -> Pat
     return path
 
 
-def test_who_one_is_and_what_one_may_do(server: EmbeddedServer) -> None:
+def test_user_and_permissions_are_reported(server: EmbeddedServer) -> None:
     whoami = kubectl(server.kubeconfig, "auth", "whoami").stdout
     assert "kubernetes-admin" in whoami
     assert "[system:masters system:authenticated]" in whoami

@@ -53,7 +53,7 @@ def test_a_role_has_the_rules_of_those_that_it_selects(kubectl: Kubectl) -> None
 
 
 @pytest.mark.cluster
-def test_who_may_view_may_view_what_is_added_to_it(on_real_server: Kubectl) -> None:
+def test_viewers_may_view_resources_that_are_aggregated_later(on_real_server: Kubectl) -> None:
     """On the real server alone: ours keeps nobody from anything."""
     people = on_real_server
     people("create", "clusterrole", "copy", "--verb=get", "--resource=customresourcedefinitions")

@@ -186,7 +186,7 @@ def measured(real: RealServer) -> Iterator[RealServer]:
         yield real
 
 
-def test_nothing_tells_our_autoscalers_from_the_real_managers(measured: RealServer) -> None:
+def test_autoscalers_are_the_same_as_with_kube_controller_manager(measured: RealServer) -> None:
     flags = (f"--controllers={','.join((*CONTROLLERS, NAME))}", *FLAGS)
     with real_manager(measured, *flags):
         theirs = scene(in_namespace(measured.kubeconfig, "autoscaling-real"))

@@ -25,7 +25,7 @@ KNOWN = {
 @pytest.mark.skipif(
     not DIRECTORY, reason="KCM_BUNDLES names no directory with manifests of others (tests/e2e/bundles.py)"
 )
-def test_what_others_publish_is_answered_as_by_a_real_server(tmp_path: Path) -> None:
+def test_published_manifests_are_answered_as_by_kube_apiserver(tmp_path: Path) -> None:
     found = differences(of_embedded(Path(DIRECTORY), tmp_path), json.loads(ANSWERS.read_text()))
     assert [one for one in found if one.partition(":\n")[0] not in KNOWN] == []
     assert len(found) <= len(KNOWN)

@@ -142,7 +142,7 @@ def test_kubelets_get_theirs_and_servers_wait_for_people(kubectl: Kubectl) -> No
     assert names.get_values_for_type(x509.DNSName) == ["n"]
 
 
-def test_what_is_denied_is_never_signed(kubectl: Kubectl) -> None:
+def test_denied_request_is_never_signed(kubectl: Kubectl) -> None:
     kubectl.apply(asked("denied", CLIENT, request_pem("eve"), "client auth"))
     kubectl("certificate", "deny", "denied")
     until_state(kubectl, "denied", "Denied")
@@ -155,7 +155,7 @@ def test_what_is_denied_is_never_signed(kubectl: Kubectl) -> None:
     assert kubectl("get", "csr", "denied", "--output=jsonpath={.status.certificate}") == ""
 
 
-def test_what_the_signer_refuses_has_failed(kubectl: Kubectl) -> None:
+def test_request_that_the_signer_refuses_has_condition_failed(kubectl: Kubectl) -> None:
     kubectl.apply(asked("greedy", CLIENT, request_pem("eve"), "client auth", "server auth"))
     kubectl("certificate", "approve", "greedy")
     until_state(kubectl, "greedy", "Approved,Failed")
@@ -163,7 +163,7 @@ def test_what_the_signer_refuses_has_failed(kubectl: Kubectl) -> None:
     assert said == "invalid usage for client certificate: server auth"
 
 
-def test_nobody_becomes_a_master_and_no_foreign_signer_is_ours(kubectl: Kubectl) -> None:
+def test_requests_for_masters_are_refused_and_foreign_signers_ignored(kubectl: Kubectl) -> None:
     given = yaml.safe_dump(asked("master", CLIENT, request_pem("eve", "system:masters"), "client auth"))
     refused = kubectl.run("create", "-f", "-", given=given).stderr
     because = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"

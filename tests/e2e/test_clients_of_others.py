@@ -159,7 +159,7 @@ class TestTheOfficialClient:
         finally:
             definitions.delete(name="widgets.example.com")
 
-    def test_a_watch_goes_on_where_it_was(self, api: Any) -> None:
+    def test_watch_resumes_from_its_resource_version(self, api: Any) -> None:
         from kubernetes import client, watch
 
         core = client.CoreV1Api(api)
@@ -210,7 +210,7 @@ class TestLightkube:
         config = lightkube.KubeConfig.from_file(str(kubeconfig))
         return lightkube.Client(config=config, field_manager="tests")
 
-    def test_what_it_does(self, client: Any) -> None:
+    def test_objects_are_created_changed_and_deleted(self, client: Any) -> None:
         from lightkube.core.exceptions import ApiError
         from lightkube.models.meta_v1 import ObjectMeta
         from lightkube.resources.core_v1 import ConfigMap
@@ -237,7 +237,7 @@ class TestLightkube:
     "ignore:Kubernetes version", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
 class TestKr8s:
-    def test_what_it_does(self, kubeconfig: Path) -> None:
+    def test_objects_are_created_changed_and_deleted(self, kubeconfig: Path) -> None:
         kr8s = pytest.importorskip("kr8s")
         from kr8s.objects import ConfigMap, Pod
 

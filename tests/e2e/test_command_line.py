@@ -147,7 +147,7 @@ SLOW = {"a refused connection", "a server that speaks no TLS"}  # for 10 s it ma
     ("arguments", "complaint"),
     [pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name, case in REFUSED.items()],
 )
-def test_what_it_cannot_work_with_is_said_in_one_line(
+def test_unusable_arguments_are_reported_in_one_line(
     arguments: Callable[[Surroundings], list[str]], complaint: str, surroundings: Surroundings
 ) -> None:
     done = run(*arguments(surroundings))
@@ -167,9 +167,7 @@ def test_what_it_cannot_work_with_is_said_in_one_line(
         ("--fault-plan", "faults: [", ":1:10: not YAML: "),
     ],
 )
-def test_a_file_that_is_no_good_is_found_before_anything_starts(
-    flag: str, text: str, complaint: str, tmp_path: Path
-) -> None:
+def test_unusable_file_is_reported_before_anything_starts(flag: str, text: str, complaint: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     bad.write_text(text)
     done = run(f"{flag}={bad}", SERVING, f"--embedded-dir={tmp_path / 'kcm'}")
@@ -209,7 +207,7 @@ def test_the_embedded_cluster_logs_in_the_format_that_was_asked_for(surroundings
     assert lines[-1]["error"].endswith('namespaces "none" not found')
 
 
-def test_help_names_every_group_of_flags_and_version_says_which() -> None:
+def test_help_lists_all_groups_of_flags_and_version_is_printed() -> None:
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Usage:\n  kcm [flags]\n" in done.stdout

@@ -209,7 +209,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[st
 @pytest.mark.parametrize(
     "step", ["a pod is left", "a ConfigMap is left", *POLICIES, "an owner elsewhere", "the owner graph"]
 )
-def test_nothing_tells_our_work_from_the_real_managers(both: dict[str, dict[str, Any]], step: str) -> None:
+def test_results_are_the_same_as_with_kube_controller_manager(both: dict[str, dict[str, Any]], step: str) -> None:
     assert both["ours"][step] == both["real"][step]
 
 

@@ -119,7 +119,7 @@ def crd() -> dict[str, Any]:
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": meta, "spec": spec}
 
 
-def test_the_census_goes_on_while_a_resource_comes_breaks_and_goes(scene: Scene) -> None:
+def test_census_continues_while_a_resource_appears_breaks_and_is_deleted(scene: Scene) -> None:
     scene.create_pod("a")
     scene.until_counted({"pods": 1})
     assert "as=PartialObjectMetadata" in scene.transport.accepted["/api/v1/pods"]

@@ -48,7 +48,7 @@ def test_no_more_go_at_once_than_is_allowed(kubectl: Kubectl) -> None:
     assert "disruptedPods" not in kubectl.get("policy/v1/poddisruptionbudgets", "many")["status"]
 
 
-def test_what_an_eviction_is_told(kubectl: Kubectl) -> None:
+def test_eviction_is_answered_according_to_its_budget(kubectl: Kubectl) -> None:
     kubectl.apply(pod("web"), budget("web", minAvailable=1))
     kubectl.until_pods(1, "app=web")
     until(lambda: allowed(kubectl, "web") == (0, 1, 1, 1), "nothing is allowed", why=kubectl.state)

@@ -165,7 +165,7 @@ def with_the_real_one(real: RealServer) -> Snapshot:
         return scene(in_namespace(real.kubeconfig, "budgets-real"))
 
 
-def test_nothing_tells_our_budgets_from_the_real_managers(with_the_real_one: Snapshot, on_real: Site) -> None:
+def test_budgets_are_the_same_as_with_kube_controller_manager(with_the_real_one: Snapshot, on_real: Site) -> None:
     found = differences(with_the_real_one, scene(on_real.namespace("budgets-ours")))
     if found:
         pytest.fail(found, pytrace=False)

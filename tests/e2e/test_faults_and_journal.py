@@ -28,7 +28,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_a_run_with_faults_comes_through_and_its_journal_says_how(tmp_path: Path) -> None:
+def test_run_with_faults_completes_and_its_journal_contains_them(tmp_path: Path) -> None:
     plan, journal, directory = tmp_path / "plan.yml", tmp_path / "journal", tmp_path / "kcm"
     plan.write_text(PLAN)
     flags = (
@@ -113,7 +113,7 @@ def test_a_journal_takes_no_other_files_place_and_nothing_is_started(tmp_path: P
     assert diary.read_text() == "dear diary\n"
 
 
-def test_a_run_outlives_its_journal_and_says_that_it_ended(tmp_path: Path) -> None:
+def test_run_continues_after_its_journal_ends_and_logs_it(tmp_path: Path) -> None:
     """The limit on a file's size stands for a full disk: the kernel refuses the write. It is more than is logged."""
     journal, directory = tmp_path / "journal", tmp_path / "kcm"
     flags = (f"--embedded-dir={directory}", f"--journal={journal}", "--apply=examples/redis-deployment.yml")

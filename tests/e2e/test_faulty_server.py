@@ -77,7 +77,7 @@ def test_watches_that_are_cut_in_the_middle_of_a_line_are_taken_up_where_they_we
         assert history.images() == ["web:1"] * REPLICAS + ["web:2"] * REPLICAS
 
 
-def test_watches_that_a_balancer_cuts_when_idle_are_no_failures(server: Path, tmp_path: Path) -> None:
+def test_watches_cut_by_an_idle_timeout_do_not_count_as_failures(server: Path, tmp_path: Path) -> None:
     """They were: each break doubled the wait for the next watch, and tables were a minute old at last."""
     with storm(server, tmp_path, "idle", Weather(idle=1.5)) as met:
         until(lambda: met.weather.hit["idle"] > 200, "watches are cut again and again", why=met.manager.program.text)
@@ -105,7 +105,7 @@ def test_no_pod_is_made_too_many_while_the_watches_lag_behind(server: Path, tmp_
 
 
 @pytest.mark.slow
-def test_pods_that_are_rejected_at_once_are_made_anew_ever_more_slowly(server: Path, tmp_path: Path) -> None:
+def test_pods_rejected_at_once_are_replaced_with_growing_delay(server: Path, tmp_path: Path) -> None:
     rejected = {"metadata": {"labels": {"app": "web"}, "annotations": {"hollow.kcm.dev/reject": "true"}}}
     with storm(server, tmp_path, "rejected", Weather()) as met:
         template = {**workload("ReplicaSet", "web", 1)["spec"]["template"], **rejected}
@@ -137,7 +137,7 @@ def test_malformed_objects_are_warned_of_and_hurt_no_other(server: Path, tmp_pat
         assert met.manager.healthy()
 
 
-def test_unknown_fields_and_huge_annotations_are_no_trouble(server: Path, tmp_path: Path) -> None:
+def test_unknown_fields_and_huge_annotations_are_tolerated(server: Path, tmp_path: Path) -> None:
     def enrich(_path: str, line: bytes) -> list[bytes]:
         event = json.loads(line)
         event["object"].setdefault("metadata", {}).setdefault("annotations", {})["big"] = "x" * 1_000_000

@@ -17,7 +17,7 @@ def names(kubectl: Kubectl, *kinds: str) -> list[str]:
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground"])
-def test_what_a_deployment_owns_goes_with_it(kubectl: Kubectl, cascade: str) -> None:
+def test_dependents_are_deleted_with_their_deployment(kubectl: Kubectl, cascade: str) -> None:
     kubectl.apply(deployment("web", 2))
     until(lambda: len(names(kubectl, "pods")) == 2, "two pods")
     assert kubectl("delete", "deployment", "web", f"--cascade={cascade}") == 'deployment.apps "web" deleted\n'

@@ -81,7 +81,7 @@ def test_a_release_is_installed_upgraded_rolled_back_and_uninstalled(helm: Helm)
         assert not kubectl.items(resource), resource
 
 
-def test_an_upgrade_that_is_refused_says_why_and_one_whose_hook_fails_changes_nothing(helm: Helm) -> None:
+def test_refused_upgrade_names_the_reason_and_failed_hook_changes_nothing(helm: Helm) -> None:
     kubectl = helm.kubectl
     helm("install", "shop", str(CHART), "--wait", f"--timeout={PATIENCE}")
     before = kubectl.get("apps/v1/deployments", "shop")

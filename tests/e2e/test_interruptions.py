@@ -104,7 +104,7 @@ def bare(tmp_path: Path) -> Iterator[Bare]:
         started.server.stop()
 
 
-def test_everything_killed_in_a_rollout_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_rollout_resumes_after_everything_was_killed(tmp_path: Path) -> None:
     directory, port = tmp_path / "kcm", free_port()
     flags = (f"--embedded-dir={directory}", f"--embedded-port={port}", "--leader-elect=false")
     first = run_kcm(tmp_path / "kcm.log", *flags)
@@ -193,7 +193,7 @@ def test_a_standby_takes_over_from_a_leader_that_is_killed_in_a_rollout(bare: Ba
             assert "listed again" not in second.program.text()
 
 
-def test_a_manager_that_is_told_to_end_gives_its_lease_back(bare: Bare) -> None:
+def test_terminated_manager_releases_its_lease(bare: Bare) -> None:
     kubectl = Kubectl(Api(bare.kubeconfig), "default")
     with bare.managed() as manager:
         assert leader(kubectl)

@@ -27,7 +27,7 @@ def test_helm_hook_pod_of_an_unknown_program_succeeds_and_other_bare_pods_run_on
     kubectl("wait", "pod/bare", "--for=condition=Ready", "--timeout=60s")
 
 
-def test_job_that_is_told_to_fail_or_to_run_on_does_so(kubectl: Kubectl) -> None:
+def test_job_fails_or_keeps_running_as_annotated(kubectl: Kubectl) -> None:
     for name, annotation in (("fails", "exit-code=1"), ("lasts", "run-seconds=1000")):
         template = {
             "metadata": {"annotations": dict([f"hollow.kcm.dev/{annotation}".split("=")])},

@@ -26,7 +26,7 @@ def with_the_real_one(real: RealServer) -> Snapshot:
         return comes_to(in_namespace(real.kubeconfig, "jobs-real"))
 
 
-def test_nothing_tells_our_jobs_from_the_real_managers(with_the_real_one: Snapshot, on_real: Site) -> None:
+def test_jobs_are_the_same_as_with_kube_controller_manager(with_the_real_one: Snapshot, on_real: Site) -> None:
     found = differences(with_the_real_one, comes_to(on_real.namespace("jobs-ours")))
     if found:
         pytest.fail(found, pytrace=False)

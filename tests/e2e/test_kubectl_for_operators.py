@@ -91,7 +91,7 @@ REPLICA_SET = {
 }
 
 
-def test_an_account_gets_a_token_and_says_who_it_is(kubectl: Kubectl) -> None:
+def test_account_gets_a_token_and_whoami_names_it(kubectl: Kubectl) -> None:
     kubectl("create", "serviceaccount", "robot")
     token = kubectl("create", "token", "robot", "--duration=1h").strip()
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
@@ -149,7 +149,7 @@ def test_a_directory_is_applied_by_kustomize(kubectl: Kubectl, tmp_path: Path) -
     kubectl("delete", "-k", str(tmp_path), "--now")
 
 
-def test_two_who_apply_the_same_field_are_told(kubectl: Kubectl) -> None:
+def test_two_managers_that_apply_the_same_field_conflict(kubectl: Kubectl) -> None:
     kubectl("apply", "--server-side", "--field-manager=one", "-f", "-", given=POD)
     changed = POD.replace("nginx:1", "nginx:2")
     refused = kubectl.refused("apply", "--server-side", "--field-manager=two", "-f", "-", given=changed)
@@ -161,7 +161,7 @@ def test_two_who_apply_the_same_field_are_told(kubectl: Kubectl) -> None:
     kubectl("apply", "--server-side", "--field-manager=one", "--force-conflicts", "-f", "-", given=left)
 
 
-def test_kinds_of_others_are_explained_shown_and_deleted_with_their_definition(kubectl: Kubectl) -> None:
+def test_custom_kinds_are_explained_listed_and_deleted_with_their_definition(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", given=CRD)
     kubectl("wait", "crd/things.example.com", "--for=condition=Established", "--timeout=20s")
     thing = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t}\nspec: {size: 3}\n"

@@ -206,7 +206,7 @@ def test_labels_annotations_and_selectors(kubectl: Kubectl) -> None:
     assert kubectl.json("get", "pod", "web")["metadata"]["annotations"]["note"] == "hello"
 
 
-def test_what_changes_a_workload_changes_its_object(kubectl: Kubectl) -> None:
+def test_commands_that_change_a_workload_change_its_object(kubectl: Kubectl) -> None:
     kubectl("create", "deployment", "web", "--image=nginx:1")
     kubectl("scale", "deploy/web", "--replicas=3")
     kubectl("set", "image", "deploy/web", "nginx=nginx:2")

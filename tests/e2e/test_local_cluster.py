@@ -43,7 +43,7 @@ def own(tmp_path: Path) -> Iterator[Own]:
         yield Own(manager, tmp_path / "kcm")
 
 
-def test_a_hollow_cluster_that_was_killed_is_said_and_started_again(own: Own) -> None:
+def test_killed_hollow_cluster_is_logged_and_restarted(own: Own) -> None:
     kubectl = in_namespace(own.directory / "kubeconfig", "t")
     kubectl.apply(workload("Deployment", "web", 2, "web:1"))
     kubectl.until_pods(2)

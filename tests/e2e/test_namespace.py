@@ -63,7 +63,7 @@ def is_gone(kubectl: Kubectl) -> bool:
     return False
 
 
-def test_a_namespace_goes_with_all_that_is_in_it_and_says_what_holds_it_up(kubectl: Kubectl) -> None:
+def test_namespace_is_deleted_with_its_content_and_names_what_remains(kubectl: Kubectl) -> None:
     kubectl.apply(CRD)
     until(lambda: "squads" in kubectl("api-resources", f"--api-group={GROUP}"), "squads are served")
     squad = {

@@ -222,7 +222,7 @@ def test_pods_leave_lost_nodes_and_lost_zones_but_stay_when_all_nodes_are_lost(p
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_nothing_tells_our_handling_of_lost_nodes_from_the_real_managers(server: RealServer, tmp_path: Path) -> None:
+def test_lost_nodes_are_handled_as_by_kube_controller_manager(server: RealServer, tmp_path: Path) -> None:
     """Not when all nodes are lost: the real manager's tainting runs beside its pass over the nodes, and may taint a
     node that the pass takes to be untainted when it takes the taints back. That node's pods are lost; ours stay.
     """

@@ -241,7 +241,7 @@ STEPS = ("all well", "one silent", "a zone silent", "all silent", "all back", "e
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_nothing_tells_our_work_from_the_real_managers(both: dict[str, dict[str, Any]], step: str) -> None:
+def test_results_are_the_same_as_with_kube_controller_manager(both: dict[str, dict[str, Any]], step: str) -> None:
     ours, real = both["ours"][step], both["real"][step]
     if isinstance(ours, list):
         differing = [(one, other) for one, other in zip_longest(ours, real) if one != other]

@@ -254,7 +254,7 @@ def with_the_real_one(real: RealServer) -> Snapshot:
         return scene(in_namespace(real.kubeconfig, "quotas-real"))
 
 
-def test_nothing_tells_our_quotas_from_the_real_managers(with_the_real_one: Snapshot, on_real: Site) -> None:
+def test_quotas_are_the_same_as_with_kube_controller_manager(with_the_real_one: Snapshot, on_real: Site) -> None:
     found = differences(with_the_real_one, scene(on_real.namespace("quotas-ours")))
     if found:
         pytest.fail(found, pytrace=False)

@@ -44,7 +44,7 @@ def follow(heading: str, start: list[str], kubectl: list[str], directory: Path) 
         return done.stdout
 
 
-def test_what_one_tries_first_works(tmp_path: Path) -> None:
+def test_commands_of_the_first_steps_succeed(tmp_path: Path) -> None:
     said = follow("Try it", ["--apply", "examples/nginx-rc.yml"], lines_under("Try it"), tmp_path)
     assert 'deployment "redis" successfully rolled out' in said
 

@@ -27,7 +27,7 @@ def test_one_command_brings_a_cluster_with_its_two_pods_running(own_cluster: Sit
     assert {pod["spec"]["nodeName"] for pod in kubectl.ready_pods()} <= nodes.keys()
 
 
-def test_its_pods_are_kept_alive_scaled_and_told_of(kubectl: Kubectl) -> None:
+def test_pods_are_replaced_and_scaled_with_events(kubectl: Kubectl) -> None:
     printed = replication_controller(kubectl)
     assert printed["apply"] == "replicationcontroller/nginx-server created\n"
     header, row = words(printed["get rc"])
@@ -54,7 +54,7 @@ def test_its_pods_are_kept_alive_scaled_and_told_of(kubectl: Kubectl) -> None:
     ]
 
 
-def test_a_deleted_pod_is_told_of_where_the_controller_deleted_it(kubectl: Kubectl) -> None:
+def test_event_is_recorded_only_for_pods_that_the_controller_deleted(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "examples/nginx-rc.yml")
     gone, _ = kubectl.until_pods(2)
     kubectl("annotate", "pod", name_of(gone), "controller.kubernetes.io/pod-deletion-cost=-1")

@@ -193,7 +193,7 @@ def with_ours(server: RealServer, before: object) -> dict[Play, Snapshot]:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_nothing_tells_our_slices_from_the_real_managers(
+def test_slices_are_the_same_as_with_kube_controller_manager(
     scene: Play, with_the_real_one: dict[Play, Snapshot], with_ours: dict[Play, Snapshot]
 ) -> None:
     found = differences(with_the_real_one[scene], with_ours[scene])

@@ -62,7 +62,7 @@ def left_by(real: RealServer, whose: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_nothing_tells_our_work_from_the_real_managers(
+def test_results_are_the_same_as_with_kube_controller_manager(
     scenario: Scenario, with_the_real_one: dict[Scenario, Snapshot], ours: Site
 ) -> None:
     left = play(scenario, ours.namespace(namespace(scenario, "ours")))

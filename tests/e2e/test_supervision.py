@@ -98,7 +98,7 @@ def failing(manager: Manager) -> str:
     return manager.program.text()
 
 
-def test_a_process_whose_http_has_ended_ends_and_says_why(tmp_path: Path) -> None:
+def test_process_whose_http_thread_ended_exits_and_logs_the_reason(tmp_path: Path) -> None:
     flags = (f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", "--hollow-nodes=0")
     program = spawn([sys.executable, "-P", "-c", BREAKS, *flags], tmp_path / "output")
     with ending(program):

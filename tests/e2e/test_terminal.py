@@ -136,7 +136,7 @@ def test_ctrl_c_before_the_work_is_one_line(tmp_path: Path) -> None:
         assert terminal.screen() == ["kcm: interrupted", ""]
 
 
-def test_what_is_wrong_is_one_line_without_the_trimmings_of_a_log(tmp_path: Path) -> None:
+def test_error_is_one_line_without_log_prefix(tmp_path: Path) -> None:
     bad = tmp_path / "bad.yml"
     bad.write_text("a: [1,")
     with on_terminal(f"--embedded-dir={tmp_path / 'kcm'}", f"--apply={bad}") as terminal:
@@ -153,7 +153,7 @@ def test_a_server_that_does_not_answer_is_named_at_once() -> None:
         assert screen[-1].startswith("waiting ")
 
 
-def test_a_second_manager_says_for_whom_it_waits(tmp_path: Path) -> None:
+def test_second_manager_names_the_leader_that_it_waits_for(tmp_path: Path) -> None:
     first = run_kcm(tmp_path / "log", f"--embedded-dir={tmp_path / 'kcm'}", "--hollow-nodes=0")
     with ending(first.program):
         until(lambda: '"became leader"' in first.program.text(), "it leads", why=first.program.text)
@@ -163,7 +163,7 @@ def test_a_second_manager_says_for_whom_it_waits(tmp_path: Path) -> None:
             assert re.match(r"standing by: \d+ s left, unless renewed, of the Lease of \S+$", screen[-1])
 
 
-def test_after_a_kill_it_goes_on_at_once_where_it_was(tmp_path: Path) -> None:
+def test_work_resumes_at_once_after_a_kill(tmp_path: Path) -> None:
     own = f"--embedded-dir={tmp_path / 'kcm'}"
     first = run_kcm(tmp_path / "first.log", own)
     with ending(first.program):

@@ -10,7 +10,7 @@ from tests.e2e.pages import ANY, Said, check_page, differences
 
 
 @pytest.mark.parametrize("page", ["tour.md", pytest.param("autoscaling.md", marks=pytest.mark.slow)])
-def test_all_goes_as_the_page_says(page: str, tmp_path: Path) -> None:
+def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
     check_page(page, tmp_path)
 
 
@@ -29,5 +29,5 @@ def test_all_goes_as_the_page_says(page: str, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_is_drawn_may_differ_and_nothing_else(output: list[str], printed: str, right: bool) -> None:
+def test_only_drawn_text_may_differ(output: list[str], printed: str, right: bool) -> None:
     assert (differences(Said("kubectl get", tuple(output)), printed) == "") is right

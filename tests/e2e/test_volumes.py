@@ -49,7 +49,7 @@ def test_a_claim_that_waits_is_bound_where_its_pod_runs(kubectl: Kubectl) -> Non
     assert volume["spec"]["nodeAffinity"]["required"]
 
 
-def test_a_pod_says_which_claims_it_waits_for(kubectl: Kubectl) -> None:
+def test_pod_condition_names_the_claims_that_it_waits_for(kubectl: Kubectl) -> None:
     kubectl.apply(pod_with("lost", "nowhere"), claim("unbound", class_="nowhere"), pod_with("early", "unbound"))
     for text in (
         'persistentvolumeclaim "nowhere" not found.',
