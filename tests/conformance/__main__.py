@@ -1,7 +1,7 @@
-"""`bin/run-conformance [CLUSTER] [--all] [--focus REGEX]`: upstream's conformance specs, against us.
+"""Runs upstream's conformance specs: `bin/run-conformance [CLUSTER] [--all] [--focus REGEX]`.
 
-KUBEBUILDER_ASSETS names the directory with e2e.test. Specs that are listed as passing are run; with --all the others as
-well, for a shorter time. Exits with 1 if a listed spec did not pass.
+KUBEBUILDER_ASSETS names the directory of e2e.test. The specs that are listed as passing are run, and with --all also
+the others, for a shorter time. Exits with 1 if a listed spec did not pass.
 """
 
 from __future__ import annotations
@@ -28,14 +28,20 @@ from tests.conformance.webhook_pods import AGNHOST, webhooks_running
 def main(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="run-conformance", description=__doc__)
     parser.add_argument("cluster", nargs="?", default="embedded", choices=CLUSTERS)
-    parser.add_argument("--all", action="store_true", help="also those that are not listed as passing")
-    parser.add_argument("--focus", default="", help="only specs that match")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds for a spec that is listed as passing")
-    parser.add_argument("--limit-others", type=float, default=60.0, help="seconds for any other")
-    parser.add_argument("--parallel", type=int, default=2, help="specs at a time")
-    parser.add_argument("--webhooks", action="store_true", help="run the webhooks of pods, which needs agnhost there")
-    parser.add_argument("--update", action="store_true", help="write the list anew; reasons are for you to give")
-    parser.add_argument("--logs", type=Path, help="keep what the specs and the cluster print there")
+    parser.add_argument("--all", action="store_true", help="also run the specs that are not listed as passing")
+    parser.add_argument("--focus", default="", help="run only specs that match")
+    parser.add_argument(
+        "--limit", type=float, default=300.0, help="time limit in seconds of a spec that is listed as passing"
+    )
+    parser.add_argument("--limit-others", type=float, default=60.0, help="time limit in seconds of other specs")
+    parser.add_argument("--parallel", type=int, default=2, help="number of specs that run at a time")
+    parser.add_argument(
+        "--webhooks", action="store_true", help="run the webhooks of pods, with agnhost from that directory"
+    )
+    parser.add_argument(
+        "--update", action="store_true", help="rewrite the list; add the reasons of new failures by hand"
+    )
+    parser.add_argument("--logs", type=Path, help="directory for the output of the specs and the cluster")
     arguments = parser.parse_args(given)
     binary = binary_path()
     if binary is None:
@@ -59,7 +65,7 @@ def binary_path() -> Path | None:
 
 
 def conformance(arguments: argparse.Namespace, binary: Path, home: Path) -> int:
-    """Run the chosen specs and tell what differs from the list; what was run by then, if asked to end early."""
+    """Run the chosen specs and print how the results differ from the list. An interrupted run prints those so far."""
     expected = Expected.read(list_path(arguments.cluster))
     begun = time.monotonic()
     results: list[Result] = []
@@ -88,19 +94,19 @@ def conformance(arguments: argparse.Namespace, binary: Path, home: Path) -> int:
 
 
 def summarize(cluster: str, expected: Expected, results: Sequence[Result], *, left: int) -> str:
-    """What differs from the list, and the figures. left: how many were not run."""
+    """Return the differences from the list, and the counts. left: number of specs that were not run."""
     found = differences(expected, results)
     lines = []
     for title, group in (
         ("Ceased to pass", found.broken),
-        ("Began to pass", found.mended),
+        ("Began to pass", found.fixed),
         ("Fails, and is not listed", found.unknown),
     ):
         if group:
             lines += ["", f"{title}:", *(f"  {describe(result)}" for result in group)]
     counts = Counter(result.state.value for result in results)
-    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    return "\n".join([*lines, "", f"{cluster}: {told or 'nothing to run'}, {left} not run"])
+    figures = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return "\n".join([*lines, "", f"{cluster}: {figures or 'nothing to run'}, {left} not run"])
 
 
 def run_all(suite: Suite, specs: Sequence[str], expected: Expected, arguments: argparse.Namespace) -> Iterator[Result]:
@@ -111,7 +117,7 @@ def run_all(suite: Suite, specs: Sequence[str], expected: Expected, arguments: a
     try:
         running = [pool.submit(run, spec) for spec in specs if not must_run_alone(spec)]
         yield from (done.result() for done in as_completed(running))
-    finally:  # asked to end: what runs is waited for, what waits is not begun
+    finally:  # interrupted: wait for the running specs, start no others
         pool.shutdown(cancel_futures=True)
     for spec in filter(must_run_alone, specs):
         yield run(spec)

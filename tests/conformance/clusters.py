@@ -1,8 +1,9 @@
-"""The clusters that specs run on.
+"""Clusters that specs run on.
 
-embedded: what `bin/run-kcm` brings. real: etcd, kube-apiserver and kube-scheduler with kubemark's nodes, where ours is
-in the place of the real manager; for the controllers that we do not have the real one runs beside it. reference: the
-same with the real manager alone, to tell whose fault a failure is.
+- embedded: the embedded cluster of `bin/run-kcm`.
+- real: etcd, kube-apiserver, kube-scheduler and kubemark's nodes with kcm. For the controllers that kcm lacks,
+  kube-controller-manager runs beside it.
+- reference: the same with kube-controller-manager alone. A spec that fails there does not fail because of kcm.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ OWN_NETWORK = " && ".join(
     )
 )
 _KUBELET_ROOT = re.compile(r"Using (/\S*/hollow-kubelet\.\d+) as root dir")  # kubemark leaves it behind
-INSIDE = "KCM_CONFORMANCE_NAMESPACE"  # set where this process has a network of its own
+INSIDE = "KCM_CONFORMANCE_NAMESPACE"  # set in the restarted process
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """flags: of e2e.test, for this cluster."""
+    """Running cluster. flags: of e2e.test."""
 
     kubeconfig: Path
     flags: Sequence[str] = ()
@@ -65,7 +66,7 @@ def embedded(directory: Path, _assets: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def real(directory: Path, assets: Path) -> Iterator[Cluster]:
-    """Ours, and the real manager for what we do not have."""
+    """Run kcm, and kube-controller-manager for the controllers that kcm lacks."""
     ours = [spec.name for spec in BUILT_IN if spec.name not in NEEDS_A_CLOUD]
     with _control_plane(directory, assets) as server:
         names = f"--controllers={','.join(ours)}"
@@ -81,7 +82,7 @@ def real(directory: Path, assets: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def reference(directory: Path, assets: Path) -> Iterator[Cluster]:
-    """The real manager with all that it has."""
+    """Run kube-controller-manager with all its controllers."""
     with _control_plane(directory, assets) as server, _real_manager(server, ["*"]) as manager:
         _wait_for_nodes(server.kubeconfig, why=manager.text)
         yield Cluster(server.kubeconfig)
@@ -95,15 +96,15 @@ CLUSTERS: dict[str, Callable[[Path, Path], AbstractContextManager[Cluster]]] = {
 
 
 def enter_own_network(arguments: Sequence[str]) -> None:
-    """Start this program again where nobody else reaches what it serves: kubemark and webhooks listen on all addresses.
+    """Restart this program in a network namespace, since kubemark and webhooks listen on all addresses.
 
-    It returns in the program that was started again, with these arguments; this one is replaced by that.
+    Returns only in the restarted program, which gets these arguments.
     """
     if os.environ.get(INSIDE):
         return
     unshare = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
     if shutil.which("unshare") is None or shutil.which("ip") is None:
-        sys.exit("run-conformance: needs unshare and ip: what listens on all addresses gets a network of its own")
+        sys.exit("run-conformance: needs unshare and ip to make a network namespace")
     again = [*unshare, "sh", "-c", f'{OWN_NETWORK} && exec "$@"', "sh", sys.executable, "-m", "tests.conformance"]
     os.execvpe(unshare[0], [*again, *arguments], {**os.environ, INSIDE: "1"})
 
@@ -169,7 +170,7 @@ def _real_manager(server: RealServer, controllers: Sequence[str]) -> Iterator[Pr
 
 
 def _keys(server: RealServer) -> tuple[str, ...]:
-    """Flags of either manager: for the controllers of accounts and certificates."""
+    """Return the flags of both managers for the controllers of service accounts and certificates."""
     keys = server.directory
     return (
         f"--service-account-private-key-file={keys / 'sa.key'}",
@@ -188,7 +189,8 @@ def _wait_for_nodes(kubeconfig: Path, *, why: Callable[[], str]) -> None:
             node
             for node in nodes
             if not node["spec"].get("taints")
-            and any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"].get("conditions", ()))
+            and ("Ready", "True")
+            in {(found["type"], found["status"]) for found in node["status"].get("conditions", ())}
         ]
         return len(ready) == NODES
 

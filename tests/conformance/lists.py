@@ -1,4 +1,4 @@
-"""The list of what passes on a cluster, and why the rest does not: `<cluster>.yml` beside this file.
+"""Lists of the specs that pass on a cluster, and of the reasons why others fail: `<cluster>.yml`.
 
 passes: [a spec, …]
 fails: {a reason: [a spec, …], …}
@@ -15,7 +15,7 @@ import yaml
 
 from tests.conformance.suite import Result, State
 
-UNEXPLAINED = "nobody has looked yet"
+UNEXPLAINED = "nobody has looked yet"  # a test refuses this reason
 
 
 def list_path(cluster: str) -> Path:
@@ -24,14 +24,14 @@ def list_path(cluster: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """passes: specs. fails: reasons, by spec."""
+    """Expected results of a cluster. fails: reasons by spec."""
 
     passes: frozenset[str]
     fails: Mapping[str, str]
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Raises ValueError on a spec that is listed twice."""
+        """Read a list. Raises ValueError for a spec that is listed twice."""
         listed: dict[str, Any] = yaml.safe_load(path.read_text()) if path.exists() else {}
         passes = list(listed.get("passes") or ())
         fails = [(spec, reason) for reason, specs in (listed.get("fails") or {}).items() for spec in specs]
@@ -49,7 +49,7 @@ class Expected:
         path.write_text(yaml.safe_dump(listed, sort_keys=False, width=1000))
 
     def after(self, results: Iterable[Result]) -> Expected:
-        """With what was found now; a failing spec keeps the reason that it has."""
+        """Return the list with new results. A spec that still fails keeps its reason."""
         passes, fails = set(self.passes), dict(self.fails)
         for result in results:
             if result.state is State.PASSED:
@@ -63,10 +63,15 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """broken: listed as passing, and did not. mended: passed, and not listed so. unknown: failed, and not listed."""
+    """Results that differ from the list.
+
+    broken: specs that failed and are listed as passing.
+    fixed: specs that passed and are not listed as passing.
+    unknown: specs that failed and are not listed.
+    """
 
     broken: list[Result]
-    mended: list[Result]
+    fixed: list[Result]
     unknown: list[Result]
 
 
@@ -75,7 +80,7 @@ def differences(expected: Expected, results: Iterable[Result]) -> Differences:
     for result in results:
         if result.state is State.PASSED:
             if result.spec not in expected.passes:
-                found.mended.append(result)
+                found.fixed.append(result)
         elif result.spec in expected.passes:
             found.broken.append(result)
         elif result.spec not in expected.fails:

@@ -1,6 +1,6 @@
-"""Upstream's e2e.test: which specs it has, and what becomes of one of them on a cluster.
+"""Upstream's e2e.test: its specs, and the result of running one on a cluster.
 
-Every spec runs in a process of its own: so each has a time limit, and two that hang cost no third its time.
+Each spec runs in a process of its own, so that each has its own time limit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FOCUS = "|".join(
 NEEDS_MORE = "[Feature:"  # gates that are off, storage to be installed, an upgrade
 NOT_RUN = "no spec has this name, or it is for other clusters"
 GRACE = 30.0  # seconds for a spec that was interrupted to clean up after itself
-# Specs that run a webhook in a pod: of two at a time both would listen on one port.
+# Specs that run a webhook in a pod. Two of them at a time would listen on the same port.
 WITH_WEBHOOKS = ("] AdmissionWebhook ", "] CustomResourceConversionWebhook ", "] CustomResourceFieldSelectors ")
 ALONE = ("[Serial]", "[Disruptive]", *WITH_WEBHOOKS)  # specs that no other may run beside
 
@@ -44,14 +44,15 @@ class State(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     TIMED_OUT = "timed out"
-    SKIPPED = "skipped"  # by the spec itself, as the cluster is not made for it
+    SKIPPED = "skipped"  # by the spec itself, for lack of a feature
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a spec. why: how its failure begins; of one that was interrupted, what it was at.
+    """Result of a spec.
 
-    seconds: of the whole process.
+    why: beginning of the failure, or the last step of an interrupted spec.
+    seconds: duration of the whole process.
     """
 
     spec: str
@@ -70,7 +71,7 @@ def has_webhook(spec: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """binary: e2e.test. logs: a directory that gets a file for each spec."""
+    """Program e2e.test for one cluster. logs: directory with a file for each spec."""
 
     binary: Path
     kubeconfig: Path
@@ -78,11 +79,11 @@ class Suite:
     flags: Sequence[str] = ()
 
     def specs(self, focus: str = FOCUS) -> list[str]:
-        """The names of all specs that match and ask for no more than any cluster has."""
+        """Return the names of all matching specs that need no optional features."""
         report = self.logs / "dry-run.json"
         self._run(report.with_suffix(".log"), 120.0, "--ginkgo.dry-run", f"--ginkgo.focus={focus}", report=report)
         specs = json.loads(report.read_text())[0]["SpecReports"]
-        report.unlink()  # tens of megabytes: it names those that do not match as well
+        report.unlink()  # tens of megabytes, since it contains the other specs too
         names = (
             " ".join([*(spec["ContainerHierarchyTexts"] or []), spec["LeafNodeText"]])
             for spec in specs
@@ -91,7 +92,7 @@ class Suite:
         return sorted(name for name in names if NEEDS_MORE not in name)
 
     def run(self, spec: str, *, limit: float) -> Result:
-        """Run one spec, for so many seconds at most."""
+        """Run a spec. limit: seconds."""
         log = self.logs / f"{_file_name(spec)}.log"
         begun = time.monotonic()
         self._run(log, limit, f"--ginkgo.focus={re.escape(spec)}$")
@@ -128,7 +129,7 @@ class Suite:
 
 
 def result_of(spec: str, output: str, seconds: float) -> Result:
-    """Read what e2e.test printed about one spec."""
+    """Parse the output of e2e.test for one spec."""
     counts = _COUNTS.search(output)
     failures = [(found[1], found[2].strip(), found.start()) for found in _FAILED.finditer(output)]
     why = next((text for _, text, _ in failures if text and not text.startswith("in [")), "")

@@ -38,7 +38,7 @@ def test_a_spec_that_is_listed_twice_is_an_error(tmp_path: Path) -> None:
 def test_broken_fixed_and_unknown_specs_are_reported() -> None:
     found = differences(LISTED, FOUND)
     assert [result.spec for result in found.broken] == ["b"]
-    assert [result.spec for result in found.mended] == ["c", "f"]
+    assert [result.spec for result in found.fixed] == ["c", "f"]
     assert [result.spec for result in found.unknown] == ["g"]
 
 

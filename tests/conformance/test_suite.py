@@ -1,4 +1,4 @@
-"""What e2e.test prints, and what we make of it."""
+"""Results parsed from the output of e2e.test."""
 
 from __future__ import annotations
 

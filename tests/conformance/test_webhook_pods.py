@@ -1,4 +1,4 @@
-"""Which pods have a webhook that is to run."""
+"""Webhooks found in pods."""
 
 from __future__ import annotations
 

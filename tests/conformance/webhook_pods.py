@@ -1,9 +1,8 @@
-"""Runs the webhooks of upstream's specs, whose pods only seem to run on hollow nodes.
+"""Webhooks of upstream's specs, run as processes for the pods on hollow nodes.
 
-Each such pod has upstream's image agnhost. Its program is started with the pod's arguments and the Secret that the pod
-mounts. The pod's address becomes one of the loopback interface, and an annotation of the pod leads the server to it,
-which connects to no hollow pod otherwise.
-For a network of our own alone (clusters.enter_own_network).
+These pods have upstream's image agnhost. The program agnhost is started with the pod's arguments and the Secret that
+the pod mounts. The pod's address is added to the loopback interface, and an annotation makes the server connect to it.
+This needs a network namespace (clusters.enter_own_network).
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from tests.e2e.running import ending, spawn
 
 AGNHOST = "agnhost"  # the program's name, beside e2e.test
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-# It looks for the cluster where a pod's account is mounted: in a file system of its own, so that nobody else sees that.
+# agnhost expects the token in the mount path of pods, so that it gets a mount namespace.
 IN_A_POD = (
     f'mount -t tmpfs tmpfs /run && mkdir -p {ACCOUNT} && cp "$1"/token "$1"/ca.crt {ACCOUNT} && shift && exec "$@"'
 )
 PORT = "--port="
 MERGE = "application/merge-patch+json"
 COMMANDS = ("webhook", "crd-conversion-webhook")
-GLANCE = 0.3  # seconds between two looks at the pods
+GLANCE = 0.3  # seconds between two lists of the pods
 
 Object = dict[str, Any]
 
 
 class Wanted(NamedTuple):
-    """A webhook that is to run. secrets: of its namespace, by the path that each is mounted at."""
+    """Webhook of a pod. secrets: (mount path, name of the Secret)."""
 
     namespace: str
     address: str
@@ -48,26 +47,30 @@ class Wanted(NamedTuple):
 
     @property
     def port(self) -> int:
-        """Of the arguments; agnhost's own default without one."""
-        return next((int(one.removeprefix(PORT)) for one in self.arguments if one.startswith(PORT)), 443)
+        """Return the port in the arguments, by default agnhost's."""
+        ports = (int(argument.removeprefix(PORT)) for argument in self.arguments if argument.startswith(PORT))
+        return next(ports, 443)
 
 
 def wanted_by(pod: Object) -> Wanted | None:
-    """None for a pod that is not placed yet, or has no webhook."""
+    """Return the webhook of a pod, or None if it has no webhook or no address yet."""
     address = (pod.get("status") or {}).get("podIP")
-    secrets = {one["name"]: one["secret"]["secretName"] for one in pod["spec"].get("volumes") or () if "secret" in one}
+    volumes = pod["spec"].get("volumes") or ()
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
     for container in pod["spec"]["containers"] if address else ():
         arguments = tuple(container.get("args") or ())
         if arguments[:1] and arguments[0] in COMMANDS:
             mounts = container.get("volumeMounts") or ()
-            mounted = tuple((one["mountPath"], secrets[one["name"]]) for one in mounts if one["name"] in secrets)
+            mounted = tuple(
+                (mount["mountPath"], secrets[mount["name"]]) for mount in mounts if mount["name"] in secrets
+            )
             return Wanted(pod["metadata"]["namespace"], address, arguments, mounted)
     return None
 
 
 @contextmanager
 def webhooks_running(kubeconfig: Path, program: Path, directory: Path) -> Iterator[None]:
-    """directory: where keys and logs go."""
+    """Run the webhooks of pods until the end of the block. directory: for keys and logs."""
     over = threading.Event()
     looking = threading.Thread(target=_run, args=(Api(kubeconfig), program, directory, over), name="webhooks")
     looking.start()
@@ -98,18 +101,19 @@ def _run(api: Api, program: Path, directory: Path, over: threading.Event) -> Non
             continue  # the server is starting, or has ended
         for uid in running.keys() - pods.keys():
             running.pop(uid).close()
-    for one in running.values():
-        one.close()
+    for webhook in running.values():
+        webhook.close()
 
 
 def _with_keys(api: Api, wanted: Wanted, place: Path) -> list[str]:
-    """Its arguments, with paths of files that are here. Verbosity is not agnhost's own."""
-    arguments = [one for one in wanted.arguments if not one.startswith("-v=")]
+    """Return the arguments with the paths of local copies of the mounted files."""
+    # agnhost has no flag for verbosity.
+    arguments = [argument for argument in wanted.arguments if not argument.startswith("-v=")]
     for mounted, secret in wanted.secrets:
         data = api.get(f"/api/v1/namespaces/{wanted.namespace}/secrets/{secret}")["data"]
         for name, value in data.items():
             (place / name).write_bytes(base64.b64decode(value))
-        arguments = [one.replace(mounted, str(place)) for one in arguments]
+        arguments = [argument.replace(mounted, str(place)) for argument in arguments]
     return arguments
 
 
@@ -122,7 +126,7 @@ def _write_account(api: Api, place: Path) -> None:
 
 
 def _started(address: str, command: list[str], api: Api, place: Path) -> ExitStack:
-    """What ends it."""
+    """Start a webhook; return what ends it."""
     server = urlsplit(api.url)
     environ = {"KUBERNETES_SERVICE_HOST": server.hostname or "", "KUBERNETES_SERVICE_PORT": str(server.port)}
     whole = ["unshare", "--mount", "sh", "-c", IN_A_POD, "sh", str(place), *command]

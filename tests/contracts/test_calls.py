@@ -1,4 +1,4 @@
-"""What every way outside does: on threads, and on virtual time, with and without a plan of faults around it."""
+"""Contract of `Calls`: on threads and on virtual time, with and without a fault plan."""
 
 from __future__ import annotations
 

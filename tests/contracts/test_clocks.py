@@ -1,4 +1,4 @@
-"""What every Clock does: the machine's, the simulator's, a process's in it, and one that a fault plan sets forward."""
+"""Contract of `Clock`: of the machine, of the simulator and its processes, and of a fault plan that sets it forward."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Side:
         return sound
 
     def pass_until(self, count: int) -> list[str]:
-        """Once so many alarms have sounded."""
+        """Wait until this number of alarms has gone off."""
         if self._virtual is not None:
             end = self._virtual.monotonic() + PATIENCE
             while (alarm := self._virtual.next_alarm()) is not None and alarm <= end and len(self.sounded) < count:

@@ -1,4 +1,4 @@
-"""What every Spawner does: actors with a thread each, actors on one carrier, and the simulator's processes."""
+"""Contract of `Spawner`: a thread for each actor, actors on one carrier, and processes of the simulator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MANY = 200  # messages: more than a thread has read by the time that they are al
 
 
 class Receiver(Actor):
-    """Keeps what it is told; some words are orders."""
+    """Actor that keeps the messages that it receives; some of them make it act."""
 
     def __init__(self, context: Context, *, side: Side, born_to_fail: bool = False) -> None:
         super().__init__(context)
@@ -36,12 +36,12 @@ class Receiver(Actor):
     def started(self) -> None:
         self._side.heard(self._words, "started")
         if self._born_to_fail:
-            raise ValueError("told to fail")
+            raise ValueError("failed on request")
 
     def receive(self, message: Any) -> Any:
         match message:
             case Pause("fail"):
-                raise ValueError("told to fail")
+                raise ValueError("failed on request")
             case Pause(word) if word.startswith("ask "):
                 reply = self.context.system.ask(word.removeprefix("ask "), Describe(), timeout=PATIENCE)
                 self._side.heard(self._words, f"{word}: {reply}")
@@ -89,11 +89,11 @@ class Side:
         raise NotImplementedError
 
     def hang(self, name: str) -> None:
-        """For ever: it takes no message."""
+        """Make the actor hang: it receives no further message."""
         raise NotImplementedError
 
     def let_be(self, name: str) -> None:
-        """Incarnations that come after this do not hang."""
+        """Let later incarnations of the actor run without hanging."""
 
     def close(self) -> None:
         return None

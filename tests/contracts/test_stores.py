@@ -1,4 +1,4 @@
-"""What every Store that outlives its server does: a file of SQLite's, and the simulator's disk."""
+"""Contract of persistent stores: SQLite and the disk of the simulator."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Side:
         self.store.commit(changes, lambda: self.durable.append(changes[-1].revision))
 
     def wait(self, commits: int) -> list[int]:
-        """Once so many commits are durable: their revisions."""
+        """Wait until this number of commits is durable; return their revisions."""
         while len(self.durable) < commits:
             self._posted.get(timeout=PATIENCE)()
         return self.durable
@@ -151,7 +151,7 @@ def test_closing_finishes_what_was_committed(side: Side) -> None:
 
 @pytest.mark.parametrize("acknowledged", [0, 1, 20, 40])
 def test_a_crash_takes_nothing_that_was_acknowledged_and_leaves_no_gap(side: Side, acknowledged: int) -> None:
-    """What was not acknowledged may be there or not: but no commit is there without those before it."""
+    """Unacknowledged commits may be lost, but no commit exists without the earlier ones."""
     for revision in range(1, 41):
         side.commit(change(ADDED, f"default/{revision:02}", revision), change(MODIFIED, "default/all", revision))
     known = max(side.wait(acknowledged), default=0)

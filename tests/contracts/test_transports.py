@@ -1,4 +1,4 @@
-"""What every Transport does: over HTTP, and in the simulator, with and without a plan of faults around it."""
+"""Contract of `Transport`: HTTP and the simulated network, with and without a fault plan."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class Side:
         )
 
     def next(self) -> tuple[str, Any]:
-        """What comes next."""
+        """Return the next response, line or end of a watch."""
         raise NotImplementedError
 
     def is_silent(self) -> bool:
-        """Whether nothing comes that a request sent now would not come after."""
+        """Report whether nothing arrives before the response to a request that is sent now."""
         self.send("GET", f"{PODS}/none")
         what, value = self.next()
         return what == "ok" and value.status == 404
@@ -201,7 +201,7 @@ def test_the_time_of_a_request_counts_from_when_it_is_sent(side: Side) -> None:
     assert late.error
 
 
-AFTER = 1.0  # seconds, the least that a Retry-After header says
+AFTER = 1.0  # seconds, the smallest value of a Retry-After header
 
 
 class Refusing:

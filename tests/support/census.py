@@ -1,7 +1,7 @@
-"""A controller for tests only: counts all objects by owner, over whatever resources discovery finds.
+"""Controller for tests that counts objects by owner, over all resources that discovery finds.
 
-It writes its counts into ConfigMaps `census-<owner's uid>`, as data by resource, so that a test sees what it counted.
-Objects with nobody to own them count under the uid "none".
+It writes the counts into ConfigMaps `census-<owner's uid>`, as data by resource. Objects without an owner are counted
+under the uid "none".
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from kcm.runtime.tables.tables import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 NAMESPACE = "default"
-NOBODY = "none"
+UNOWNED = "none"
 UNCOUNTED = frozenset({"configmaps", "events", "leases", "nodes", "namespaces", "serviceaccounts"})
 
 
 def owners_of(_resource: Resource, change: Change, _tables: Tables) -> Iterable[str]:
-    """The uids of an object's owners, before and after."""
+    """Return the uids of an object's owners, before and after the change."""
     for obj in (change.old, change.new):
         if obj is not None:
             references = metadata(obj).get("ownerReferences") or ()
-            yield from [reference["uid"] for reference in references] or [NOBODY]
+            yield from [reference["uid"] for reference in references] or [UNOWNED]
 
 
 class Census:
-    """Key: the uid of an owner."""
+    """Reconciler whose keys are the uids of owners."""
 
     def __init__(self, *, tables: Tables) -> None:
         self._tables = tables
@@ -42,7 +42,7 @@ class Census:
         counts: dict[str, int] = {}
         for resource in self._tables.discovered():
             lister = self._tables[resource]
-            if owner == NOBODY:
+            if owner == UNOWNED:
                 count = sum(
                     1 for entry in lister.entries() if not (metadata(lister.object_of(entry)).get("ownerReferences"))
                 )
@@ -68,7 +68,7 @@ def counted(served: ServedResource) -> bool:
 
 
 def census(built: list[Census], *, name: str = "census-controller", metadata_only: bool = True) -> ControllerSpec:
-    """built: where its incarnations are found."""
+    """Return the spec of the controller. built: list to which each incarnation is appended."""
 
     def build(context: ControllerContext) -> Census:
         built.append(Census(tables=context.tables))

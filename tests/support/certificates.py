@@ -49,7 +49,11 @@ class Authority:
         use_rsa: bool = False,
         file: str = "",
     ) -> Pair:
-        """names: for servers; a certificate without any is for a client. file: of both files, without its ending."""
+        """Issue a certificate and write it and its key into files.
+
+        names: DNS names of a server; without names the certificate is for a client.
+        file: name of both files without extension; the common name by default.
+        """
         key = rsa.generate_private_key(65537, 2048) if use_rsa else ec.generate_private_key(ec.SECP256R1())
         usage = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
@@ -90,7 +94,7 @@ class Authority:
 
 
 def client_context(*, trusts: Path | None = None, pair: Pair | None = None) -> ssl.SSLContext:
-    """trusts: None for whatever the server shows."""
+    """Return the TLS settings of a client. trusts: file of authorities; None accepts any certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if trusts is None:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -108,7 +112,7 @@ def handshake(
     name: str | None = "localhost",
     session: ssl.SSLSession | None = None,
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Both ends of a connection, the client's first. name: as the client asks for it. Raises ssl.SSLError."""
+    """Return both ends of a connection, the client's first. name: sent by the client (SNI). Raises ssl.SSLError."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = client.wrap_bio(to_client, to_server, server_hostname=name, session=session)
     theirs = server.wrap_bio(to_server, to_client, server_side=True)
@@ -119,14 +123,14 @@ def handshake(
                 end.do_handshake()
                 waiting.remove(end)
     assert not waiting
-    theirs.write(b"hello")  # with TLS 1.3 the client hears only now that it was refused, or gets its tickets
+    theirs.write(b"hello")  # with TLS 1.3 the client receives a refusal, or its tickets, only now
     with contextlib.suppress(ssl.SSLWantReadError):
         ours.read()
     return ours, theirs
 
 
 def served_subject(server: ssl.SSLContext, name: str | None = "localhost") -> str:
-    """The common name of the certificate that the server shows to a client that asks for this name."""
+    """Return the common name of the certificate that the server presents for a name."""
     shown = handshake(server, client_context(), name=name)[0].getpeercert(binary_form=True)
     assert shown is not None
     (attribute,) = x509.load_der_x509_certificate(shown).subject.get_attributes_for_oid(NameOID.COMMON_NAME)

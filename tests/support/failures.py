@@ -1,4 +1,4 @@
-"""What reconciliations that failed were told."""
+"""Error texts of failed reconciliations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from kcm.protocols.messages.outcomes import CommandError
 
 
 def said(error: Exception | None) -> str | None:
-    """The server's text of a command that failed; None without a failure."""
+    """Return the server's text of a failed command, or None if there is no error."""
     assert error is None or isinstance(error, CommandError)
     return None if error is None else error.failure.message

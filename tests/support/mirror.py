@@ -1,7 +1,7 @@
-"""A controller that sees a part of what there is: it keeps a Secret for each ConfigMap that it selects.
+"""Controller with selective watches, which creates a Secret for each ConfigMap that it selects.
 
-In the namespaces shop and blog, of those with app=web. The Secrets are its own by their label, and it reads their
-metadata alone.
+It selects ConfigMaps with the label app=web in the namespaces shop and blog. Its Secrets have a label of their own, and
+it reads only their metadata.
 """
 
 from __future__ import annotations
@@ -40,18 +40,16 @@ def its_original(change: Change, _tables: Tables) -> Iterable[Key]:
 
 
 class Mirror:
-    """seen: the changes that concerned it: (type, key)."""
-
     def __init__(self, tables: Tables) -> None:
         self._configmaps, self._secrets = tables[CONFIGMAPS], tables[SECRETS]
 
     def reconcile(self, key: Key) -> Reconciliation:
         configmap, mirrors = self._configmaps.get(key), self._secrets.indexed("original", key)
-        if any(list(one) != ["metadata"] for one in mirrors):
-            raise AssertionError("it is to read their metadata alone")
+        if any(list(secret) != ["metadata"] for secret in mirrors):
+            raise AssertionError("a Secret has more than its metadata")
         if configmap is None:
-            for one in mirrors:
-                yield from must(delete(SECRETS, key_of(one), uid=one["metadata"]["uid"]))
+            for secret in mirrors:
+                yield from must(delete(SECRETS, key_of(secret), uid=secret["metadata"]["uid"]))
         elif not mirrors:
             namespace, name = split_key(key)
             meta = {"name": f"{name}-{configmap['metadata']['uid'][:8]}", "namespace": namespace}
@@ -60,7 +58,7 @@ class Mirror:
 
 
 def mirror(seen: list[tuple[str, Key]] | None = None) -> ControllerSpec:
-    """seen: is filled with (type, key) of the changes of ConfigMaps that concerned it."""
+    """Return the spec of the controller. seen: list to which (type, key) of each selected ConfigMap change is added."""
     seen = seen if seen is not None else []
 
     def noted(change: Change, tables: Tables) -> Iterable[Key]:
@@ -90,7 +88,7 @@ class Idle:
         yield from ()
 
 
-# Controllers beside it that need more: all of every object, or all that it selects and other things as well.
+# Controllers that need more than the mirror: whole objects, or other namespaces and resources as well.
 WHOLE = ControllerSpec(
     name="whole-controller",
     queues=(Queue(watches=(Watch(CONFIGMAPS, to=itself, interest=Interest(types=("DELETED",))),)),),

@@ -1,4 +1,4 @@
-"""Outcomes with which an API server refuses writes, and a server that refuses one of them."""
+"""Outcomes of refused writes, and a server that refuses one write."""
 
 from __future__ import annotations
 
@@ -40,9 +40,11 @@ with_each_failure = pytest.mark.parametrize("outcome", FAILURES, ids=lambda outc
 
 
 class OneWriteFails:
-    """Answers the write of this number with this outcome, all else as `otherwise` does. number: from 0 on.
+    """Server that fails one write and accepts all other commands as `otherwise` does.
 
-    outcome: None if nothing fails. met: whether there was such a write, or none was to fail.
+    outcome: of the failing write; None if no write fails.
+    number: of the failing write, counted from 0.
+    met: whether the write occurred, or no write fails.
     """
 
     def __init__(self, outcome: Outcome | None, number: int, otherwise: Callable[[Command], Outcome]) -> None:

@@ -1,4 +1,4 @@
-"""What stands around an actor under test: a transport whose other end is the test, and a mailbox that keeps mail."""
+"""Surroundings of an actor under test: a transport that the test answers, and an actor that keeps its messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcm.runtime.system.actor import Actor, Context
 
 
 class ScriptedStream:
-    """A watch that the informer opened. lines and end are the server's part."""
+    """Watch that the informer opened. The test sends its events and its end."""
 
     def __init__(self, request: Request, on_lines: Callable[[bytes], None], on_end: Callable[[Response], None]) -> None:
         self.request = request
@@ -33,7 +33,7 @@ class ScriptedStream:
 
 
 class ScriptedTransport:
-    """Implements kcm.runtime.client.api.Transport."""
+    """Transport whose requests are kept until the test answers them."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Request, str, Callable[[Response], None]]] = []
@@ -55,11 +55,11 @@ class ScriptedTransport:
 
     @property
     def stream(self) -> ScriptedStream:
-        """The watch that was opened last."""
+        """Return the watch that was opened last."""
         return self.streams[-1]
 
     def answer(self, status: int = 200, body: Any = None, **more: Any) -> Request:
-        """Answer the oldest request that was not; answers that request."""
+        """Respond to the oldest pending request, and return this request."""
         request, _, on_response = self.sent.pop(0)
         raw = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
         on_response(Response(status=status, body=raw, **more))
@@ -67,7 +67,7 @@ class ScriptedTransport:
 
 
 class Probe(Actor):
-    """A mailbox that keeps what it is told."""
+    """Actor that keeps the messages that it receives."""
 
     def __init__(self, context: Context, *, kept: list[Any]) -> None:
         super().__init__(context)

@@ -13,7 +13,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS, REPLICASETS, Resource
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
-from tests.support.census import CONFIGMAPS, NOBODY, Census, census
+from tests.support.census import CONFIGMAPS, UNOWNED, Census, census
 
 CRDS = Resource(
     group="apiextensions.k8s.io",
@@ -169,7 +169,7 @@ def test_a_table_that_a_spec_names_is_shared(log: FilteringBoundLogger, cluster:
     built: list[Census] = []
     system = cluster.manager(controllers=(*BUILT_IN, census(built)))
     cluster.create(PODS, pod("alone", lambda name, **parts: {"metadata": {"name": name}, **parts}))
-    assert cluster.run_until(lambda: built[-1].counts.get(NOBODY, {}).get("pods") == 1 if built else False)
+    assert cluster.run_until(lambda: built[-1].counts.get(UNOWNED, {}).get("pods") == 1 if built else False)
     assert not system.tables[PODS.id].metadata_only
     assert not system.tables[REPLICASETS.id].metadata_only
 
