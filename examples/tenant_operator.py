@@ -1,4 +1,4 @@
-"""A tenant operator: a Tenant has an account in a directory outside, and namespaces with a quota and admins each.
+"""Tenant operator: a Tenant has an account in an external directory, and namespaces with a quota and admins.
 
 kubectl apply -f examples/tenant-crd.yml -f examples/tenant.yml
 python examples/tenant_operator.py KUBECONFIG
@@ -32,7 +32,7 @@ NAMESPACES = Resource(version="v1", plural="namespaces", kind="Namespace", names
 QUOTAS = Resource(version="v1", plural="resourcequotas", kind="ResourceQuota")
 BINDINGS = Resource(group=RBAC, version="v1", plural="rolebindings", kind="RoleBinding")
 ACCOUNT = "example.com/account"  # the finalizer
-SOON = RequeueAfter(1.0)  # nobody tells when an account is open, or a name is free
+SOON = RequeueAfter(1.0)  # no event reports that an account is open or a name is free
 
 
 class Tenants:
@@ -71,7 +71,10 @@ class Tenants:
         return None
 
     def _provide(self, tenant: Object, wanted: list[str]) -> Step[list[str]]:
-        """Returns the namespaces that it has, with all that is in them. Others' are left alone, and those that go."""
+        """Create the wanted namespaces with their contents, and return those that the tenant owns.
+
+        Namespaces of other owners, and those that are being deleted, are not changed.
+        """
         users = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in tenant["spec"]["admins"]]
         role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"}
         have: list[str] = []

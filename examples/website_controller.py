@@ -1,4 +1,4 @@
-"""A controller for a resource of one's own: a Website is a Deployment of its image, and says how much of it is ready.
+"""Controller of a custom resource: creates a Deployment for each Website, and reports its ready replicas.
 
 kubectl apply -f examples/website-crd.yml -f examples/website.yml
 python examples/website_controller.py KUBECONFIG
@@ -36,7 +36,7 @@ class Websites:
     def reconcile(self, key: Key) -> Reconciliation:
         website = self._websites.get(key)
         if website is None or is_deleting(website):
-            return None  # what it owns goes with it, by its owner reference
+            return None  # the garbage collector deletes its Deployment
         is_new = self._deployments.get(key) is None
         try:
             deployment = yield from ensure(self._deployments, own(deployment_of(website), by=website, of=WEBSITES))
@@ -68,7 +68,7 @@ def deployment_of(website: Object) -> Object:
 WEBSITE = ControllerSpec(
     name="website-controller",
     aliases=("website",),
-    # A Deployment has its Website's name, and so has another owner's that stands in its way.
+    # A Deployment has the name of its Website, and so has a conflicting Deployment of another owner.
     queues=(Queue(watches=(Watch(WEBSITES, to=itself), Watch(DEPLOYMENTS, to=itself))),),
     build=lambda context: Websites(tables=context.tables),
 )

@@ -7,9 +7,9 @@ from typing import Any
 
 
 def lazily(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for a module whose names lie elsewhere.
+    """Return `__getattr__` and `__dir__` for a module whose names are defined in other modules.
 
-    where: from each public name to its place, "module:attribute".
+    where: "module:attribute" by public name.
     """
     namespace = vars(sys.modules[package])
 

@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Raises UsageError on settings that make no sense, before anything runs."""
+    """Raise UsageError for invalid settings before any test runs."""
     scope = config.getini("kcm_cluster_scope")
     if scope not in SCOPES:
         raise pytest.UsageError(f"kcm_cluster_scope is one of {', '.join(SCOPES)}, not {scope!r}")
@@ -37,15 +37,15 @@ def _scope(fixture_name: str, config: pytest.Config) -> Scope:  # noqa: ARG001 (
 
 @pytest.fixture
 def world() -> testing.SimulatedCluster:
-    """A cluster in one thread on virtual time: world.create(...), world.manager(...), world.run_for(60)."""
-    return testing.SimulatedCluster()  # imported by this first use: it brings the whole API server along
+    """Return a cluster in one thread on virtual time: world.create(...), world.manager(...), world.run_for(60)."""
+    return testing.SimulatedCluster()  # imported here, at its first use, because it imports the whole API server
 
 
 @pytest.fixture(scope=_scope)
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[clusters.LocalCluster]:
-    """An API server in a process of its own, on loopback: cluster.url, cluster.kubeconfig."""
+    """Start an API server in a separate process, on loopback: cluster.url, cluster.kubeconfig."""
     running = clusters.LocalCluster.start(
         tmp_path_factory.mktemp("kcm-cluster"),
         quiet=False,
@@ -59,5 +59,5 @@ def cluster(
 
 @pytest.fixture(scope=_scope)
 def kubeconfig(cluster: clusters.LocalCluster) -> Path:
-    """The file with which any client reaches the `cluster`, as its administrator."""
+    """Return the path of a kubeconfig with administrator rights for the `cluster`."""
     return cluster.kubeconfig

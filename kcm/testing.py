@@ -1,6 +1,6 @@
 """Public names for tests of controllers; docs/testing.md lists them.
 
-Apart from `kcm`, since they bring the API server and the simulator along.
+They are separate from `kcm` because they import the API server and the simulator.
 """
 
 from typing import TYPE_CHECKING

@@ -85,7 +85,7 @@ class ApiServer:
 
     @property
     def kubeconfig(self) -> Path:
-        """With the administrator's token: 0600."""
+        """Path of the kubeconfig, which contains the administrator's token; its mode is 0600."""
         return self._running.kubeconfig
 
     @property

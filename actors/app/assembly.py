@@ -1,4 +1,4 @@
-"""From the specs of controllers to the plan that the manager carries out."""
+"""Assembly of a system: turns the specs of controllers into the plan of the manager."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def _bucket(own: tuple[float | None, int | None], limits: DispatchLimits, now: f
 
 
 def _own_limits(specs: Iterable[ControllerSpec], options: Options) -> dict[str, tuple[float | None, int | None]]:
-    """By client, the qps and burst that specs name. Raises ValueError if two name different ones for one client."""
+    """Return qps and burst by client, from the specs. Raises ValueError if specs of one client differ."""
     own: dict[str, tuple[float | None, int | None]] = {}
     for spec in specs:
         said = (_value(spec.qps, options), _value(spec.burst, options))
@@ -408,7 +408,7 @@ T = TypeVar("T")
 
 
 def _value(said: T | Callable[[Options], T], options: Options) -> T:
-    """What a spec says as a plain value, or as a function of the options."""
+    """Return a field of a spec that is a value or a function of the options."""
     return said(options) if callable(said) else said
 
 
@@ -418,6 +418,6 @@ def _pass(assembly: Assembly, one: Pass) -> PassSettings:
 
 
 def _resync(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> float:
-    """As upstream's informers: at random between --min-resync-period and twice that, so that not all come at once."""
+    """Return a random period between --min-resync-period and twice that, as upstream, so that resyncs are spread."""
     own = spec.resync(assembly.options) if callable(spec.resync) else spec.resync
     return assembly.options.generic.min_resync_period * (1 + random.Random(seed).random()) if own is None else own

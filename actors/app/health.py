@@ -39,7 +39,7 @@ LEASE_MARGIN = 20.0  # seconds beyond the lease's duration, as upstream's leader
 
 
 def child_trouble(child: ChildVitals) -> str | None:
-    """What the manager says of one of its children."""
+    """Check one child of the manager."""
     if child.gave_up:
         return f"failed too often and is left stopped: {child.last_error}"
     if not child.alive:
@@ -62,7 +62,7 @@ def table_trouble(table: AnyTable, *, silence_limit: float, now: float) -> str |
 
 
 def controller_trouble(vitals: ControllerVitals | None, *, now: float, since: float) -> str | None:
-    """What a controller says of itself. since: when it was started, for one that does not get ready."""
+    """Check a controller by its vitals. since: time of its start, for a controller that does not become ready."""
     if vitals is None:
         return "has not said anything yet"
     if not vitals.ready and now - since > SYNC_WITHIN:
@@ -167,7 +167,7 @@ def unreadable_check(*, tables: Mapping[str, Table], vitals: Vitals, controllers
 
 
 def misread(vitals: Vitals, controllers: Iterable[str]) -> set[Misread]:
-    """What the models of these controllers could not read."""
+    """Return the objects that the models of these controllers could not read."""
     said = (vitals.of(controller_name(name), ControllerVitals) for name in controllers)
     return {one for each in said if each is not None for one in each.misread}
 

@@ -28,7 +28,11 @@ GROUP = "kcm.controllers"
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """specs: those that can be run. troubles: one line for each that cannot."""
+    """Installed controllers.
+
+    specs: controllers that can run.
+    troubles: one line for each controller that cannot.
+    """
 
     specs: tuple[ControllerSpec, ...]
     troubles: tuple[str, ...]
@@ -47,7 +51,7 @@ def installed_controllers(others: Iterable[KnownController] = (*BUILT_IN, *UNBUI
 
 
 def load_controllers(points: Iterable[EntryPoint], others: Iterable[KnownController]) -> Installed:
-    """As installed_controllers, of these entry points, in the order of their names."""
+    """Load the controllers of these entry points, in the order of their names."""
     known = list(others)
     specs: list[ControllerSpec] = []
     troubles: list[str] = []
@@ -69,7 +73,7 @@ def load_controllers(points: Iterable[EntryPoint], others: Iterable[KnownControl
 
 
 def _clash(spec: ControllerSpec, known: Sequence[KnownController]) -> str | None:
-    """What it claims that one of the known controllers has."""
+    """Return why the spec conflicts with a known controller, or None if it does not."""
     used = {name for one in known for name in (one.name, *one.aliases)}
     name = next((name for name in (spec.name, *spec.aliases) if name in used), None)
     if name is not None:

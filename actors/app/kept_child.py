@@ -42,7 +42,7 @@ class KeptChild:
         return self._why if self._child is None else None
 
     def look(self, *, now: float, log: FilteringBoundLogger) -> None:
-        """now: of the monotonic clock."""
+        """Restart the child if it has ended and its delay is over. now: monotonic time."""
         if self._child is None:
             if now >= self._again:
                 self._restart(now, log)

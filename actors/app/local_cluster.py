@@ -123,7 +123,7 @@ class LocalCluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """With the administrator's token: 0600."""
+        """Path of the kubeconfig, which contains the administrator's token; its mode is 0600."""
         return self.server.kubeconfig
 
     def trouble(self) -> str | None:
@@ -145,7 +145,7 @@ class LocalCluster:
             self.nodes.look(now=now, log=log)
 
     def notice(self) -> str:
-        """What people should know while it goes on working; "" for nothing."""
+        """Return a problem that does not stop the cluster, or "" without a problem."""
         return (self.nodes is not None and self.nodes.trouble) or ""
 
     def checks(self) -> Mapping[str, Callable[[], str | None]]:

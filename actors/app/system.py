@@ -1,12 +1,12 @@
-"""The controller manager as an object: what bin/run-kcm runs, and what another program embeds.
+"""The controller manager as an object, for bin/run-kcm and for programs that embed it.
 
     with ControllerSystem(transport=transport, controllers=(*BUILT_IN, GREETER)) as system:
         system.wait()
 
-`async with` does the same where an asyncio event loop runs, which goes on while the system is stopped.
+`async with` does the same in a program with an asyncio event loop, which continues to run while the system is stopped.
 
-It installs no signal handlers, keeps no global state and configures no logging; several live in one process, beside
-whatever pykka actors the process has of its own. See docs/embedding.md.
+The system installs no signal handlers, has no global state and configures no logging. Several systems can run in one
+process, beside other pykka actors of the program. See docs/embedding.md.
 """
 
 from __future__ import annotations
@@ -78,20 +78,23 @@ FORKED = "this process was forked from the one that runs the controllers, and ha
 
 
 class ControllerSystem:
-    """One controller manager with all its actors.
+    """Controller manager with all its actors.
 
-    controllers: those that it may run, BUILT_IN where left out; which of them it does, options.generic.controllers says
-    (--controllers).
-    election: None runs without a lease. The transport is the caller's, to be closed after stop(). log: Python's own
-    logging, under the name "kcm", where it is left out. seed: makes every random choice of the actors repeatable.
-    journal: keeps what they tell each other; the caller's, to be closed after stop(). cloud: the provider that
-    controllers call; None without one. calls: the way outside, closed by stop(); where left out, threads of its own.
-    authority: as ControllerContext has it. cache_mutation_detector: objects of the caches raise FrozenError when a
-    controller changes them in place; None: as the options have it (--cache-mutation-detector). make_table is used as it
-    is given.
+    transport: belongs to the caller, who closes it after stop().
+    log: bound logger of structlog; by default Python's logger "kcm".
+    controllers: controllers that can run, BUILT_IN by default. The options (--controllers) select those that do.
+    election: leader election; None writes without a lease.
+    make_table: used as given; see cache_mutation_detector.
+    cloud: provider that controllers call, or None.
+    calls: runs outside calls, and is closed by stop(); by default threads of the system.
+    seed: makes all random choices of the actors repeatable.
+    journal: records all messages between actors; belongs to the caller, who closes it after stop().
+    authority: see ControllerContext.
+    cache_mutation_detector: objects of the tables raise FrozenError when they are changed in place; None: as the
+        options specify (--cache-mutation-detector).
 
-    A process that was forked from the one that started it has no part in it: the threads are not copied. There its
-    health checks fail, wait() returns at once, stop() does nothing, and whatever needs an actor raises RuntimeError.
+    A forked child process has no running system, because threads are not copied. There the health checks fail, wait()
+    returns immediately, stop() does nothing, and methods that need an actor raise RuntimeError.
     """
 
     def __init__(
@@ -163,8 +166,8 @@ class ControllerSystem:
         if isinstance(spawner, ThreadSpawner):
             self.metrics.add_source(lambda: [(CARRIERS, (), float(spawner.carriers))])
         self._manager_failures: list[float] = []
-        self._manager_is_down = False  # it is known to be, and will be started again
-        self._manager_was_dead = False  # at the last look
+        self._manager_is_down = False  # its failure was reported, and it will be restarted
+        self._manager_was_dead = False  # at the last check
         self._watchdog = Watchdog(
             vitals=self.vitals,
             transport=transport,
@@ -173,12 +176,12 @@ class ControllerSystem:
         )
         self._end_watch: Callable[[], None] = lambda: None
         self._finished = Ending()
-        self._spent = False  # it was started, or stopped before it was
+        self._spent = False  # it was started or stopped
         self._process = os.getpid()
         self.end: str | None = None
 
     def start(self) -> Self:
-        """Raises RuntimeError on one that was started or stopped before."""
+        """Start the system. Raises RuntimeError if it was started or stopped before."""
         if self._spent:
             raise RuntimeError("a ControllerSystem is started once; make a new one")
         self._spent, self._process = True, os.getpid()
@@ -191,9 +194,9 @@ class ControllerSystem:
         return self
 
     def stop(self, timeout: float = 15.0) -> bool:
-        """Drain, release the lease, stop every actor. Returns whether all was drained within `timeout` seconds.
+        """Drain, release the lease and stop all actors. Return whether all were drained within `timeout` seconds.
 
-        An exception that comes meanwhile, as from a second Ctrl-C, ends the draining: the actors are stopped at once.
+        An exception meanwhile, for example by a second Ctrl-C, ends the draining: the actors are stopped at once.
         """
         if self._is_forked:
             return False
@@ -207,17 +210,17 @@ class ControllerSystem:
         return idle or self.end == DRAINED
 
     def halt(self) -> None:
-        """Stop every actor at once, the last started first; the lease is left to run out.
+        """Stop all actors at once, in reverse order of their start, and let the lease expire.
 
-        Takes HALT_WITHIN seconds at most: an actor that hangs is shut out and left to its thread, a daemon.
+        Takes at most HALT_WITHIN seconds: an actor that hangs is fenced, and its daemon thread abandoned.
         """
         if self._is_forked:
             return
         self._spent = True
         self._end_watch()
         deadline = self.clock.monotonic() + HALT_WITHIN
-        self.clock.cancel(self)  # a manager that failed is not started again
-        self._stop_actor(MANAGER, deadline)  # before anybody asks who there is: it starts others
+        self.clock.cancel(self)  # cancel the restart of a failed manager
+        self._stop_actor(MANAGER, deadline)  # first, because it starts other actors
         for name in reversed(self.actors.names()):
             self._stop_actor(name, deadline)
         self._calls.close()
@@ -225,7 +228,7 @@ class ControllerSystem:
             self.clock.close()
 
     def wait(self, timeout: float | None = None) -> str | None:
-        """Until the manager works no more, at most so many seconds; why, or None while it does."""
+        """Wait until the manager ends, at most `timeout` seconds. Return the reason, or None if it still runs."""
         if self._is_forked:
             return FORKED
         self._finished.wait(timeout)
@@ -241,12 +244,11 @@ class ControllerSystem:
         return self.start()
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop it in a thread. A cancellation, as by a second Ctrl-C, ends the draining."""
+        """Stop the system in a thread. A cancellation, for example by a second Ctrl-C, ends the draining."""
         await in_thread(self.stop, hurry=self._finished.set)
 
-    # Steering: the same messages that the actors use among themselves.
-
-    # A controller is named by its name or an alias; ValueError without such a controller.
+    # Control of actors, by the messages that actors also send each other.
+    # `controller` is a name or an alias. An unknown one raises ValueError.
 
     def enable(self, controller: str) -> None:
         self._steer(Enable(self._spec_named(controller).name))
@@ -255,7 +257,7 @@ class ControllerSystem:
         self._steer(Disable(self._spec_named(controller).name))
 
     def restart(self, actor: str) -> None:
-        """actor: a controller's name, or any actor's ("dispatcher", "informer:v1/pods")."""
+        """Restart an actor, named by a controller's name or an actor's ("dispatcher", "informer:v1/pods")."""
         self._steer(Restart(actor))
 
     def pause(self, controller: str) -> None:
@@ -270,7 +272,7 @@ class ControllerSystem:
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this process is a fork of the one that started the system, which has none of its threads."""
+        """Report whether this process was forked from the one that started the system."""
         return self._process != os.getpid()
 
     def _require_own_process(self) -> None:
@@ -278,12 +280,15 @@ class ControllerSystem:
             raise RuntimeError(FORKED)
 
     def enqueue(self, controller: str, key: PlainKey, queue: str = "") -> bool:
-        """Have a controller reconcile this key, as if a watch had named it. From any thread; it only sends a message.
+        """Enqueue a key of a controller. Called from any thread; it only sends a message.
 
-        controller: its name, or an alias. key: text, a number, or a tuple of them. queue: its name; empty: the first.
-        Returns False where the controller does not run here: it stands by for the lease, is switched off, or is being
-        restarted. The key is dropped then: a controller that starts looks at all objects of its watches.
-        Raises ValueError without such a controller or queue, TypeError on a key that no message can carry.
+        controller: name or alias.
+        key: text, a number, or a tuple of them.
+        queue: name of the queue; empty: the first queue.
+
+        Returns False if the controller does not run in this process: it stands by for the lease, is disabled, or is
+        being restarted. The key is dropped then, as a controller that starts reconciles all objects of its watches.
+        Raises ValueError for an unknown controller or queue, TypeError for a key of another type.
         """
         spec = self._spec_named(controller)
         message = EnqueueKey(spec.queue_named(queue), key)
@@ -300,13 +305,15 @@ class ControllerSystem:
     def debug_page(
         self, controller: str, path: str, query: Mapping[str, list[str]], *, timeout: float = 30.0
     ) -> DebugPage:
-        """What a controller shows at this path, of those under /debug/controllers/<its name>; also by its older names.
+        """Return the page that a controller has for a path below /debug/controllers/NAME.
 
-        Raises LookupError without such a page, or where that controller does not run; TimeoutError; whatever the
-        controller raises.
+        controller: name or alias.
+
+        Raises LookupError if there is no such page or the controller does not run; TimeoutError; what the controller
+        raises.
         """
         self._require_own_process()
-        spec = next((one for one in self.controllers if controller in (one.name, *one.aliases)), None)
+        spec = next((spec for spec in self.controllers if controller in (spec.name, *spec.aliases)), None)
         if spec is None:
             raise LookupError(f"no controller is called {controller!r}")
         try:
@@ -320,28 +327,28 @@ class ControllerSystem:
         return DebugPage(shown.body.decode(), shown.content_type)
 
     def _spec_named(self, controller: str) -> ControllerSpec:
-        spec = next((one for one in self.controllers if controller in (one.name, *one.aliases)), None)
+        spec = next((spec for spec in self.controllers if controller in (spec.name, *spec.aliases)), None)
         if spec is None:
-            known = ", ".join(one.name for one in self.controllers)
+            known = ", ".join(spec.name for spec in self.controllers)
             raise ValueError(f"no controller is called {controller!r}; there are {known}")
         return spec
 
     def describe(self, actor: str = MANAGER, *, timeout: float = 5.0) -> dict[str, Any]:
-        """What an actor says of itself. Raises pykka.ActorDeadError or pykka.Timeout if it does not."""
+        """Return the current state of an actor. Raises pykka.ActorDeadError or pykka.Timeout if it does not respond."""
         self._require_own_process()
         description = self.actors.ask(actor, Describe(), timeout=timeout)
         facts: dict[str, Any] = orjson.loads(description.facts)
         return facts
 
-    # Looking at it.
+    # State.
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """By Table.id, which is Resource.id where nothing is restricted."""
+        """Return the tables by Table.id, which is Resource.id for a table without a selection."""
         return self._assembly.tables
 
     def trouble_at_start(self) -> Iterator[str]:
-        """What the enabled controllers' start_checks find, a line each."""
+        """Yield the problems that the start_checks of the enabled controllers find, one line each."""
         for spec in self.controllers:
             if spec.name in self.enabled:
                 for check in spec.start_checks:
@@ -349,13 +356,15 @@ class ControllerSystem:
 
     @property
     def synced(self) -> bool:
-        """Whether all tables with which the enabled controllers begin hold a whole list."""
+        """Report whether all static tables of the enabled controllers contain a complete list."""
         plan, tables = self._plan, self.tables
         return all(tables[table].synced for name in plan.enabled for table in plan.controllers[name].tables)
 
     def checks(self) -> dict[str, Check]:
-        """Health checks by name: leaderElection, infrastructure, calls, sources and discovery where a controller
-        has them, and one for each controller that may run.
+        """Return the health checks by name.
+
+        They are infrastructure, leaderElection, calls, sources, discovery, unreadable-objects (each if it applies) and
+        one for each controller.
         """
         silence = self.options.generic.watch_silence_limit
         checks: dict[str, Check] = {
@@ -392,12 +401,12 @@ class ControllerSystem:
         return {name: self._in_own_process(check) for name, check in checks.items()}
 
     def _in_own_process(self, check: Check) -> Check:
-        """The check, which fails in a forked process: what it looks at is a copy that nothing moves any more."""
+        """Wrap a check so that it fails in a forked process, whose copy of the state is never updated."""
         return lambda: FORKED if self._is_forked else check()
 
     def metrics_text(self) -> str:
-        """All metrics, those that controllers have of their own among them, in Prometheus' text format."""
-        from kcm.runtime.serving.metrics_page import MetricsPage  # heavy, and most systems are served by a page
+        """Return all metrics, including those of controllers, in the text format of Prometheus."""
+        from kcm.runtime.serving.metrics_page import MetricsPage  # slow to import, and most systems use serve() instead
 
         return MetricsPage(self.metrics, process=False).render("")[0].decode()
 
@@ -405,7 +414,7 @@ class ControllerSystem:
         hung = dict.fromkeys(map(controller_name, self.enabled), 0) | self.actors.hung_threads()
         return [(HUNG_THREADS, (name,), count) for name, count in hung.items()]
 
-    # What the manager tells.
+    # Callbacks of the manager.
 
     def _end(self, why: str) -> None:
         if self.end is None:
@@ -413,7 +422,7 @@ class ControllerSystem:
         self._finished.set()
 
     def _manager_failed(self, failure: ActorFailed) -> None:
-        """The supervisor itself failed: its children live on, and the next one finds them."""
+        """Restart the failed manager after a delay. Its children continue, and the next incarnation finds them."""
         now = self.clock.monotonic()
         self._manager_is_down = True
         self._manager_failures.append(now)
@@ -424,7 +433,7 @@ class ControllerSystem:
         else:
             self.clock.call_at(self, now + delay, self._start_manager)
 
-    # What the watchdog finds.
+    # Watchdog.
 
     def _look(self) -> None:
         if self.end is not None:
@@ -438,7 +447,7 @@ class ControllerSystem:
             self.log.exception("watchdog failed")
 
     def _look_after_manager(self) -> None:
-        """One that is dead at two looks did not report it."""
+        """Restart a manager that is dead at two successive checks and did not report its failure."""
         dead = not self.actors.is_alive(MANAGER) and not self._manager_is_down and self.end is None
         if dead and self._manager_was_dead:
             incarnation = self.actors.incarnation(MANAGER)
@@ -446,10 +455,10 @@ class ControllerSystem:
         self._manager_was_dead = dead
 
     def _give_up(self, why: str) -> None:
-        """Write nothing more, keep the lease no longer, and say that this is the end.
+        """Fence everything that writes, and end the system for this reason.
 
-        The lease is not given back but runs out: nobody can tell any more which writes are still on their way, and none
-        of them outlives it.
+        The lease is not released but expires: it is unknown which writes are still in flight, and none of them is sent
+        after the lease has expired.
         """
         if self.end is not None:
             return

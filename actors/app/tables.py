@@ -59,7 +59,7 @@ def plan_tables(
 def asked_by(spec: ControllerSpec, options: Options) -> dict[Resource, Selection]:
     """What a controller is to see of each resource: what all its watches and reads of it select.
 
-    Raises TypeError or ValueError, with the controller's name, on a selection that is none, and where none of several
+    Raises TypeError or ValueError, with the controller's name, for an invalid selection, and if none of several
     contains the others.
     """
     asked: dict[Resource, list[Selection]] = {}
@@ -97,7 +97,7 @@ def _keep(
     asked: Mapping[Resource, Selection],
     fixed: Mapping[Resource, Sequence[Selection]] | None = None,
 ) -> None:
-    """Those that no other contains. fixed: of these, which stay."""
+    """Add to `kept` the selections that no other selection contains. fixed: selections that are never removed."""
     for resource, selection in asked.items():
         there = kept.setdefault(resource, [])
         if any(one.contains(selection) for one in there):
@@ -130,7 +130,7 @@ class _Making:
         return View(resource, selection, parts)
 
     def add_indexes(self, spec: ControllerSpec, seen: Mapping[str, AnyTable], options: Options) -> None:
-        """Those that it declares, and those of its watches that select less than its lister shows."""
+        """Add the indexes of the spec, plus one for each watch that selects less than the lister of the controller."""
         for index in spec.indexes:
             view = seen.get(index.resource.id)
             if isinstance(view, View):

@@ -18,9 +18,9 @@ from typing import ClassVar
 
 
 class ControllerOptions:
-    """Base of a frozen dataclass whose every field is declared with flag().
+    """Base of a frozen dataclass whose fields are all declared with flag().
 
-    configz_block: where its flags' config names stand in /configz; it also gives the place of its section in --help.
+    configz_block: block of /configz that contains its flags; also determines the order of its section in --help.
     """
 
     __slots__ = ()

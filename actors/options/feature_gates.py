@@ -135,7 +135,7 @@ def without_effect(settings: Iterable[tuple[str, str]], states: Mapping[str, boo
 
 
 def _is_idle(name: str, states: Mapping[str, bool]) -> bool:
-    """Whether somebody may think that it is another way than it is."""
+    """Report whether the requested value differs from the effective one."""
     if name in ALWAYS:
         return not states[name]
     return name not in WORKING and states[name] != DEFAULTS[name]

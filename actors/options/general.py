@@ -1,7 +1,7 @@
-"""The flags that are no single controller's: the process, its clients, serving, logs, leader election, and our own.
+"""General flags: the process, its clients, cloud, logs and leader election.
 
 Names, defaults and sections: cmd/kube-controller-manager/app/options/options.go and the option packages that it calls,
-Kubernetes 1.36; flags that later releases took away are here with the meaning they had.
+Kubernetes 1.36; flags that later releases removed are here with their former meaning.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class Logging:
 
     @property
     def settings(self) -> LogSettings:
-        """--log-dir is enough to get files; in klog it did nothing without --logtostderr=false."""
+        """Settings of the log. --log-dir alone enables log files; klog also required --logtostderr=false."""
         return LogSettings(
             format=self.format,
             verbosity=self.verbosity,
@@ -288,7 +288,7 @@ class Logging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retired:
-    """Flags of old releases that have neither a meaning nor a section any more."""
+    """Flags of old releases, which have no effect."""
 
     google_json_key: str = flag("", "Key for a cloud.", hidden=True, retired=GONE)
     approve_kubelet_csrs: str = flag(

@@ -16,7 +16,11 @@ Check = Callable[[Options], Iterable[str]]  # what is wrong with the options, a 
 
 
 class Named(Protocol):
-    """name: canonical, as logs and health checks have it. aliases: what --controllers takes for it as well."""
+    """Names of a controller.
+
+    name: canonical, as in logs and health checks.
+    aliases: further names that --controllers accepts.
+    """
 
     @property
     def name(self) -> str: ...
@@ -27,9 +31,10 @@ class Named(Protocol):
 
 
 class KnownController(Named, Protocol):
-    """What the command line has to know of a controller, be it built or not: a ControllerSpec is one.
+    """Controller of the command line, built or not; for example a ControllerSpec.
 
-    options: its flags, in a section under its name. checks: also run where the controller is switched off.
+    options: its flags, in a section with its name.
+    checks: validation of options, which also runs if the controller is disabled.
     """
 
     @property
@@ -39,7 +44,7 @@ class KnownController(Named, Protocol):
 
 
 def in_order(controllers: Iterable[KnownController]) -> list[KnownController]:
-    """By their blocks in /configz; those that have none stand last, in the order given."""
+    """Sort controllers by their blocks in /configz. Those without a block are last, in the given order."""
 
     def place(controller: KnownController) -> tuple[bool, str]:
         block = controller.options.configz_block if controller.options is not None else ""
@@ -49,7 +54,7 @@ def in_order(controllers: Iterable[KnownController]) -> list[KnownController]:
 
 
 def flags_of_controllers(built: Iterable[KnownController], unbuilt: Iterable[KnownController]) -> list[Flag]:
-    """Section by section. Flags of what is not built are accepted and do nothing yet."""
+    """Return the flags by section. Flags of controllers that are not built are accepted and have no effect."""
     pending = tuple(unbuilt)
     flags: dict[type, tuple[Flag, ...]] = {}
     for controller in in_order((*built, *pending)):
@@ -58,14 +63,14 @@ def flags_of_controllers(built: Iterable[KnownController], unbuilt: Iterable[Kno
             flags[group] = flags_in(
                 group,
                 section=controller.name,
-                pending=any(controller is one for one in pending),
+                pending=any(controller is unbuilt_controller for unbuilt_controller in pending),
                 config=group.configz_block,
             )
     return [flag for section in flags.values() for flag in section]
 
 
 def aliases_of(controllers: Iterable[Named]) -> dict[str, str]:
-    """Alias → canonical name. Raises ValueError if two controllers claim one."""
+    """Return canonical names by alias. Raises ValueError if two controllers have the same alias."""
     controllers = tuple(controllers)
     canonical = {controller.name for controller in controllers}
     known: dict[str, str] = {}
@@ -78,8 +83,9 @@ def aliases_of(controllers: Iterable[Named]) -> dict[str, str]:
 
 
 def is_enabled(name: str, chosen: Sequence[str], *, on_by_default: bool) -> bool:
-    """Whether a controller runs, by the --controllers list with its aliases resolved: the first item that names it
-    decides, else "*".
+    """Report whether a list of --controllers, with aliases resolved, enables a controller.
+
+    The first item that names the controller decides, else "*".
 
     Source: kubernetes v1.36 staging/src/k8s.io/controller-manager/app/helper.go, IsControllerEnabled.
     """

@@ -1,4 +1,4 @@
-"""From the command line to Options."""
+"""Parser of the command line: parse_options, and the text of --help."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ SUMMARY = (
 
 
 class InvalidOptionsError(Exception):
-    """The options were understood but cannot be. errors: every fault; the text is all of them in one line.
+    """Options are invalid. The text contains all errors in one line.
 
-    known_controllers: set where --controllers names another than these.
+    errors: all errors.
+    known_controllers: set if --controllers names an unknown controller.
     """
 
     def __init__(self, errors: Sequence[str], *, known_controllers: Sequence[str] = ()) -> None:
@@ -38,12 +39,14 @@ class InvalidOptionsError(Exception):
 def parse_options(
     argv: Sequence[str], *, controllers: Sequence[KnownController] = (), unbuilt: Sequence[KnownController] = ()
 ) -> Options:
-    """Read the arguments that follow the program's name.
+    """Parse and validate the arguments that follow the program's name.
 
-    controllers: those whose names and flags are known. unbuilt: more of these, whose flags do nothing yet; in the
-    result's `generic.controllers` all names are canonical. With --help or --version flags are read, and not validated.
-    Raises FlagError when the line cannot be read, InvalidOptionsError when what it says cannot be, ValueError if two
-    controllers claim one alias or flag.
+    controllers: controllers with their flags.
+    unbuilt: controllers that are not built, whose flags are accepted and have no effect.
+
+    In `generic.controllers` of the result all names are canonical. With --help or --version options are not validated.
+    Raises FlagError for a malformed command line, InvalidOptionsError for invalid values, ValueError if two controllers
+    have the same alias or flag.
     """
     known = (*controllers, *unbuilt)
     aliases = aliases_of(known)
@@ -80,9 +83,9 @@ def parse_options(
 
 
 def _options(flags: tuple[Flag, ...], parsed: Parsed) -> Options:
-    """Of a controller that no flag is given of the defaults hold; see Options.__getitem__."""
-    given = {one.path[0] for one in flags if one.name in parsed.values}
-    groups = declaration.fill([one for one in flags if one.path[0] in given], parsed.values)
+    """Build Options. Controllers without given flags are left out; see Options.__getitem__."""
+    given = {flag.path[0] for flag in flags if flag.name in parsed.values}
+    groups = declaration.fill([flag for flag in flags if flag.path[0] in given], parsed.values)
     core = {CORE_GROUPS[group]: values for group, values in groups.items() if group in CORE_GROUPS}
     return Options(
         **core,
@@ -117,5 +120,5 @@ def _gate_warnings(options: Options, gates: Mapping[str, bool]) -> list[str]:
 
 
 def help_text(options: Options, *, columns: int) -> str:
-    """What --help prints, for a terminal so wide: of all flags that these options were read from."""
+    """Return the text of --help for a terminal of this width, with all flags of these options."""
     return declaration.usage(PROGRAM, SUMMARY, options.flags, columns=columns, first=FIRST)

@@ -49,9 +49,9 @@ class SecureServing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainServing:
-    """HTTP without TLS, as the articles have it; on only when one of the two is given.
+    """HTTP without TLS, served only if one of the two flags is given.
 
-    Old releases served everybody by default. What has no credentials is for this host, unless told otherwise.
+    Old releases served all addresses by default. As these pages need no credentials, the default here is loopback.
     """
 
     address: str = flag(

@@ -1,4 +1,4 @@
-"""All options, typed: a field for each group of flags that is no single controller's, and a registry of the others."""
+"""All options, typed: a field for each group of general flags, and a map of the options of single controllers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ NO_GROUPS: Mapping[type[ControllerOptions], ControllerOptions] = MappingProxyTyp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line says. Options() is what holds without one.
-
-    by_controller: the options of single controllers, by their class; read as `options[JobOptions]`.
-    feature_gates: every known gate → on or off. given: names of the flags that stood on the command line.
-    flags: all that could have stood there. warnings: lines for the log, about flags that do nothing.
-    """
+    """Parsed command line. Options() has the default of every flag."""
 
     debugging: general.Debugging = group(general.Debugging, "debugging", config="Generic.Debugging")
     leader_migration: general.LeaderMigration = group(general.LeaderMigration, "leader-migration", pending=True)
@@ -47,14 +42,16 @@ class Options:
     retired: general.Retired = group(general.Retired, "retired")
     process: general.Process = group(general.Process, "global")
 
+    # Options of single controllers by their class, read as `options[JobOptions]`.
     by_controller: Mapping[type[ControllerOptions], ControllerOptions] = field(default_factory=lambda: NO_GROUPS)
+    # Every known feature gate, and whether it is enabled.
     feature_gates: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType(dict(DEFAULTS)))
-    given: frozenset[str] = frozenset()
-    flags: tuple[Flag, ...] = field(default_factory=lambda: CORE_FLAGS, repr=False)
-    warnings: tuple[str, ...] = ()
+    given: frozenset[str] = frozenset()  # names of the flags on the command line
+    flags: tuple[Flag, ...] = field(default_factory=lambda: CORE_FLAGS, repr=False)  # all known flags
+    warnings: tuple[str, ...] = ()  # log lines about flags without effect
 
     def __getitem__(self, group: type[G]) -> G:
-        """The options of one controller: those that were read, else their defaults."""
+        """Return the options of one controller, or their defaults."""
         found = self.by_controller.get(group)
         return found if isinstance(found, group) else group()
 
@@ -64,11 +61,11 @@ class Options:
         return getattr(holder, entry)
 
     def with_group(self, group: ControllerOptions) -> Self:
-        """A copy that has these options of a controller."""
+        """Return a copy with these options of a controller."""
         return replace(self, by_controller=MappingProxyType({**self.by_controller, type(group): group}))
 
     def with_given_of(self, other: Options) -> Self:
-        """A copy in which what stood on the other's command line holds as well; what it leaves open stays."""
+        """Return a copy, updated by the flags that were given on the command line of `other`."""
         core: dict[str, Any] = {}
         by_controller: dict[type[ControllerOptions], Any] = dict(self.by_controller)
         changed = {name: on for name, on in other.feature_gates.items() if on != DEFAULTS.get(name)}
@@ -93,14 +90,14 @@ class Options:
 
     @property
     def plain_http(self) -> tuple[str, int] | None:
-        """Address and port to serve plain HTTP on; None: not at all."""
+        """Address and port to serve plain HTTP on; None if it is not served."""
         if not self.given & {"address", "port"} or self.plain_serving.port == 0:
             return None
         return self.plain_serving.address, self.plain_serving.port
 
     @property
     def embeds_cluster(self) -> bool:
-        """Neither a kubeconfig nor a server was named. (A pod's credentials, seen elsewhere, count as well.)"""
+        """Report whether neither a kubeconfig nor a server is named. (Callers also check for a pod's credentials.)"""
         return not self.client.kubeconfig and not self.client.master
 
 
@@ -112,7 +109,7 @@ BEHIND_CONTROLLERS = "metrics"  # the section of --help before which controllers
 
 
 def all_flags(controllers: Iterable[Flag]) -> tuple[Flag, ...]:
-    """Upstream's order. Raises ValueError if two flags are spelt the same."""
+    """Return all flags in upstream's order. Raises ValueError if two flags have the same spelling."""
     added = tuple(controllers)
     owners: dict[str, Flag] = {}
     for flag in (*CORE_FLAGS, *added):

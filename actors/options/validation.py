@@ -1,4 +1,4 @@
-"""What is wrong with the options that are no single controller's, in kube-controller-manager's words where it has any.
+"""Validation of general options, with the error texts of kube-controller-manager where it has them.
 
 Texts: KubeControllerManagerOptions.Validate and what it calls, Kubernetes 1.36. A controller's own checks are in its
 spec (ControllerSpec.checks).
@@ -25,7 +25,7 @@ LARGEST_PORT = 65535
 
 
 def faults(options: Options, checks: Iterable[Check]) -> list[str]:
-    """One line each, every line once; empty when all is well. checks: those of single controllers."""
+    """Return the errors, each once; empty if the options are valid. checks: validation of single controllers."""
     found = [
         *_leader_election(options),
         *_cloud(options),

@@ -1,4 +1,4 @@
-"""What a reconciler is, and the words it is written in.
+"""The API that controllers are written in: specs, commands, steps and outcomes.
 
     class Greeter:
         def __init__(self, *, tables: Tables) -> None:
@@ -11,13 +11,13 @@
             yield from must(patch(CONFIGMAPS, key, {"data": {"greeting": "hello"}}))
             return RequeueAfter(60.0)
 
-`reconcile` is a generator. It yields a Command and is sent its Outcome; or a list of commands, which go together, and
-is sent the list of their outcomes in the same order; or a Record (an event for people), a Tell (a message to another
-actor) or an Enqueue (a key for one of the controller's queues), for which it does not wait. It may be closed between
-any two yields and run again later: it looks at what is, never at what happened. What it raises is logged, counted, and
-the key retried with backoff.
+`reconcile` is a generator. It yields a Command and receives its Outcome, or a list of commands, which are sent
+together, and receives the list of their outcomes in the same order. It may also yield a Record (an event), a Tell (a
+message to another actor) or an Enqueue (a key for a queue of the controller), and does not wait for these. It may be
+closed between any two yields and run again later, so it depends on the current state, not on events. An exception is
+logged and counted, and the key is retried with backoff.
 
-`async def reconcile` is the same with `await` in the place of `yield` and `yield from`.
+`async def reconcile` is the same with `await` instead of `yield` and `yield from`.
 """
 
 from kcm.actors.reconciliation.commands import (

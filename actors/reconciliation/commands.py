@@ -1,8 +1,8 @@
-"""Commands and events as reconcilers write them: by resource and key, with objects instead of bytes.
+"""Functions that build commands and events, from resources, keys and objects.
 
-What the Resource knows need not be said again: kind and apiVersion are filled in, as tables hand out objects without
-them. What contradicts it is refused here, where its author sees the line: TypeError on a key that is no text,
-ValueError on one that names no object of the resource, and on an object of another kind.
+Kind and apiVersion are filled in from the Resource, because objects of tables do not contain them. Invalid arguments
+raise here, so that the traceback shows the author the line: TypeError for a key of another type, ValueError for a key
+that does not fit the resource and for an object of another kind.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OF_THE_OBJECT = frozenset({"", "status", "approval", "ephemeralcontainers", "fin
 def create(
     resource: Resource[M], obj: Mapping[str, Any] | M, *, namespace: str | None = None, subresource: str = ""
 ) -> Create:
-    """namespace: where the object does not say it itself. Raises ValueError where neither does and one is needed."""
+    """Create the object. namespace: default for an object without one. Raises ValueError if a namespace is missing."""
     obj = _map(resource, obj)
     where = namespace_of(obj) if namespace is None else namespace
     if resource.namespaced and not where:
@@ -53,10 +53,10 @@ def create(
 
 
 def update(resource: Resource[M], obj: Mapping[str, Any] | M, *, subresource: str = "") -> Update:
-    """The whole object as it is to be, usually a copy of what a table handed out with some parts changed.
+    """Replace the whole object, usually by a changed copy of an object of a table.
 
-    Its resourceVersion is the precondition: Conflict if the stored one is newer. A model is the whole object as well:
-    what it does not name goes, so patch or ensure what a model does not know all of.
+    Its resourceVersion is the precondition: the outcome is Conflict if the stored one differs. A model also replaces
+    the whole object and removes fields that it does not define; use patch or ensure for partial models.
     """
     obj = _map(resource, obj)
     meta = metadata(obj)
@@ -72,11 +72,11 @@ def patch(
     patch_type: PatchType | None = None,
     subresource: str = "",
 ) -> Patch:
-    """A map is merged into the object (RFC 7386): None removes a field, and a list replaces the whole list. A list is
-    one of operations (RFC 6902). So it is for every resource.
+    """Patch the object.
 
-    patch_type: STRATEGIC merges lists by their keys, for built-in resources alone: custom ones refuse it. What is to be
-    applied on the server's side goes by `apply`.
+    body: a map is merged into the object (RFC 7386): None removes a field, and a list replaces the whole list. A list
+        contains JSON patch operations (RFC 6902). Both work for every resource.
+    patch_type: STRATEGIC merges lists by their keys, for built-in resources only. For server-side apply use `apply`.
     """
     operations = not isinstance(body, Mapping)
     if operations:
@@ -97,11 +97,10 @@ def patch(
 def merge_status(
     resource: Resource[M], obj: Mapping[str, Any] | M, changes: Mapping[str, Any], *, ordered: bool = True
 ) -> Patch:
-    """Patch these fields of a built-in object's status; conditions are merged by type, so that several writers do not
-    overwrite each other's.
+    """Patch fields of a built-in object's status. Conditions are merged by type, so several writers can each set some.
 
-    The uid is a precondition, the resourceVersion is not: the caller finds out what differs. New conditions follow
-    those that `obj` has; with `ordered=False` the server puts them first.
+    The uid is a precondition, the resourceVersion is not, and nothing is compared. New conditions follow the existing
+    conditions of `obj`; with `ordered=False` the server puts them first.
     """
     obj = _map(resource, obj)
     check_mapping("changes of merge_status", changes)
@@ -113,12 +112,14 @@ def merge_status(
 def apply(
     resource: Resource[M], obj: Mapping[str, Any] | M, *, force: bool = False, manager: str = "", subresource: str = ""
 ) -> Patch:
-    """Server-side apply: the object has what is said here, and loses what its manager said before and says no more. One
-    that is not there is made.
+    """Apply the object on the server: set its fields, and remove fields that the manager applied before but not now.
 
-    obj: all that its manager has to say of the object, and nothing else: usually not one that was read. With a uid it
-    is not made anew: Conflict. force: fields that others manage are taken over; without it they are a Conflict, unless
-    both say the same. manager: empty: the name of the controller, or what its spec has as client.
+    An object that does not exist is created.
+
+    obj: all fields that this manager sets, and no others, so usually not an object that was read. With a uid the object
+        is not created; the outcome is Conflict.
+    force: take over fields of other managers. Without it a different value in such a field is a Conflict.
+    manager: name of the manager; empty: the client of the controller's spec, which by default is its name.
     """
     obj = _map(resource, obj)
     if metadata(obj).get("managedFields"):
@@ -138,13 +139,14 @@ def delete(
     propagation: str | None = None,
     depends_on: Iterable[Resource | tuple[Resource, Key]] | None = None,
 ) -> Delete:
-    """which: the object that was read: its uid goes along, so that no other of its name is deleted; with `unchanged`
-    its resourceVersion too. Or a key, where all that is known is a name.
+    """Delete the object.
 
-    uid, resource_version: preconditions: Conflict if the object is another, or has changed.
-
-    depends_on: whose tables it rests on, or which objects of them: it is postponed while a table is stale, or such an
-    object cannot be read. None: all tables that the spec names.
+    which: an object that was read, whose uid is a precondition, so that no other object of its name is deleted; or a
+        key, if only the name is known.
+    unchanged: the resourceVersion of the object is a precondition as well.
+    uid, resource_version: preconditions for a key. The outcome is Conflict if the object is another or has changed.
+    depends_on: resources or objects that the decision depends on: the deletion is postponed while their tables are
+        stale or these objects are unreadable. None: all tables of the spec.
     """
     check_resource(resource)
     if propagation is not None:
@@ -178,12 +180,12 @@ def delete(
 
 
 def in_name_of(user: str, command: W) -> W:
-    """The same, sent with this user's credentials, which the transport has to have; else it goes as any other."""
+    """Return the command with the credentials of this user, if the transport has them."""
     return msgspec.structs.replace(command, user=user)
 
 
 def get_live(resource: Resource, key: Key, *, as_informer: bool = False) -> Get:
-    """as_informer: for controllers that may have no right to get it, see Get."""
+    """Read an object from the server. as_informer: for controllers without the permission to get it, see Get."""
     key = check_key(resource, key)
     return Get(resource.id, key, as_informer=as_informer)
 
@@ -198,7 +200,12 @@ def list_live(
     limit: int = 0,
     continue_from: str = "",
 ) -> List:
-    """metadata_only: of each object its metadata. limit: so many at most; 0 is all. continue_from: as in List."""
+    """List objects from the server.
+
+    metadata_only: return only the metadata of each object.
+    limit: maximum number of objects; 0: unlimited.
+    continue_from: see List.
+    """
     check_resource(resource)
     for name, text in (
         ("namespace", namespace),
@@ -214,7 +221,7 @@ def list_live(
 def delete_all(
     resource: Resource, namespace: str, *, propagation: str | None = None, limit: int = 0, continue_from: str = ""
 ) -> DeleteCollection:
-    """All objects of this namespace, or a page of them, as list_live has it. It rests on no table."""
+    """Delete all objects of a namespace, or a page of them as in list_live. It depends on no table."""
     return DeleteCollection(
         resource.id, namespace, propagation=propagation, depends_on=(), limit=limit, continue_from=continue_from
     )
@@ -229,7 +236,7 @@ def record(
     *,
     field_path: str = "",
 ) -> Record:
-    """An event about an object."""
+    """Record an event about an object."""
     if type not in RECORD_TYPES:
         raise ValueError(f"the type of an event is one of {', '.join(RECORD_TYPES)}, not {type!r}")
     check_text("reason of record", reason, may_be_empty=True)
@@ -250,7 +257,7 @@ def record(
 
 
 def _map(resource: Resource, obj: Any) -> Mapping[str, Any]:
-    """The object, or the resource's model of one, as a map. Raises TypeError on anything else."""
+    """Return an object or a model of the resource as a map. Raises TypeError for other types."""
     check_resource(resource)
     if type(obj) is dict or isinstance(obj, Mapping):
         return obj
@@ -276,13 +283,13 @@ def _dependence(on: object) -> str:
 
 
 def check_resource(resource: Any) -> None:
-    """Raise TypeError on anything but a Resource, as on its plural."""
+    """Raise TypeError for anything but a Resource, for example its plural."""
     if not isinstance(resource, Resource):
         raise TypeError(f"a command takes a Resource(version=…, plural=…, kind=…), not {resource!r:.80}")
 
 
 def check_key(resource: Resource, key: Any) -> Key:
-    """Raises TypeError or ValueError on what is no key of this resource."""
+    """Return the key. Raises TypeError or ValueError for an invalid key of this resource."""
     check_resource(resource)
     if not isinstance(key, str):
         raise TypeError(f"a key of {resource} is text, not {key!r:.80}")
@@ -294,7 +301,7 @@ def check_key(resource: Resource, key: Any) -> Key:
 
 
 def _whole(resource: Resource, obj: Mapping[str, Any], subresource: str) -> bytes:
-    """The object as JSON, with its kind and apiVersion. Raises ValueError if it has others than the resource."""
+    """Encode the object with kind and apiVersion. Raises ValueError if they differ from those of the resource."""
     check_text("subresource of a command", subresource, may_be_empty=True)
     if subresource not in OF_THE_OBJECT:
         return encode_object(obj)
@@ -304,7 +311,7 @@ def _whole(resource: Resource, obj: Mapping[str, Any], subresource: str) -> byte
 
 
 def check_kind(resource: Resource, obj: Mapping[str, Any]) -> bool:
-    """Whether the object says its kind and apiVersion. Raises ValueError if it has others than the resource."""
+    """Report whether the object has kind and apiVersion. Raises ValueError if they differ from the resource's."""
     kind, api_version = obj.get("kind"), obj.get("apiVersion")
     if kind == resource.kind and api_version == resource.api_version:
         return True

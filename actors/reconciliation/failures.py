@@ -1,4 +1,4 @@
-"""What a reconciliation raises to say what is to become of its key. All else is tried again with backoff."""
+"""Exceptions by which a reconciliation controls the retry of its key. After all others it is retried with backoff."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from kcm.actors.reconciliation.reconciler import check_seconds
 
 
 class TerminalError(Exception):
-    """Do not retry the key: it waits for its next event, Enqueue or resync, as trying again would change nothing.
+    """A retry would change nothing: the key waits for its next event, Enqueue or resync.
 
-    Whatever the key waits for has to enqueue it, by a watch. A name that is taken by a dependent of a predecessor (an
-    owner of the same name, with another uid) becomes free without an event for the owner itself: watch the dependents
-    by `its_controller(OWNERS, or_successor=True)`.
+    A watch must enqueue the key for everything that it waits for. A name that a dependent of a predecessor has (an
+    owner of the same name with another uid) becomes free without an event for the owner itself: watch the dependents
+    with `its_controller(OWNERS, or_successor=True)`.
     """
 
 
 class Retry(Exception):
-    """Not yet: try the key again after so many seconds (an earlier event looks earlier).
+    """Request to retry the key after a delay, or earlier at an event.
 
-    It is no failure: neither the backoff nor max_retries count it.
+    It is not a failure: neither the backoff nor max_retries count it.
     """
 
     def __init__(self, why: str = "", *, after: float) -> None:
-        """why: for the log. Raises TypeError or ValueError on what is no number of seconds, 0 or more."""
+        """Set the delay in seconds, a number of 0 or more; else TypeError or ValueError is raised. why: for the log."""
         check_seconds("Retry: after", after)
         super().__init__(why or f"again in {after:g} s")
         self.after = after
 
 
 class RetryQuietly(Exception):
-    """What the key needs is for others to do, and may come without an event: try it again with the queue's backoff.
+    """The key waits for something that may change without an event: retry it with the backoff of the queue.
 
-    The log has it at debug level only, so that what users leave undone for days fills no log.
+    It is logged at debug level only, because it may last for days.
     """

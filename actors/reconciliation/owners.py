@@ -1,7 +1,7 @@
-"""Whose an object is: by the uid of its controller owner reference, never by a name.
+"""Ownership of objects, by the uid of the controller owner reference, never by a name.
 
-An object of the same name may belong to a predecessor that was deleted, or to a stranger. Neither word adopts: what
-has no controller stays so.
+An object of the expected name may belong to a deleted predecessor or to another owner. None of these functions adopts
+an object without a controller.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ N = TypeVar("N")
 
 
 def own(child: Mapping[str, Any] | M, *, by: Mapping[str, Any] | N, of: Resource[N]) -> Object:
-    """A copy of the child with `by`, an object of the resource `of`, as its controller; it goes when `by` goes.
+    """Return a copy of the child with the object `by` of the resource `of` as its controller.
 
-    A child without a namespace gets that of its owner. Raises ValueError where the server would let it be collected at
-    once, or refuse it: an owner in another namespace, one without a uid (it was not read), another controller.
+    A child without a namespace gets the namespace of its owner. Raises ValueError for a child that the server would
+    reject or the garbage collector delete: if the owner is in another namespace, the owner has no uid (it was not
+    read), or the child has another controller.
     """
     check_type("of=… of own", of, Resource, "the Resource of the owner")
     child, by = as_object(child), as_object(by)
@@ -56,12 +57,12 @@ def own(child: Mapping[str, Any] | M, *, by: Mapping[str, Any] | N, of: Resource
 
 
 def owned(lister: Lister[M], *, by: Any) -> list[M]:
-    """The objects whose controller is `by`, in no order: compared by uid, in all namespaces."""
+    """Return the objects whose controller is `by`, compared by uid, in all namespaces and in no particular order."""
     check_lister("owned", lister)
     return lister.owned_by(uid_of(as_object(by)))
 
 
 def controlled_by(obj: Any, owner: Any) -> bool:
-    """Whether the object's controller is this owner, and no namesake of it."""
+    """Report whether the object's controller is this owner, compared by uid."""
     controller = controller_of(as_object(obj))
     return controller is not None and controller.uid == uid_of(as_object(owner))

@@ -1,4 +1,4 @@
-"""What a reconciler is, what it may yield or await, and what it may return."""
+"""Protocols of reconcilers, and the values that they yield and return."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcm.protocols.objects import Key
 
 
 def check_seconds(what: str, seconds: Any) -> None:
-    """Raise TypeError if this is no number, ValueError if it is negative or not finite."""
+    """Raise TypeError unless this is a number, ValueError if it is negative or not finite."""
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         raise TypeError(f"{what} takes a number of seconds, not {seconds!r:.80}")
     if not (seconds >= 0 and math.isfinite(seconds)):
@@ -25,9 +25,9 @@ def check_seconds(what: str, seconds: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RequeueAfter:
-    """Returned by reconcile: done, and look again after so many seconds (an earlier event looks earlier).
+    """Result of a reconciliation that succeeded: reconcile the key again after this delay, or earlier at an event.
 
-    Raises TypeError or ValueError on what is no number of seconds, 0 or more.
+    Raises TypeError or ValueError unless the delay is a number of seconds, 0 or more.
     """
 
     seconds: float
@@ -38,7 +38,7 @@ class RequeueAfter:
 
 @dataclass(frozen=True, slots=True)
 class Tell(Awaited[None]):
-    """Yielded: send a message to another actor (a child, or the manager), and do not wait for it."""
+    """Message to another actor (a child, or the manager). The reconciliation that yields it does not wait."""
 
     to: str
     message: Any
@@ -46,10 +46,12 @@ class Tell(Awaited[None]):
 
 @dataclass(frozen=True, slots=True)
 class Enqueue(Awaited[None]):
-    """Add a key to one of the controller's own queues, now or after so many seconds.
+    """Key to add to a queue of the controller, now or after a delay.
 
-    Yielded by a reconciliation, which does not wait for it, and returned by on_message. queue: its name in the spec.
-    Raises TypeError or ValueError on what is no number of seconds, 0 or more.
+    It is yielded by a reconciliation, which does not wait, or returned by on_message.
+
+    queue: name of the queue in the spec.
+    after: seconds. Raises TypeError or ValueError unless it is a number, 0 or more.
     """
 
     queue: str
@@ -63,21 +65,22 @@ class Enqueue(Awaited[None]):
 
 Yielded = Command | Record | Tell | Enqueue | Sequence[Command]
 Reconciliation = Generator[Yielded, Any, RequeueAfter | None]
-AsyncReconciliation = Coroutine[Any, Any, RequeueAfter | None]  # what an `async def reconcile` makes
+AsyncReconciliation = Coroutine[Any, Any, RequeueAfter | None]  # returned by an `async def reconcile`
 Running = Reconciliation | AsyncReconciliation  # both are driven by send() and throw()
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 P = ParamSpec("P")
-Step = Generator[Yielded, Any, T]  # a part of a reconciliation that returns a T
+Step = Generator[Yielded, Any, T]  # part of a reconciliation, which returns a T
 
 
 class Word(Generator[Yielded, Any, T_co], Awaitable[T_co]):
-    """What a `step` returns, for type checkers: a Step that can be awaited too."""
+    """Result of a `step` for type checkers: a Step that can also be awaited."""
 
 
 def step(function: Callable[P, Step[T]]) -> Callable[P, Word[T]]:
-    """Decorates a generator function that a generator may `yield from` and a coroutine `await`. It may do the same with
-    either. Calling it costs nothing more. Raises TypeError on what is no generator function.
+    """Make a generator function usable with both `yield from` and `await`. It may itself use both kinds of steps.
+
+    A call costs no more than before. Raises TypeError for anything but a generator function.
     """
     if not inspect.isgeneratorfunction(function):
         raise TypeError(f"a step is a generator function, not {function!r}")
@@ -85,24 +88,24 @@ def step(function: Callable[P, Step[T]]) -> Callable[P, Word[T]]:
 
 
 class Reconciler(Protocol):
-    """What a controller with one queue, whose keys are "namespace/name" or a name, is driven by."""
+    """Reconciler of a controller with one queue of keys "namespace/name", or "name" if cluster-scoped."""
 
     def reconcile(self, key: Key) -> Running: ...
 
 
 @runtime_checkable
 class Receiver(Protocol):
-    """A reconciler that other actors send messages to: its children, or the manager."""
+    """Reconciler that receives messages of other actors: its children, or the manager."""
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
-        """A message for this controller that is not the driver's own business (also Restarted, for any peer).
+        """Handle a message that the controller actor does not handle itself, or Restarted of any peer.
 
-        Returns the keys that it concerns. Raises TypeError on a message that the reconciler does not handle.
+        Returns the keys to enqueue. Raises TypeError for a message that the reconciler does not support.
         """
 
 
 class DebugPage(NamedTuple):
-    """What a controller shows people, for their eyes or for a tool that draws it."""
+    """Debug page of a controller, for people or for a tool that draws it."""
 
     body: str
     content_type: str = "text/plain; charset=utf-8"
@@ -110,10 +113,11 @@ class DebugPage(NamedTuple):
 
 @runtime_checkable
 class Debuggable(Protocol):
-    """A reconciler with pages of its own: `/debug/controllers/<its name>/…`, where run-kcm or `serve` serves pages."""
+    """Reconciler with debug pages at `/debug/controllers/NAME/…`, where run-kcm or `serve` serves pages."""
 
     def debug_page(self, path: str, query: Mapping[str, Sequence[str]]) -> DebugPage | None:
-        """None where there is no such page. It is called between two reconciliations, and writes nothing.
+        """Return a page, or None if there is no such page. Called between two reconciliations; must not write.
 
-        path: what follows the controller's name, "/graph". query: the values of each parameter, in order.
+        path: part of the path after the controller's name, for example "/graph".
+        query: values of each parameter, in order.
         """

@@ -1,4 +1,4 @@
-"""How a controller presents itself to the system: its names, what it watches, how its reconciler is built.
+"""Specs of controllers: names, watches, queues, passes, and how the reconciler is built.
 
 GREETER = ControllerSpec(
     name="greeter-controller",
@@ -40,10 +40,9 @@ K = TypeVar("K", bound=Hashable)  # a key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """All that a reconciler may be built from. Built anew for each incarnation of its actor.
+    """Arguments to build a reconciler from. Every incarnation of its actor has a new one.
 
-    authority: the certificates that the client's configuration has in place for the API server, PEM; b"" where it names
-    a file, or none.
+    authority: PEM certificates of the API server that the kubeconfig contains inline; b"" if it contains none.
     """
 
     tables: Tables
@@ -67,16 +66,16 @@ def _as_it_is(spec: ControllerSpec, _options: Options) -> ControllerSpec:
 
 
 def call_reconcile(reconciler: Any, key: Any) -> Running:
-    """What a queue does with its keys where it does not say otherwise."""
+    """Reconcile a key with the reconciler's method `reconcile`: the default of a queue."""
     running: Running = reconciler.reconcile(key)
     return running
 
 
 @dataclass(frozen=True, slots=True)
 class AnyQueue:
-    """A Queue whose types are not known: what tuples of queues are made of.
+    """Queue without type parameters, for tuples of queues.
 
-    It is a class of its own so that mypy infers each queue's types from the queue, and not from the tuple it is in.
+    With this class mypy infers the types of each queue from the queue itself, and not from the tuple that contains it.
     """
 
     name: str = ""
@@ -94,9 +93,7 @@ class AnyQueue:
     reports_as: str = ""
 
     def __post_init__(self) -> None:
-        """Raises TypeError on a single watch in place of a tuple, and on what cannot be called; ValueError on a number
-        that makes no sense.
-        """
+        """Raise TypeError for a field of a wrong type, ValueError for a number out of range."""
         check_text("name of a queue", self.name, may_be_empty=True)
         name = f"queue {self.name!r}"
         check_each(f"watches of {name}", self.watches, _are(Watch, "a Watch"))
@@ -105,7 +102,7 @@ class AnyQueue:
         if self.turn_of is not None:
             _refuse_uncallable(name, turn_of=self.turn_of)
         _refuse_number(name, concurrency=self.concurrency)
-        if not all(one in FAILURES for one in self.terminal):
+        if not all(outcome in FAILURES for outcome in self.terminal):
             raise TypeError(f"{name}: terminal are types of outcomes that are failures, not {self.terminal!r}")
         backoff: object = self.backoff
         if not isinstance(backoff, Backoff):
@@ -118,18 +115,20 @@ class AnyQueue:
 
 @dataclass(frozen=True, slots=True)
 class Queue(AnyQueue, Generic[R, K]):
-    """One work queue of a controller: keys of type K, and the function that reconciles one.
+    """Work queue of a controller, with keys of type K, and the function that reconciles a key.
 
     name: in workqueue_* metrics and logs; empty: the controller's name without "-controller".
-    watches: which changes enqueue which keys. A key is any hashable value with a good str().
-    reconcile: called with the reconciler and a key; empty: the reconciler's own `reconcile`.
-    concurrency: keys in work at once. max_retries: failures in a row after which a key waits for its next event; None
-    is never. terminal: outcomes after which it waits for that at once, if they are raised, as for a TerminalError.
-    backoff: how long a key that failed waits. retry_qps, retry_burst: how many retries a second all keys have together;
-    a negative qps lifts that limit. events_first: keys that an event names go before those that the first list or a
-    resync enqueued, however many these are; else in the order in which they were added. turn_of: the group of a key,
-    such as its namespace: groups are served in turns, so that thousands of keys of one do not hold up those of another.
-    reports_as: its name in workqueue_*, where that is not `name`; queues of one such name share their series.
+    watches: watches that enqueue keys. A key is any hashable value with a readable str().
+    reconcile: called with the reconciler and a key; by default the reconciler's method `reconcile`.
+    concurrency: number of keys that are reconciled at once.
+    max_retries: successive failures after which a key waits for its next event; None: unlimited.
+    terminal: outcomes that have the effect of a TerminalError if they are raised.
+    backoff: delays of the retries of a key.
+    retry_qps, retry_burst: limits of the retries of all keys together; a negative qps means no limit.
+    events_first: keys of events precede keys of the first list and of resyncs. Otherwise keys are first in, first out.
+    turn_of: group of a key, such as its namespace. Groups are served in turn, so that many keys of one group do not
+        delay the keys of another.
+    reports_as: name in workqueue_* metrics if it is not `name`; queues of the same name share their series.
     """
 
     _: KW_ONLY
@@ -139,14 +138,16 @@ class Queue(AnyQueue, Generic[R, K]):
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Something that a controller does periodically, without a key.
+    """Periodic work of a controller, without a key.
 
-    It begins once the controller may act, and again `every` seconds after it ended (math.inf: it runs once). A pass
-    that returns RequeueAfter(seconds) begins again after so many instead. One that failed is logged and begins again
-    after 10 s, then 20, 40, …, and at most `every` seconds.
+    A pass first runs when the controller is ready, and again `every` seconds after it ended, or after the seconds of
+    the RequeueAfter that it returned. After a failure, which is logged, it runs again after 10 s, 20 s, 40 s, …, at
+    most `every` seconds.
 
-    name: in logs and health. run: called with the reconciler. queue: a name under which it reports workqueue_* metrics,
-    as if it were a queue of one key; empty: it does not.
+    name: in logs and health checks.
+    every: seconds; math.inf: it runs once.
+    run: called with the reconciler.
+    queue: name under which it has workqueue_* metrics, like a queue with one key; empty: none.
     """
 
     name: str
@@ -156,7 +157,7 @@ class Pass:
     queue: str = ""
 
     def __post_init__(self) -> None:
-        """Raises TypeError on what cannot be called; ValueError on a period that is none."""
+        """Raise TypeError for a field of a wrong type, ValueError for an invalid period."""
         check_text("name of a pass", self.name)
         check_text(f"queue of pass {self.name!r}", self.queue, may_be_empty=True)
         _refuse_uncallable(f"pass {self.name!r}", run=self.run)
@@ -165,20 +166,21 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something that listens to the world outside, and wakes keys of its controller.
+    """Listener to events outside the cluster, which enqueues keys.
 
     async def changes(waker: Waker) -> AsyncIterator[str]:
         async for message in consumer:
             yield f"default/{message.name}"
 
-    It runs from when the controller may act until that stops, and begins again when it ends or fails, after 1 s, then
-    2, 4, … and at most 60. What comes while the controller does not run is lost: a controller that starts looks at all
-    objects of its watches.
+    A source runs while the controller is ready. When it ends or fails, it is restarted after 1 s, 2 s, 4 s, …, at most
+    60 s. Events while the controller does not run are lost; a controller that starts reconciles all objects of its
+    watches.
 
-    name: in logs and health. listen: called with a Waker. An async function or async generator runs on the event loop
-    that async calls have, and is cancelled; a plain function or generator has a thread of its own, and ends when it
-    sees `waker.stopped`. What a generator yields is enqueued; the others call `waker.enqueue`. queue: its name in the
-    spec; empty: the first.
+    name: in logs and health checks.
+    listen: called with a Waker. An async function or async generator runs on the event loop of async calls, and is
+        cancelled in the end; a plain function or generator has its own thread, and must end when `waker.stopped` is
+        set. Keys that a generator yields are enqueued; a function calls `waker.enqueue`.
+    queue: name of the queue in the spec; empty: the first.
     """
 
     name: str
@@ -187,7 +189,7 @@ class Source:
     queue: str = ""
 
     def __post_init__(self) -> None:
-        """Raises TypeError on what cannot be called."""
+        """Raise TypeError for a field of a wrong type."""
         check_text("name of a source", self.name)
         check_text(f"queue of source {self.name!r}", self.queue, may_be_empty=True)
         _refuse_uncallable(f"source {self.name!r}", listen=self.listen)
@@ -195,9 +197,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index that a controller's lister calls need: which values an object has in it. See Lister.indexed.
+    """Index of a controller's lister; see Lister.indexed. `values_of` returns the values of an object.
 
-    Two controllers that name the same index of a resource share it; `values_of` has to be the same function.
+    Controllers that declare an index of the same name for a resource share it, and must declare the same function.
     """
 
     resource: Resource
@@ -205,7 +207,7 @@ class Index:
     values_of: Callable[[Object], Iterable[str]]
 
     def __post_init__(self) -> None:
-        """Raises TypeError on what is no resource, name or function."""
+        """Raise TypeError for a field of a wrong type."""
         check_type("an Index", self.resource, Resource, "a Resource")
         check_text(f"name of an index of {self.resource}", self.name)
         check_function(f"values_of of the index {self.name!r}", self.values_of)
@@ -213,21 +215,22 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is derived once of each object of a resource, so that nobody decodes it for that: `lister.entry(key).facts`.
+    """Values that are derived once from each object of a resource, so that it need not be decoded to read them.
 
-    derive: returns a dataclass or named tuple, and says so in its annotation. Its fields are the facts that an Interest
-    names, so their values are hashable. It must not raise on an object that the server may send: such an object cannot
-    be read (Lister.unreadable).
+    They are available as `lister.entry(key).facts`, and an Interest can name them.
 
-    All controllers that see whole objects of the resource have them; two that declare some for one resource name the
-    same function. Pods, nodes and leases have facts already: an Index serves there, with Interest(indexed=...).
+    derive: returns a dataclass or named tuple of hashable values, and is annotated with it. If it raises, the object is
+        unreadable (Lister.unreadable).
+
+    All controllers that see whole objects of the resource share the facts, and must declare the same function. Pods,
+    nodes and leases have built-in facts; use an Index there, with Interest(indexed=...).
     """
 
     resource: Resource
     derive: Callable[[Object], Any]
 
     def __post_init__(self) -> None:
-        """Raises TypeError on a resource that is none, and on a function that does not say what it returns."""
+        """Raise TypeError for a field of a wrong type, and for a function without the annotation of its result."""
         if not isinstance(self.resource, Resource):
             raise TypeError(f"facts are of a Resource, not of {self.resource!r}")
         _refuse_uncallable(f"facts of {self.resource}", derive=self.derive)
@@ -236,7 +239,7 @@ class Facts:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the facts."""
+        """Names of the facts."""
         return names_of_facts(self.derive)
 
 
@@ -250,33 +253,35 @@ def names_of_facts(derive: Callable[[Object], Any]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSpec:
-    """One controller.
+    """Declaration of a controller.
 
-    name: canonical, as --controllers and logs have it. aliases: older names for the same.
-    build: makes what `reconcile` of the queues and `run` of the passes are called with.
-    reads: further resources that it reads, without being woken by them; a Read says which objects.
-    indexes, facts: what its listers find objects by, and what of them.
-    discovers: resources that it finds by discovery, and watches while they are there.
-    options: its flags, read as `context.options[TheClass]`. checks: what is wrong with them, a line each; they also
-    run where the controller is disabled.
-    start_checks: what is wrong with what its options name, as a file that cannot be read, a line each. Looked at once,
-    before anything starts, where the controller runs; what they yield ends `run-kcm`.
-    by_its_flags_alone: --controllers neither switches it on nor off.
-    enabled_if: False means skipped, as if disabled. needs: what it asks for, told where it is skipped.
-    resync: seconds after which it enqueues everything again; None for --min-resync-period and up to twice that.
-    client: the API client in whose name and rate limit it writes; component: the source of its events; each is the
-    controller's name where left empty.
-    has_root_credentials: it writes as the manager itself, whatever --use-service-account-credentials says.
-    qps, burst: the rate limit of its client, as numbers or functions of the options; None: those of --kube-api-qps and
-    --kube-api-burst. Controllers of one client have one limit.
-    calls: of functions outside (`call`) at a time; None: as many as the system makes, 16 in threads and 128 async ones.
-    sources: what wakes its keys from outside.
-    never_blocks: its code waits for nothing and is at home on any thread; so its actor shares one with others. Where it
-    is False, it has one of its own.
-    adapted: returns the spec that runs with these options: for what a feature gate adds, such as a watch of a resource
-    that is not always served.
-    children: kinds of actors that it may ask the manager for (StartChild): how to build one, by its name. The context
-    has no overlay in common with the controller's.
+    name: canonical name, as in --controllers and logs.
+    aliases: older names.
+    build: builds the reconciler, which is passed to `reconcile` of the queues and `run` of the passes.
+    reads: further resources that it reads, whose changes enqueue no keys; a Read selects objects.
+    indexes, facts: indexes and derived values of its listers.
+    discovers: resources that it finds by discovery, and watches while they exist.
+    options: class of its flags, read as `context.options[TheClass]`.
+    checks: validation of its options, one line per error; also run if the controller is disabled.
+    start_checks: validation of what the options refer to, such as unreadable files. They run once before anything
+        starts, if the controller runs; an error ends `run-kcm`.
+    by_its_flags_alone: --controllers neither enables nor disables it.
+    enabled_if: if it returns False, the controller is skipped, as if disabled.
+    needs: requirement that is logged if the controller is skipped.
+    resync: seconds between two resyncs; None: between --min-resync-period and twice that.
+    client: API client, with its name and rate limit; empty: the controller's name.
+    component: source of its events; empty: the controller's name.
+    has_root_credentials: it always writes as the manager, even with --use-service-account-credentials.
+    qps, burst: rate limit of its client, as numbers or functions of the options; None: --kube-api-qps and
+        --kube-api-burst. Controllers with the same client share one limit.
+    calls: maximum number of outside calls (`call`) at a time; None: the limits of the system, 16 in threads and 128
+        async ones.
+    sources: listeners that enqueue keys.
+    never_blocks: its code does not block and does not depend on its thread, so that its actor shares a thread with
+        others. If False, it has its own thread.
+    adapted: returns the spec to run with these options, for example with watches that a feature gate adds.
+    children: by name, how to build the actors that it may request from the manager (StartChild). Their contexts share
+        no overlay with the controller's.
     """
 
     name: str

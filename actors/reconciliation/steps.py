@@ -1,4 +1,4 @@
-"""Steps of a reconciliation, each to be written `yield from`, or `await` in a coroutine."""
+"""Steps that carry out commands. Use them with `yield from`, or `await` in a coroutine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 @step
 def perform(command: Command) -> Step[Outcome]:
-    """One command, whatever its outcome."""
+    """Carry out one command and return its outcome."""
     outcome: Outcome = yield command
     return outcome
 
 
 @step
 def together(commands: Sequence[Command]) -> Step[list[Outcome]]:
-    """Many commands at once; their outcomes in the same order."""
+    """Carry out commands at once, and return their outcomes in the same order."""
     commands = _listed("together", commands)
     if not commands:
         return []
@@ -33,14 +33,14 @@ def together(commands: Sequence[Command]) -> Step[list[Outcome]]:
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Slices of at most `size`, in order."""
+    """Yield slices of at most `size` items, in order."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 @step
 def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
-    """As together, with at most `size` commands under way."""
+    """Carry out commands, at most `size` at a time, and return their outcomes in the same order."""
     check_number("size of in_batches", size, least=1, whole=True)
     outcomes: list[Outcome] = []
     for batch in batches(_listed("in_batches", commands), size):
@@ -50,7 +50,7 @@ def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
 
 @step
 def must_all(commands: Sequence[Command], *, but: tuple[type[Outcome], ...] = ()) -> Step[list[Outcome]]:
-    """As together; raises CommandError for the first outcome that is neither Done nor one of `but`."""
+    """Carry out commands at once. Raise CommandError for the first outcome that is neither Done nor one of `but`."""
     commands = _listed("must_all", commands)
     _check_but("must_all", but)
     outcomes = yield from together(commands)
@@ -61,16 +61,16 @@ def must_all(commands: Sequence[Command], *, but: tuple[type[Outcome], ...] = ()
 
 
 def _listed(step: str, commands: Iterable[Command]) -> list[Command]:
-    """Raise TypeError on a single command: a list of one is meant."""
+    """Return the commands as a list. Raises TypeError for a single command."""
     if not isinstance(commands, Iterable):
         raise TypeError(f"{step} takes a list of commands, not {commands!r:.80}")
     return list(commands)
 
 
 def _check_but(step: str, but: object) -> None:
-    """What is wrong would else show at the first failure."""
+    """Raise TypeError for an invalid `but`, which would otherwise raise only at the first failure."""
     if but != () and not (
-        isinstance(but, tuple) and all(isinstance(one, type) and issubclass(one, FAILURES) for one in but)
+        isinstance(but, tuple) and all(isinstance(outcome, type) and issubclass(outcome, FAILURES) for outcome in but)
     ):
         raise TypeError(f"but of {step} is a tuple of outcomes, as in but=(NotFound,), not {but!r:.80}")
 
@@ -81,7 +81,7 @@ def is_done(outcome: Outcome) -> bool:
 
 @step
 def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outcome]:
-    """One command that has to succeed, outcomes of the types `but` are returned too. Raises CommandError on others."""
+    """Carry out one command. Raise CommandError for an outcome that is neither Done nor one of `but`."""
     _check_but("must", but)
     outcome: Outcome = yield command
     if isinstance(outcome, Done) or isinstance(outcome, but):  # noqa: SIM101 (mypy follows two, not one)
@@ -91,7 +91,7 @@ def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outco
 
 @step
 def must_object(command: Command) -> Step[Object]:
-    """The object that a command which has to succeed returned."""
+    """Carry out one command and return the resulting object. Raises CommandError for every outcome except Done."""
     outcome = yield from must(command)
     assert isinstance(outcome, Done)
     return decode_object(outcome.body)
@@ -105,10 +105,14 @@ def slow_start(
     succeeded: Callable[[Outcome], bool] = is_done,
     report: Callable[[Command, Outcome], Iterable[Record]] = lambda _command, _outcome: (),
 ) -> Step[list[Outcome]]:
-    """Commands in batches of 1, 2, 4, …; a batch in which one did not succeed is the last.
+    """Carry out commands in batches of 1, 2, 4, …; stop after a batch in which a command failed.
 
-    Returns the outcomes of those that were tried, in order: fewer than the commands if it stopped.
-    report: called for each outcome in order, as soon as its batch is through; the events that it wants recorded.
+    Returns the outcomes in order: fewer than the commands if it stopped.
+
+    initial: size of the first batch.
+    succeeded: decides whether an outcome is a success.
+    report: called for each outcome in order, when its batch is complete; returns events to record.
+
     Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go, slowStartBatch.
     """
     check_number("initial of slow_start", initial, least=1, whole=True)

@@ -1,12 +1,11 @@
-"""The controller actor: drives one reconciler. The only class that does.
+"""Controller actor, which drives one reconciler.
 
 Takes WatchEvents and Synced from informers, Settled and Attached from the dispatcher, Restarted, Pause, Resume and
 Drain from the manager, Describe and ShowPage from people, Wake. Sends Subscribe, Submit, Attach, Record, Drained.
 
-What is the same for all controllers is here and in the files beside this one: the work queue (a key is reconciled by
-one at a time), how many keys are in work at once, retries with backoff, looking again after a while, the overlay of own
-writes, and what happens at either end: a new incarnation acts only once its tables hold a whole list and show all that
-was answered under its name.
+All controllers share this class and the modules beside it: work queues (one worker per key), concurrency, retries with
+backoff, RequeueAfter, the overlay of own writes, start and shutdown. A new incarnation begins to reconcile once its
+tables contain a complete list and all writes of its predecessor.
 """
 
 from __future__ import annotations
@@ -58,13 +57,13 @@ from kcm.runtime.tables.table import Table
 from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tables.view import AnyTable, tables_of
 
-BATCH = 128  # messages and events between two looks at the work queue while the mailbox does not run empty
+BATCH = 128  # messages and events after which the work queues are served while the mailbox is not empty
 NONE_ARRIVING: Mapping[str, float] = MappingProxyType({})
-BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the predecessor's writes
+BARRIER_CHECK = 0.1  # seconds between two checks whether the tables contain the predecessor's writes
 
 
 class Controller(Actor):
-    """Its name is `controller:<name>`."""
+    """Actor of one controller, named `controller:<name>`."""
 
     def __init__(
         self,
@@ -81,15 +80,18 @@ class Controller(Actor):
         functions: Functions | None = None,
         calls: Calls | None = None,
     ) -> None:
-        """tables: by Resource.id, all that the reconciler reads, as it sees it; those of its watches among them.
+        """Create an incarnation of the controller.
 
-        all_tables: those of the whole system, where discovered ones are found once they are there. in_hand: kept at the
-        task that is being worked at, for the reconciler's log. held_back: what hung in earlier incarnations.
-        functions: where the dispatcher finds what is to be called. calls: the way outside, None without one.
+        tables: by Resource.id, the tables of all watches and reads, restricted to what the controller sees.
+        all_tables: tables of the whole system, to which discovered tables are added later.
+        in_hand: updated with the task that is being reconciled, for the reconciler's log.
+        held_back: keys whose reconciliations hung in earlier incarnations.
+        functions: where the dispatcher looks up the functions of outside calls.
+        calls: runs outside calls; None: not supported.
         """
         super().__init__(context)
         self._settings, self._static = settings, tables
-        self._all_tables = all_tables if all_tables is not None else {}  # an empty one is filled later
+        self._all_tables = all_tables if all_tables is not None else {}  # an empty one may be filled later
         self._build, self._vitals = build, vitals
         self._in_hand = in_hand if in_hand is not None else InHand()
         self._held_back = held_back if held_back is not None else HeldBack()
@@ -246,7 +248,7 @@ class Controller(Actor):
 
     @property
     def at_work(self) -> InWork | None:
-        """What its thread reconciles at this moment. From any thread, also while this one hangs in it."""
+        """Return the key that its thread reconciles now. Called from any thread, also while this one hangs."""
         return None if self._in_hand.task is None else self._work.at_work
 
     def doing(self) -> str:
@@ -254,13 +256,13 @@ class Controller(Actor):
         return "" if at is None else f"{at.queue} {at.key}".rstrip()
 
     def pinged(self) -> None:
-        """The messages before left the work queues to the next message, and that was this one."""
+        """Serve the work queues, which earlier messages of this batch left to the next one."""
         if self._since_pump:
             self._since_pump = 0
             self._pump()
 
     def _pass_on(self, message: Any) -> bool:
-        """Give it to the reconciler, and enqueue what that names. Returns False if the reconciler takes no messages."""
+        """Pass a message to the reconciler and enqueue the returned keys. Return False if it takes no messages."""
         if self._receiver is None:
             return False
         for enqueue in self._receiver.on_message(message):
@@ -268,11 +270,11 @@ class Controller(Actor):
         return True
 
     def _enqueue(self, enqueue: Enqueue) -> None:
-        """Raises KeyError on a queue that this controller does not have."""
+        """Enqueue a key. Raises KeyError for a queue that this controller does not have."""
         self._queues[enqueue.queue].add_after(enqueue.key, enqueue.after, self.clock.monotonic())
 
     def _wake_from_outside(self, source: str, queue: str, key: PlainKey) -> None:
-        """On a thread of a source's."""
+        """Enqueue a key for a source. Called on a thread of the source."""
         self.context.system.tell(self.name, EnqueueKey(queue, key), sender=f"source:{source}")
 
     def _follow_tables(self, discovered: DiscoveredTables, change: TablesChanged) -> None:
@@ -303,11 +305,11 @@ class Controller(Actor):
             self._introduce_ourselves(name)
 
     def _look_for_new_peers(self) -> None:
-        """Subscribe to those that were replaced: the manager may have failed before it sent Restarted."""
+        """Subscribe to replaced peers: the manager may have failed before it sent Restarted."""
         for peer in self._peers:
             self._peer_restarted(peer, self.context.system.incarnation(peer))
 
-    # Until it may act.
+    # Start.
 
     def _synced(self, table_id: str) -> None:
         self._readiness.unsynced.discard(table_id)
@@ -316,7 +318,7 @@ class Controller(Actor):
         elif self._discovered is not None and table_id in self._discovered:
             if table_id not in self._discovered.arriving:  # as below
                 self._keys.add_all_of(table_id)
-        else:  # the informer is new: it tells of what has gone, and of what has come it need not
+        else:  # a new informer reports deleted objects, but not necessarily added ones
             self._keys.add_all()
 
     def _take_attached(self, attached: Attached) -> None:
@@ -342,10 +344,10 @@ class Controller(Actor):
         self._timetable.begin_resyncs(now)
         self.log.info("controller ready", v=1, controller=self._settings.name)
 
-    # What is to be done now.
+    # Serving the queues.
 
     def _pump(self) -> None:
-        """Begin what may begin, and ask to be woken for what is due later."""
+        """Begin the tasks that may begin, and schedule a wake-up for the next one that is due."""
         now = self.clock.monotonic()
         if not self._begun:
             self._begin_if_ready()
@@ -365,7 +367,7 @@ class Controller(Actor):
                 break
             self._work.begin(task, now)
         else:
-            self.tell_frame(self.name, WAKE_FRAME)  # a turn has to end, or it looks like one that hangs
+            self.tell_frame(self.name, WAKE_FRAME)  # end this turn: a long one would count as hung
         if self._draining and not self._work and not self._drained:
             self._drained = True
             self.tell(self.context.system.supervisor, Drained(self.name))
@@ -393,13 +395,13 @@ class Controller(Actor):
             soonest = min(soonest, now + BARRIER_CHECK)
         due = self._sources.next_due()
         if due is not None and due < soonest and self._may_begin():
-            soonest = due  # while nothing may begin, what ends a run, or resumes us, looks at the queue
+            soonest = due  # else the event that allows tasks to begin also serves the queues
         if self._held_back.hangs:
-            soonest = min(soonest, now + LOOK_AGAIN)  # that a thread has come back is no message
+            soonest = min(soonest, now + LOOK_AGAIN)  # no message reports that a hung thread has returned
         self.wake_at(soonest)
 
     def _is_waiting_for_versions(self) -> bool:
-        """No message says when a table has reached one."""
+        """Report whether it waits for a table to reach a version, which no message reports."""
         if not self._begun:
             return self._readiness.waits_for_versions
         if self._discovered is None:
@@ -408,13 +410,13 @@ class Controller(Actor):
         return any(tables[one].synced for one in self._discovered.arriving if one in tables)
 
     def pending(self) -> Iterator[PendingKey]:
-        """Yield every key of its queues that is queued, delayed or in work."""
+        """Yield every key of its queues that is queued, delayed or being reconciled."""
         for name, queue in self._queues.items():
             for key, state in queue.pending().items():
                 awaited = self._work.awaited(name, str(key)) if state.taken is not None else []
                 yield PendingKey(name, str(key), state, awaited)
 
-    # What it says of itself.
+    # Status.
 
     def _description(self) -> ControllerDescription:
         now = self.clock.monotonic()
@@ -448,7 +450,7 @@ class Controller(Actor):
 
     def _say_vitals(self) -> None:
         if self.context.fenced:
-            return  # its successor speaks
+            return  # its successor publishes them
         now = self.clock.monotonic()
         work, discovered = self._work, self._discovered
         queued, longest = self._sources.load(now)

@@ -24,7 +24,7 @@ class Straggler(Protocol):
 
     @property
     def at_work(self) -> InWork | None:
-        """What its thread reconciles at this moment. From any thread."""
+        """Key that its thread reconciles at this moment. Called from any thread."""
 
 
 @dataclass(slots=True)
@@ -58,14 +58,14 @@ class HeldBack:
             yield HeldKey(queue=source, key=key, since=hang.since, hangs=hang.lasts())
 
     def learn(self, stragglers: Iterable[Straggler], now: float) -> None:
-        """For an incarnation that begins: hold back what the threads of the earlier ones hang at."""
+        """Hold back the keys at which threads of earlier incarnations hang. Called when an incarnation starts."""
         for straggler in stragglers:
             at_work = straggler.at_work
             if at_work is not None:
                 self._hold(at_work, now, straggler)
 
     def came_back(self, at_work: InWork, now: float) -> None:
-        """From the thread of a fenced incarnation: it is through with this."""
+        """Record that a fenced incarnation has finished this key. Called from its thread."""
         self._hold(at_work, now, None)
 
     def wait(self, source: str, key: str, now: float) -> float:

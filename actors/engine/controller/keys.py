@@ -1,4 +1,4 @@
-"""Which keys a controller has to look at: what changes concern, and what is there."""
+"""Keys that a controller must reconcile: keys of changed objects, and of all existing objects."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Routes:
         self._states = InterestIndex({_SELF: states})
 
     def within(self, table_id: str) -> tuple[str, ...]:
-        """As in Subscribe, for the informer of this table."""
+        """Return the value of Subscribe.within for the informer of this table."""
         mark = ""
         if isinstance(self._seen, View):
             mark = next(part.mark for part in self._seen.parts if part.table.id == table_id)
@@ -59,11 +59,11 @@ class _Routes:
         return tuple(self._marks.get(position, mark) for position in range(len(self._routes)))
 
     def matching(self, matches: int) -> list[Route]:
-        """matches: as in WatchEvents."""
+        """Return the routes of the matching watches. matches: see WatchEvents."""
         return [route for position, route in enumerate(self._routes) if matches >> position & 1]
 
     def matches_of(self, type: EventType, entry: Entry) -> int:
-        """What the informer would say of an object that the controller sees, or saw."""
+        """Return the matches that the informer would report for an object that the controller sees or saw."""
         return sum(concern.concerned.get(_SELF, 0) for concern in self._concerns(type, entry, None))
 
     def listed(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
@@ -83,7 +83,7 @@ class _Routes:
                 yield entry, matches
 
     def missed(self, before: Entry, after: Entry) -> Iterator[tuple[EventType, int]]:
-        """Which watches may not have been told of a change to `after`, as the informer did not see `before`."""
+        """Return the watches that may have missed a change to `after`, because the informer did not see `before`."""
         told = self._states.concerned(EventType.ADDED, after, None).get(_SELF, 0)
         for concern in self._concerns(EventType.MODIFIED, after, before):
             matches = concern.concerned.get(_SELF, 0)
@@ -105,7 +105,7 @@ def _of_metadata(watch: Watch[Any]) -> Watch[Any]:
 
 
 def _as_in_tables(interest: Interest, seen: View) -> Interest:
-    """With the names that the tables have for the controller's indexes."""
+    """Return the interest with the names that the tables use for the controller's indexes."""
     if not interest.indexed:
         return interest
     return msgspec.structs.replace(
@@ -193,7 +193,7 @@ class Keys:
                 self.add_all_of(resource_id)
 
     def add_all_of(self, resource_id: str) -> None:
-        """The same for one resource."""
+        """Enqueue the keys of all objects of one resource."""
         overlay, routes = self._tables.overlay(resource_id), self._routes.get(resource_id)
         if overlay is None or routes is None:
             return

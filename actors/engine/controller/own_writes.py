@@ -1,4 +1,4 @@
-"""What an outcome shows of a controller's own writes, before any watch does."""
+"""Own writes of a controller in its tables, from their outcomes, before the watch delivers them."""
 
 from __future__ import annotations
 

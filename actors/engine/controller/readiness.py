@@ -63,7 +63,7 @@ class Readiness:
         return bool(self._barrier)
 
     def missing_versions(self) -> dict[str, int]:
-        """By Resource.id: the version that a table has to reach."""
+        """Return the version that a table must reach, by Resource.id."""
         return {resource_id: version for resource_id, (_, version) in self._barrier.items()}
 
 
@@ -86,7 +86,7 @@ def check_freshness(tables: Tables, commands: Sequence[Command], *, now: float, 
 
 
 def _depended_on(tables: Tables, commands: Sequence[Command]) -> Iterable[str]:
-    """By Resource.id."""
+    """Tables by Resource.id."""
     for command in commands:
         if isinstance(command, (Delete, DeleteCollection)):
             for one in _named(tables, command):

@@ -47,7 +47,7 @@ class Traces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reaction:
+class RetryDecision:
     """Delay and log line that follow from an error of a reconciliation."""
 
     text: str
@@ -60,26 +60,26 @@ class Reaction:
 
 
 # These errors do not depend on the object: they are not counted towards max_retries.
-NO_RESPONSE = Reaction(text="API server did not respond, retrying", level="warning", longest=AWAY_RETRY)
-RETRY = Reaction(text="reconcile requested a retry", level="info", v=2)
-PERMANENT = Reaction(text="reconcile failed permanently, waiting for the next event", level="error", drops=True)
-TOO_OFTEN = Reaction(text="reconcile failed too often, waiting for the next event", level="error", drops=True)
+NO_RESPONSE = RetryDecision(text="API server did not respond, retrying", level="warning", longest=AWAY_RETRY)
+RETRY = RetryDecision(text="reconcile requested a retry", level="info", v=2)
+PERMANENT = RetryDecision(text="reconcile failed permanently, waiting for the next event", level="error", drops=True)
+TOO_OFTEN = RetryDecision(text="reconcile failed too often, waiting for the next event", level="error", drops=True)
 # The key waits for a table. No backoff, so that it is reconciled soon after the table is available.
-STALE = Reaction(text="deletion postponed: informer cache is stale", level="warning", delay=STALE_RETRY)
-UNREADABLE = Reaction(text="reconcile held back", level="info", v=2, delay=STALE_RETRY)
+STALE = RetryDecision(text="deletion postponed: informer cache is stale", level="warning", delay=STALE_RETRY)
+UNREADABLE = RetryDecision(text="reconcile held back", level="info", v=2, delay=STALE_RETRY)
 UNREADABLE_BY_MODEL = replace(UNREADABLE, level="warning", v=None)
-NO_TABLE = Reaction(text="reconcile postponed: a table is missing", level="warning", delay=STALE_RETRY)
+NO_TABLE = RetryDecision(text="reconcile postponed: a table is missing", level="warning", delay=STALE_RETRY)
 # Expected in normal operation: the next event or the backoff resolves them.
-QUIET = Reaction(text="reconcile waits for another write, retrying", level="debug")
-CONFLICT = Reaction(text="reconcile met a newer object, retrying", level="info", v=2)
-DELETED = Reaction(text="reconcile met a deleted object, retrying", level="info", v=2)
-TERMINATING = Reaction(text="reconcile met a namespace that is being deleted, retrying", level="info", v=2)
+QUIET = RetryDecision(text="reconcile waits for another write, retrying", level="debug")
+CONFLICT = RetryDecision(text="reconcile met a newer object, retrying", level="info", v=2)
+DELETED = RetryDecision(text="reconcile met a deleted object, retrying", level="info", v=2)
+TERMINATING = RetryDecision(text="reconcile met a namespace that is being deleted, retrying", level="info", v=2)
 
-FAILED = Reaction(text="reconcile failed, retrying", level="warning")
+FAILED = RetryDecision(text="reconcile failed, retrying", level="warning")
 BUG = replace(FAILED, is_bug=True)
 
 
-class Retries:
+class KeyRetries:
     """Retries of the keys of one work queue."""
 
     def __init__(
@@ -122,7 +122,7 @@ class Retries:
             facts["exc_info"] = self._traces.first_of(err)
         getattr(log, reaction.level)(reaction.text, **facts)
 
-    def _reaction(self, err: Exception, attempt: int) -> Reaction:
+    def _reaction(self, err: Exception, attempt: int) -> RetryDecision:
         match err:
             case CommandError(failure=Refused() | Unknown()):
                 return NO_RESPONSE

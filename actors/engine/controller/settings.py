@@ -1,4 +1,4 @@
-"""How one controller is driven."""
+"""Settings of a controller actor, derived from its spec and the options."""
 
 from __future__ import annotations
 
@@ -18,54 +18,43 @@ from kcm.runtime.scheduling.work_queue import PER_KEY, QueueMeter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """One work queue of a controller; see Queue in actors/reconciliation/specs.py.
+    """Settings of one work queue of a controller; see Queue in actors/reconciliation/specs.py."""
 
-    name: in logs and metrics. concurrency: keys in work at once. max_retries: after so many failures in a row a key is
-    dropped until its next event; None never. terminal: outcomes that are not tried again before its next event.
-    backoff, retry_qps, retry_burst: how soon a key that failed is tried again. events_first: see EventsFirst.
-    turn_of: see Turns.
-    """
-
-    name: str
+    name: str  # in logs and metrics
     watches: tuple[Watch[Any], ...] = ()
     reconcile: Callable[[Any, Any], Running] = call_reconcile
-    concurrency: int = 5
-    max_retries: int | None = None
-    terminal: tuple[type[Outcome], ...] = ()
-    backoff: Backoff = PER_KEY
-    retry_qps: float = 10.0
+    concurrency: int = 5  # keys that are reconciled at once
+    max_retries: int | None = None  # successive failures after which a key waits for its next event; None: unlimited
+    terminal: tuple[type[Outcome], ...] = ()  # outcomes after which a key waits for its next event at once
+    backoff: Backoff = PER_KEY  # of one key
+    retry_qps: float = 10.0  # limits of the retries of all keys together
     retry_burst: int = 100
-    events_first: bool = False
-    turn_of: Callable[[Any], Hashable] | None = None
+    events_first: bool = False  # see EventsFirst
+    turn_of: Callable[[Any], Hashable] | None = None  # see Turns
     meter: QueueMeter = field(default_factory=QueueMeter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassSettings:
-    """A periodic pass of a controller; see Pass in actors/reconciliation/specs.py. every: seconds."""
+    """Settings of a periodic pass; see Pass in actors/reconciliation/specs.py."""
 
     name: str
-    every: float
+    every: float  # seconds
     run: Callable[[Any], Running]
     meter: QueueMeter = field(default_factory=QueueMeter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """name: canonical, as --controllers has it. client: whose API client it uses; component: its events' source.
+    """Names, queues and limits that a controller actor runs with."""
 
-    stale_after: seconds without a sign of life of a table after which nothing is deleted. resync: seconds after which
-    everything is enqueued again; 0 never. calls: of functions outside, at a time; None: no bound of its own.
-    sources: each with its queue.
-    """
-
-    name: str
-    client: str
-    component: str
+    name: str  # canonical, as in --controllers
+    client: str  # name of the API client, which has rate limits and possibly an account of its own
+    component: str  # source of its events
     queues: tuple[QueueSettings, ...] = ()
     passes: tuple[PassSettings, ...] = ()
     discovers: Discovered[Any] | None = None
-    stale_after: float = 300.0
-    resync: float = 0.0
-    calls: int | None = None
-    sources: tuple[tuple[SourceRunner, str], ...] = ()
+    stale_after: float = 300.0  # age of a table in seconds after which deletions that depend on it wait
+    resync: float = 0.0  # seconds between two resyncs; 0: never
+    calls: int | None = None  # outside calls at a time; None: no limit of the controller's own
+    sources: tuple[tuple[SourceRunner, str], ...] = ()  # with the name of the queue

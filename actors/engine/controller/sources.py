@@ -1,4 +1,4 @@
-"""Where the reconciliations of a controller come from: its work queues and its periodic passes."""
+"""Sources of reconciliations of a controller: its work queues and its periodic passes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kcm.actors.engine.controller.held_back import HeldBack
-from kcm.actors.engine.controller.retries import SOONEST, Retries, Traces, pass_delay, report_pass
+from kcm.actors.engine.controller.retries import SOONEST, KeyRetries, Traces, pass_delay, report_pass
 from kcm.actors.engine.controller.settings import PassSettings, QueueSettings
 from kcm.actors.engine.vitals import InWork, PassDescription, QueueDescription
 from kcm.actors.reconciliation import RequeueAfter, Running
@@ -22,9 +22,10 @@ RUNNING = (GeneratorType, CoroutineType, Generator, Coroutine)  # the exact type
 
 
 class Task(Protocol):
-    """One reconciliation that was taken from its source. One of succeed and fail is called, once.
+    """Reconciliation that was taken from its source. Either succeed or fail is called, once.
 
-    queue: the source's name. key: as text; "" for a pass.
+    queue: name of the source.
+    key: as text; "" for a pass.
     """
 
     @property
@@ -34,7 +35,7 @@ class Task(Protocol):
     def key(self) -> str: ...
 
     def begin(self) -> Running:
-        """The generator or coroutine, not begun. Raises whatever the reconciler raises."""
+        """Return the generator or coroutine, which has not begun. Raises what the reconciler raises."""
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None: ...
 
@@ -43,17 +44,17 @@ class Task(Protocol):
 
 class Source(Protocol):
     def load(self, now: float) -> tuple[int, InWork | None]:
-        """How many tasks wait to be begun, and what has been in work for longest."""
+        """Return how many tasks wait, and the task that has been running for longest."""
 
     def take(self, now: float) -> Task | None:
-        """The next task; None if nothing is due, or as much is in work as may be."""
+        """Return the next task; None if no task is due, or the limit of running tasks is reached."""
 
     def next_due(self) -> float | None:
-        """When take() has a task without an event or the end of one in work; None: never. Monotonic seconds."""
+        """Return the monotonic time at which take() has a task if no event comes and no task ends; None: never."""
 
 
 class KeyQueue:
-    """A work queue of the controller, and what becomes of a key that is taken from it."""
+    """Work queue of the controller, with the retries of its keys."""
 
     def __init__(
         self,
@@ -65,9 +66,13 @@ class KeyQueue:
         held_back: HeldBack,
         log: FilteringBoundLogger,
     ) -> None:
-        """traces, held_back: one for all sources of a controller. log: bound to the controller."""
+        """Create the source.
+
+        traces, held_back: shared by all sources of a controller.
+        log: bound to the controller.
+        """
         self.settings, self.reconciler, self.queue, self.held_back = settings, reconciler, queue, held_back
-        self.retries = Retries(
+        self.retries = KeyRetries(
             queue,
             max_retries=settings.max_retries,
             terminal=settings.terminal,
@@ -86,7 +91,7 @@ class KeyQueue:
         return None if key is None else _KeyTask(self, key)
 
     def _not_held_back(self, key: Hashable | None, now: float) -> Hashable | None:
-        """This key, or the next that may begin; the others come back when they may."""
+        """Return this key, or the next key that is not held back. Keys that are held back are enqueued again."""
         while key is not None:
             wait = self.held_back.wait(self.settings.name, str(key), now)
             if wait <= 0:
@@ -150,7 +155,7 @@ class _KeyTask:
 
 
 class PeriodicPass:
-    """A pass of the controller: a source with one task, which is its own."""
+    """Periodic pass of the controller: a source with one task, which is the pass itself."""
 
     key = ""
 
@@ -163,12 +168,16 @@ class PeriodicPass:
         held_back: HeldBack,
         log: FilteringBoundLogger,
     ) -> None:
-        """traces, held_back: one for all sources of a controller. log: bound to the controller."""
+        """Create the source.
+
+        traces, held_back: shared by all sources of a controller.
+        log: bound to the controller.
+        """
         self.settings, self._reconciler, self._traces = settings, reconciler, traces
         self._held_back = held_back
         self._log = log.bind(**{"pass": settings.name})
-        self._due = math.inf  # until the controller may act
-        self._running_since: float | None = None  # monotonic, None: it does not run
+        self._due = math.inf  # set by make_due
+        self._running_since: float | None = None  # by the monotonic clock; None while it does not run
         self._failures = 0  # in a row
 
     @property
@@ -176,7 +185,7 @@ class PeriodicPass:
         return self.settings.name
 
     def make_due(self, now: float) -> None:
-        """The controller may act."""
+        """Make the pass due, as the controller is ready."""
         self._due = now
 
     def load(self, now: float) -> tuple[int, InWork | None]:
@@ -223,7 +232,7 @@ class PeriodicPass:
         self._finish(delay, now)
 
     def longest_running(self, now: float) -> float:
-        """Seconds that it has been running. Called from any thread."""
+        """Return for how many seconds the pass has been running. Called from any thread."""
         since = self._running_since
         return 0.0 if since is None else now - since
 
@@ -239,12 +248,12 @@ class PeriodicPass:
 
 
 class Sources:
-    """All sources of one controller, taken from in turn, so that a full queue starves no other."""
+    """All sources of one controller. Tasks are taken from them in turn, so that a full queue does not starve others."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self._turns = deque(sources)
 
-    # Asked several times for each message: plain loops take half the time of generators.
+    # Called several times for each message: plain loops take half the time of generators.
 
     def take(self, now: float) -> Task | None:
         turns = self._turns
@@ -257,13 +266,13 @@ class Sources:
         return None
 
     def load(self, now: float) -> tuple[int, InWork | None]:
-        """Of all sources together: how many tasks wait to be begun, and what has been in work for longest."""
+        """Return the sum of the waiting tasks, and the task that has been running for longest."""
         waiting, longest = 0, None
         for source in self._turns:
-            more, one = source.load(now)
+            more, oldest = source.load(now)
             waiting += more
-            if one is not None and (longest is None or one.since < longest.since):
-                longest = one
+            if oldest is not None and (longest is None or oldest.since < longest.since):
+                longest = oldest
         return waiting, longest
 
     def next_due(self) -> float | None:
@@ -276,7 +285,7 @@ class Sources:
 
 
 def _running(made: Any, what: str, reconciler: Any) -> Running:
-    """Raises TypeError on a function of the reconciler's that made neither a generator nor a coroutine."""
+    """Raise TypeError if a function of the reconciler returned neither a generator nor a coroutine."""
     if not isinstance(made, RUNNING):
         name = type(reconciler).__name__
         if isinstance(made, AsyncGenerator):

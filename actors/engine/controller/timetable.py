@@ -1,4 +1,4 @@
-"""What a controller does from time to time without a message."""
+"""Timetable of periodic work of a controller: resyncs and cleanup."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Timetable:
     """Times are of the monotonic clock; at first there is no resync."""
 
     def __init__(self, *, now: float, resync: float) -> None:
-        """resync: seconds after which everything is looked at again; 0 never."""
+        """Create a timetable. resync: seconds between two resyncs; 0: never."""
         self._resync = resync
         self._tidy_at = now + TIDY
         self._resync_at = math.inf

@@ -1,4 +1,4 @@
-"""The reconciliations in work: their commands are submitted, outcomes sent in, and their ends passed to the source."""
+"""Running reconciliations: submits their commands, sends them the outcomes, and reports their ends to the source."""
 
 from __future__ import annotations
 
@@ -29,30 +29,31 @@ from kcm.runtime.system.actor import Context
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
 
-# What to write in place of asyncio's waits and of async clients.
+# The alternative to asyncio's waits and to async clients.
 NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, …)`"
-ALONE = (*COMMANDS, Record, Tell, Enqueue)  # what a reconciliation may yield by itself; commands also in a list
+ALONE = (*COMMANDS, Record, Tell, Enqueue)  # what a reconciliation may yield; commands also in a list
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """One reconciliation in work. While it waits: for how many outcomes, of which commands."""
+    """Running reconciliation, with the commands whose outcomes it waits for."""
 
     task: Task
-    generator: Running | None = None  # None: not begun
+    generator: Running | None = None  # None before it begins
     ticket: int = 0
     commands: list[Command] = field(default_factory=list)
     outcomes: list[Outcome | None] = field(default_factory=list)
     missing: int = 0
     single: bool = False
-    refreshes: bool = False  # the reconciliation failed; this reads live what it failed on, see _fail
+    refreshes: bool = False  # reads the object of a failed update live, see _fail
 
 
 class Work:
-    """len() is how many reconciliations wait for outcomes.
+    """Running reconciliations of a controller. len() is the number of those that wait for outcomes.
 
-    ticket: of the last Submit. reconciled, failed: how many ended well, how many did not. moved: when a key was last
-    begun or answered, by the monotonic clock.
+    ticket: number of the last Submit.
+    reconciled, failed: number of reconciliations that succeeded and failed.
+    moved: monotonic time of the last progress: a key was begun, or received an outcome.
     """
 
     def __init__(
@@ -66,12 +67,12 @@ class Work:
         in_hand: InHand,
         held_back: HeldBack,
     ) -> None:
-        """enqueue: raises KeyError on a queue that the controller does not have."""
+        """Create it without reconciliations. enqueue: raises KeyError for a queue that the controller does not have."""
         self._held_back = held_back
         self._context, self._settings = context, settings
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
         self._clock, self._in_hand = context.clock, in_hand
-        # By queue, the resources whose objects' own keys are in it.
+        # By queue, the resources whose keys are in the queue themselves (Watch(…, to=itself)).
         self._objects_of_keys = {
             queue.name: tuple(watch.resource.id for watch in queue.watches if watch.to is itself)
             for queue in settings.queues
@@ -86,7 +87,7 @@ class Work:
 
     @property
     def at_work(self) -> InWork | None:
-        """What is reconciled at this moment. From any thread."""
+        """Return the key that is being reconciled at this moment. Called from any thread."""
         task = self._in_hand.task
         return None if task is None else InWork(queue=task.queue, key=task.key, since=self.moved)
 
@@ -101,7 +102,7 @@ class Work:
         ]
 
     def submitted(self, ticket: int, index: int) -> Command | None:
-        """A command that waits for its outcome. From any thread."""
+        """Return a command that waits for its outcome. Called from any thread."""
         attempt = self._waiting.get(ticket)
         return None if attempt is None else attempt.commands[index]
 
@@ -110,15 +111,20 @@ class Work:
         self._advance(_Attempt(task), None)
 
     def settle(self, settled: Settled) -> None:
-        """Take an outcome; the reconciliation that waits for it goes on once it has all."""
+        """Take an outcome, and resume the reconciliation that waits for it once all its outcomes are there."""
         attempt = self._waiting.get(settled.ticket)
         if attempt is None or attempt.outcomes[settled.index] is not None:
-            return  # a repeated outcome, or one of a reconciliation that is over
+            return  # a repeated outcome, or the reconciliation has ended
         command = attempt.commands[settled.index]
         outcome = settled.outcome
         try:
             remember(self._tables, command, outcome)
-        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as a proxy in front of the server may send
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+        ) as err:  # such as a response of a proxy
             self._context.system.raised(self._context.name, "taking an answer", attempt.task.key, err)
             outcome = Unknown(f"malformed answer: {one_line(err)}")
         attempt.outcomes[settled.index] = outcome
@@ -129,9 +135,10 @@ class Work:
             self._advance(attempt, attempt.outcomes[0] if attempt.single else attempt.outcomes)
 
     def lose(self, *, last_ticket: int, under_way: set[tuple[int, int]]) -> None:
-        """The dispatcher is new: what the one before it had not sent yet is lost.
+        """Settle, as Refused, the commands that a previous dispatcher had not sent when it failed.
 
-        last_ticket: the newest that was sent to the one before it. under_way: ticket and index of what that had sent.
+        last_ticket: the newest that was submitted to the previous dispatcher.
+        under_way: ticket and index of the commands that it had sent.
         """
         for ticket, attempt in list(self._waiting.items()):
             if ticket > last_ticket:
@@ -179,14 +186,14 @@ class Work:
         return yielded
 
     def _require_its_own(self, task: Task) -> None:
-        """A key is not reconciled while its own object is there and cannot be read. Raises UnreadableError."""
+        """Raise UnreadableError if the object that the key names exists and is unreadable."""
         for resource_id in self._objects_of_keys.get(task.queue, ()):
             overlay = self._tables.overlay(resource_id)
             if overlay is not None and overlay.table.has_unreadable:
                 Lister(overlay).require(task.key)
 
     def _addressed(self, attempt: _Attempt, yielded: Any) -> tuple[str, bytes] | None:
-        """The receiver and the frame; None for an empty list or an Enqueue. Raises on what cannot be encoded."""
+        """Return receiver and frame; None for an empty list or an Enqueue. Raises for values that cannot be encoded."""
         match yielded:
             case Record():
                 return RECORDER, self._signed(yielded)
@@ -217,7 +224,7 @@ class Work:
         return DISPATCHER, frame
 
     def _signed(self, event: Record) -> bytes:
-        """Encoded, with our name as its source, where it names none."""
+        """Encode the event, with our name as its source if it has none."""
         return encode_fields(
             Record,
             event.api_version,
@@ -248,9 +255,9 @@ class Work:
     def _fail(self, attempt: _Attempt, err: Exception) -> None:
         """End the task with this error.
 
-        If it is a conflict on an update that was made from what the tables still show, the object is read live first:
-        the overlay then shows the newer version, and the retry does not repeat the conflict while the watch is late.
-        That GET is a generator of ours (own_writes.refresh) in place of the reconciler's; it ends with the same error.
+        After a Conflict of an update whose object is still the one in the tables, the object is read live first. The
+        overlay then shows the newer version, and the retry does not repeat the conflict while the watch is late. The
+        read is done by a generator (own_writes.refresh) instead of the reconciler's; it ends with the same error.
         """
         conflicting = None if attempt.refreshes else stale_update(err, self._tables)
         if conflicting is not None:
@@ -269,14 +276,14 @@ class Work:
             ending(self._context.name, task.queue, task.key, result)
 
 
-# What reconcilers get wrong, said so that their authors see it.
+# Mistakes of reconcilers, reported to their authors.
 
 
 def nonsense(yielded: Any, by: Running) -> TypeError | None:
-    """Return the error of a reconciliation that yielded or awaited what no driver can take, None for all else."""
+    """Return the error for a yielded or awaited value that is not supported, None for a supported value."""
     if isinstance(yielded, ALONE):
         return None
-    if isinstance(yielded, Sequence) and all(isinstance(one, COMMANDS) for one in yielded):
+    if isinstance(yielded, Sequence) and all(isinstance(command, COMMANDS) for command in yielded):
         return None
     if not isinstance(by, Generator):
         return TypeError(f"a reconciliation awaits commands, records and steps, not {yielded!r:.200}; {NO_LOOP}")
@@ -285,9 +292,9 @@ def nonsense(yielded: Any, by: Running) -> TypeError | None:
 
 
 def add_hint(err: Exception, by: Running | None) -> None:
-    """Add a note that names kcm.call to the error of a coroutine that asked for an event loop: asyncio's and anyio's.
+    """Add a note that names kcm.call to the error of a coroutine that used an event loop, of asyncio or anyio.
 
-    Only a hint for people depends on the text of the error.
+    Nothing but this note depends on the text of the error.
     """
     if isinstance(err, RuntimeError) and isinstance(by, Coroutine) and any(word in str(err) for word in _OF_LOOPS):
         err.add_note(NO_LOOP)

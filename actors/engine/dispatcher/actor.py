@@ -70,7 +70,7 @@ class DispatchLimits:
 
 
 def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, float]:
-    """How much of its burst each client has used up, 0 to 1. For any thread."""
+    """Return the used part of each client's burst, 0 to 1. Called from any thread."""
     return {client: bucket.saturation(now) for client, bucket in buckets.copy().items()}
 
 
@@ -102,7 +102,7 @@ class _Replies:
         self._system, self._name, self._ledger = system, name, ledger
 
     def settle(self, job: _Job, outcome: Outcome) -> None:
-        """Of a command that was not sent."""
+        """Settle a command that was not sent."""
         settled = encode_fields(Settled, job.ticket, job.index, outcome)
         self._system.deliver(job.sender, settled, sender=self._name, cause=job.cause)
 

@@ -142,7 +142,7 @@ def client_of(command: Command, client: str) -> str:
 
 
 def outcome_of(response: Response, command: Command | None = None) -> Outcome:
-    """What a response says became of its command."""
+    """Return the outcome of a command from its response."""
     if 200 <= response.status < 300:
         if isinstance(command, Get) and command.as_informer:
             return _only_item(response.body, command)
@@ -182,7 +182,7 @@ def _only_item(body: bytes, command: Get) -> Outcome:
 
 
 def _reason_and_message(response: Response) -> tuple[str, str]:
-    """From the metav1 Status in the body, if there is one."""
+    """Return reason and message of the metav1 Status in the body, if it contains one."""
     try:
         status = orjson.loads(response.body)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Who stands for leader, of what, and how long each step may take."""
+"""Settings of leader election: identity, Lease and durations."""
 
 from __future__ import annotations
 

@@ -69,12 +69,12 @@ class ObservedLease:
 
     @property
     def holder(self) -> str:
-        """As last seen; "" for nobody."""
+        """Identity of the holder as last seen; "" without a holder."""
         return _spec(self._observed).get("holderIdentity") or ""
 
     @property
     def free_at(self) -> float:
-        """When it runs out unless it is renewed; of our monotonic clock."""
+        """Monotonic time at which the Lease expires unless it is renewed."""
         return self._observed_at + seconds_of(_spec(self._observed))
 
     @property

@@ -1,12 +1,12 @@
-"""An informer: keeps the table of one resource in line with the API server, and sends its subscribers what changes.
+"""Informer actor, which keeps the table of one resource up to date and sends changes to its subscribers.
 
 Takes Subscribe, Unsubscribe; from its transport Listed, Streamed, StreamEnded; Wake. Sends WatchEvents and Synced.
 
-It lists, as a stream where transport and server can do that, else in pages, and watches from the list's
-resourceVersion, never from an item's. The stream is a list's JSON, or the beginning of a watch (KEP-3157): what comes
-shows which. It is never silently deaf: a watch without a sign of life for longer than the limit is cut and renewed with
-a warning, and the table shows how old it is. After 410 Gone it lists again and sends only the differences. A change is
-sent to the subscribers that it concerns; changes are collected while the mailbox is not empty. Behaviour as client-go's
+It lists, as a stream if transport and server support that, else in pages, and watches from the resourceVersion of the
+list, never from that of an item. A streamed list is either the JSON of a list or the beginning of a watch (KEP-3157);
+the response shows which. A watch without data for longer than the limit is closed and opened again with a warning, and
+the table records its age. After 410 Gone the informer lists again and sends only the differences. A change is sent to
+the subscribers whose interests it meets; changes are batched while the mailbox is not empty. Behaviour as client-go's
 tools/cache reflector, kubernetes v1.36.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from kcm.actors.engine.informer.contents import Contents, Difference
 from kcm.actors.engine.informer.delivery import Delivery
 from kcm.actors.engine.informer.list_watch import InformerLimits, ListWatch
-from kcm.actors.engine.informer.retries import QUIET, Outage, Retries, Turn
+from kcm.actors.engine.informer.retries import QUIET, InformerRetries, Outage, Turn
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.protocols.list_bodies import ListReader, is_list
 from kcm.protocols.messages.lifecycle import Wake
@@ -38,22 +38,22 @@ from kcm.runtime.system.actor import Actor, Context
 from kcm.runtime.tables.entry import Unreadable
 from kcm.runtime.tables.table import Table, TableWriter
 
-SHORT_WATCH = 1.0  # a watch that ends sooner, without one event, is a failure
-INCOMPLETE_LISTS = 2  # streaming lists in a row that did not end, after which it lists in pages
+SHORT_WATCH = 1.0  # seconds; a shorter watch without any event is a failure
+INCOMPLETE_LISTS = 2  # successive incomplete streaming lists after which it lists in pages
 
 
 class State(Enum):
-    """What the informer is at."""
+    """State of an informer."""
 
     WAITING = "waiting"  # for its backoff to pass
     LISTING = "listing"  # pages
-    STREAMING_LIST = "streaming list"  # as it is written, or as the beginning of a watch
+    STREAMING_LIST = "streaming list"  # as JSON, or as the beginning of a watch
     WATCHING = "watching"
     PROBING = "probing"  # whether the server responds, for all informers
 
 
 class Informer(Actor):
-    """`informer:<Table.id>` is its name."""
+    """Informer of one table, named `informer:<Table.id>`."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class Informer(Actor):
         seed: int | None = None,
         warnings: ServerWarnings | None = None,
     ) -> None:
-        """outage, warnings: the ones of all informers of this server."""
+        """Create an incarnation of the informer. outage, warnings: shared by all informers of the API server."""
         super().__init__(context)
         self._table, self._limits = table, limits
         chance = random.Random(seed)
-        self._about = {"resource": table.resource.name}  # in each line of its log
+        self._about = {"resource": table.resource.name}  # facts of each of its log lines
         if str(table.selection):
             self._about["selection"] = str(table.selection)
         self._server = ListWatch(
@@ -89,13 +89,13 @@ class Informer(Actor):
         self._contents: Contents
         self._delivery: Delivery
         self._state = State.WAITING
-        self._list_reader: ListReader | None = None  # while what comes is a list's JSON
-        self._consistent = False  # list from the store itself, not from a cache: after 410
-        self._streaming_lists = limits.streaming_lists  # until the server turns one down, or completes none
+        self._list_reader: ListReader | None = None  # while the stream is the JSON of a list
+        self._consistent = False  # after 410: list from the store, not from the watch cache
+        self._streaming_lists = limits.streaming_lists  # until the server rejects one, or completes none
         self._incomplete = 0
         self._gone_at = float("-inf")
-        self._quiet = False  # a watch said nothing at all: the next ones are to end before they are cut
-        self._retries = Retries(outage, informer=self.name, chance=chance)
+        self._quiet = False  # a watch had no data: request shorter ones, which end before they are cut
+        self._retries = InformerRetries(outage, informer=self.name, chance=chance)
 
     def started(self) -> None:
         self._writer = self._table.claim()
@@ -141,20 +141,20 @@ class Informer(Actor):
             self._delivery.flush()
 
     def pinged(self) -> None:
-        """The message before left its changes to the next one, and that was this one."""
+        """Send the changes that earlier messages of this batch left to the next one."""
         self._delivery.flush()
 
-    # What to ask for next.
+    # Requests.
 
     def _list(self) -> None:
-        """Begin again from nothing: by a streaming list if the server has them."""
+        """List from the beginning, as a stream if the server supports that."""
         self._contents.begin_list()
         self._list_reader = None
         if self._streaming_lists:
             self._server.stream_list(None if self._consistent or not self._table.synced else self._table.version)
             self._wait_for_answer(State.STREAMING_LIST)
         else:
-            # At first whatever the server has at hand.
+            # The first list may come from the watch cache.
             self._ask_page({} if self._consistent or self._table.synced else {"resourceVersion": "0"})
 
     def _ask_page(self, query: dict[str, str]) -> None:
@@ -171,7 +171,7 @@ class Informer(Actor):
         else:
             self._list()
 
-    # What the server says.
+    # Responses.
 
     def _take_page(self, listed: Listed) -> None:
         if listed.status != 200:
@@ -203,7 +203,7 @@ class Informer(Actor):
         said = "synced" if first else "listed again"
         self.log.info(said, v=2, **self._about, objects=len(self._table), version=version)
         if first:
-            self._delivery.synced()  # who subscribes now looks through the table
+            self._delivery.synced()  # later subscribers read the table
         else:
             for difference in differences:
                 self._delivery.add(difference)
@@ -222,7 +222,7 @@ class Informer(Actor):
         self._take_lines(lines)
 
     def _end_streamed_list(self, reader: ListReader) -> None:
-        """All of its JSON is there."""
+        """Take the complete JSON of a list."""
         try:
             page = reader.end()
             version = parse_version(page.resource_version)
@@ -253,7 +253,7 @@ class Informer(Actor):
                 continue
             if line.type == "ERROR":
                 self._take_error(line.object)
-                return  # nothing that follows it belongs to this watch
+                return  # an ERROR event ends the watch
             if line.type == "BOOKMARK":
                 self._take_bookmark(line.object)
                 continue
@@ -280,7 +280,7 @@ class Informer(Actor):
             self._state = State.WATCHING
 
     def _take_error(self, status: Object) -> None:
-        """An ERROR event's object is a metav1 Status; some servers leave parts of it out."""
+        """Take the metav1 Status of an ERROR event, which may be incomplete."""
         self._server.drop()
         code, reason = status.get("code"), status.get("reason")
         if code == 410 or reason in ("Expired", "Gone"):
@@ -347,13 +347,13 @@ class Informer(Actor):
         self._list()
 
     def _count_incomplete(self) -> None:
-        """A server that does not know of streaming lists takes the request for a watch like any other."""
+        """Count an incomplete list. A server without streaming lists answers the request with an ordinary watch."""
         self._incomplete += 1
         if self._incomplete >= INCOMPLETE_LISTS:
             self._streaming_lists = False
 
     def _warn_malformed(self, why: str, key: Key = "", err: Exception | None = None) -> None:
-        if err is not None:  # of an index, too, which is a controller's code
+        if err is not None:  # also an error of an index, which is code of a controller
             self.context.system.raised(self.name, "making an entry", key, err)
         self.log.warning("malformed object skipped", **self._about, key=key, error=why)
 
@@ -373,17 +373,17 @@ class Informer(Actor):
     # Time.
 
     def _wait_for_answer(self, state: State) -> None:
-        """The server has been asked."""
+        """Wait for the response to a request."""
         self._state = state
         self._retries.asked()
         self.wake_at(self._silent_since() + self._silence())
 
     def _silent_since(self) -> float:
-        """What has just been asked for has its time, however long the watch before it said nothing."""
+        """Return the time of the last data, but not before the current request was sent."""
         return max(self._server.began, self._table.heard or 0.0)
 
     def _silence(self) -> float:
-        """How many seconds the server may say nothing."""
+        """Return for how many seconds the server may send nothing."""
         return self._limits.silence + (self._limits.list_timeout if self._state is State.LISTING else 0.0)
 
     def _look_at_the_time(self) -> None:
@@ -401,9 +401,10 @@ class Informer(Actor):
             self._again()
 
     def _report_silence(self, seconds: float) -> None:
-        """kube-apiserver has no bookmarks for a watch that was resumed until its cache knows of a newer version.
+        """Log that a watch had no data; as a warning only if it is not the first in a row.
 
-        Of what hardly ever changes this takes minutes: so a watch that said nothing is no fault yet.
+        kube-apiserver sends no bookmarks to a resumed watch until its cache has a newer version. For a resource that
+        rarely changes this takes minutes.
         Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go (process).
         """
         quiet = self._state is State.WATCHING and self._server.silent
@@ -414,7 +415,7 @@ class Informer(Actor):
             self.log.warning("watch cut after silence", **self._about, seconds=seconds)
 
     def _try_again(self, now: float) -> None:
-        """Unless the server gives nobody a response: then it is enough that one asks."""
+        """Send the next request; in an outage, send a probe or wait for the probe of another informer."""
         match self._retries.turn(now):
             case Turn.ASK:
                 self._again()
@@ -425,7 +426,7 @@ class Informer(Actor):
                 self._wait_for_server()
 
     def _take_probe(self, answer: Listed) -> None:
-        if not answer.status or answer.status >= 500:  # a proxy's word that there is no server
+        if not answer.status or answer.status >= 500:  # a proxy reports that the server is down
             self._wait_for_server()
             return
         seconds = self._retries.outage_seconds(self.clock.monotonic())

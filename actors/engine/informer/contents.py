@@ -103,7 +103,7 @@ class Contents:
         return None if state is None else self._writer.foreseen(state)
 
     def take_foreseen(self, entry: Entry) -> Difference | None:
-        """As take."""
+        """Take an event that a controller has foreseen, and return the difference."""
         difference = self._taken(EventType.MODIFIED, entry)
         if difference is None:
             self._writer.advance(entry.resource_version)

@@ -78,7 +78,7 @@ class ListWatch:
         return number == self._number
 
     def ask_page(self, query: dict[str, str]) -> None:
-        """query: what it takes beside the limit: where it begins."""
+        """Request a page of the list. query: parameters besides the limit, such as where the page begins."""
         number = self._begin()
         query = {"limit": str(PAGE), **self._selectors, **query}
         request = Request(

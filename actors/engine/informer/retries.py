@@ -73,7 +73,7 @@ class Turn(Enum):
     WAIT = "wait"
 
 
-class Retries:
+class InformerRetries:
     """Retries of one informer.
 
     due: time of the next request, by the monotonic clock; None while a request is under way.

@@ -209,7 +209,7 @@ class ControllerManager(Actor):
         self._say_vitals()
 
     def _ask_for_look(self) -> None:
-        """For the next one: when something is due, else in a while."""
+        """Schedule the next supervision tick: when a child is due, at most LOOK seconds later."""
         due = min(self._next_round, self._children.next_due(), self._shutdown.due)
         if self._leading and self._held_until is not None and not self._over:
             due = min(due, self._held_until + LEASE_GRACE)

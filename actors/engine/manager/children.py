@@ -169,7 +169,7 @@ class Children:
 
     @property
     def have_changed(self) -> bool:
-        """Whether known_vitals() would be anew."""
+        """Report whether the vitals of the children have changed since known_vitals() was last called."""
         return self._known_vitals is None
 
     def known_vitals(self) -> Mapping[str, ChildVitals]:
@@ -215,7 +215,7 @@ class Children:
         self._count_failure(child, f"hung: it did not get on for {seconds:.0f} s{at}")
 
     def _waits_for_threads(self, child: Child, now: float) -> bool:
-        """Whether so many of its threads hang that another would only be one more."""
+        """Report whether this child has reached the limit of hung threads."""
         hung = len(self._system.stragglers(child.spec.name))
         if hung < MOST_HUNG:
             return False

@@ -7,7 +7,7 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.controller.readiness import StaleTableError
-from kcm.actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Retries, Traces, pass_delay
+from kcm.actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, KeyRetries, Traces, pass_delay
 from kcm.actors.reconciliation import Retry, TerminalError
 from kcm.protocols.messages.commands import Create, Delete, Get
 from kcm.protocols.messages.outcomes import (
@@ -46,7 +46,7 @@ def queue_after(
     queue.add(KEY, now)
     assert queue.take(now) == KEY
     queue.done(KEY, now)
-    Retries(queue, max_retries=max_retries, terminal=terminal, traces=Traces(), log=log).failed(KEY, err, now)
+    KeyRetries(queue, max_retries=max_retries, terminal=terminal, traces=Traces(), log=log).failed(KEY, err, now)
     due = queue.next_due()
     return queue, None if due is None else due - now
 
