@@ -31,7 +31,7 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument("--all", action="store_true", help="also run the specs that are not listed as passing")
     parser.add_argument("--focus", default="", help="run only specs that match")
     parser.add_argument(
-        "--limit", type=float, default=300.0, help="time limit in seconds of a spec that is listed as passing"
+        "--limit", type=float, default=900.0, help="time limit in seconds of a spec that is listed as passing"
     )
     parser.add_argument("--limit-others", type=float, default=60.0, help="time limit in seconds of other specs")
     parser.add_argument("--parallel", type=int, default=2, help="number of specs that run at a time")
