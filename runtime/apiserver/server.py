@@ -1,15 +1,14 @@
-"""An API server without HTTP: requests in, responses out, in one thread and by a clock that it is given.
+"""API server without HTTP: a function from requests to responses, on one thread and a given clock.
 
     server = ApiServer(store=MemoryStore(), clock=clock)
     response = server.handle(request)
     server.when_durable(lambda: send(response))
 
-A write is carried out at once, in memory, and made durable by the store in its own time; many requests may be handled
-before the first of them is on disk, and share one commit. So a response is sent only after `when_durable` calls back:
-also that of a read, which may show a write that is not durable yet. With the in-memory store it always calls back at
-once. Watches deliver a change only when it is durable.
+A write is applied in memory immediately and made durable by the store later, so that many writes share one commit.
+Send a response only after `when_durable` has called back, also that of a read: it may contain a write that is not
+durable yet. With the in-memory store the callback comes immediately. Watches deliver only durable changes.
 
-All methods are called on one thread, which is also where callbacks run; none of them blocks.
+Call all methods on one thread; callbacks run there too. No method blocks.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def random_suffix() -> str:
-    """Five characters that spell nothing rude, as upstream's names.SimpleNameGenerator draws them."""
+    """Draw five characters without vowels, as upstream's names.SimpleNameGenerator."""
     return "".join(random.choices(SUFFIX_CHARACTERS, k=5))
 
 
@@ -161,19 +160,24 @@ class ApiServer:
         ask: Ask = nobody_there,
         record_managers: bool = True,
     ) -> None:
-        """stand_ins: definitions that are served while an APIService names a Service with hollow pods for them.
+        """Open the store, and create the initial namespaces.
 
-        clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
-        default.
-
-        collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
-        stand_ins/. role_based: roles and bindings say what users may do. authorize: where they do not, what access
-        reviews say and admission asks. tokens: issues tokens of service accounts; None: none are. legacy_tokens: those
-        of Secrets that are taken. users: whom other tokens are of, for ever. node_key: what tokens of nodes are made
-        of; empty: none are. service_ranges: CIDRs of cluster IPs, one for each IP family, the default family first.
-        plugins: the admission plugins that are on; by default upstream's, but for those that rest on controllers.
-        admission: what they are told. ask: answers at once, in `handle`, what requests ask of webhooks; see
-        core/outside.py. record_managers: whether objects that nobody applies have managedFields.
+        stand_ins: definitions that are served while an APIService names a Service with hollow pods for them.
+        uid: source of metadata.uid, random by default.
+        suffix: source of the five characters of generateName, random by default.
+        collect_garbage: do the work of the garbage collector, see stand_ins/.
+        empty_namespaces: do the work of the namespace controller, see stand_ins/.
+        role_based: authorize by roles and bindings, and nodes by what they run.
+        authorize: authorizes access reviews and admission if not role_based.
+        tokens: issues tokens of service accounts; None for none.
+        legacy_tokens: verifies tokens of Secrets; None rejects them.
+        users: users by static token.
+        node_key: key of the tokens of nodes; empty rejects them.
+        service_ranges: CIDRs of cluster IPs, one for each IP family, the default family first.
+        plugins: enabled admission plugins; by default upstream's, except those that depend on controllers.
+        admission: configuration of admission plugins.
+        ask: answers questions to webhooks immediately, in `handle`; see core/questions.py.
+        record_managers: record managedFields of objects that were never applied, too.
         """
         self.registry = Registry(with_scheduling_groups(resources))
         self._cache = WatchCache(store.revision())
@@ -212,7 +216,7 @@ class ApiServer:
             ("list", ""): lambda cluster, call: list_(cluster, self._cache, call),
             ("deletecollection", ""): lambda cluster, call: delete_collection(cluster, self._cache, call),
         }
-        self.components: Components = no_components  # of which ComponentStatuses are made
+        self.components: Components = no_components  # source of ComponentStatuses
         self._expiry = Expiry(self._cluster)
         self._reactions: list[Reaction] = [
             CustomResources(self._cluster, self._cache, self._asking),
@@ -237,25 +241,25 @@ class ApiServer:
         return self._state.revision
 
     def leave_garbage(self) -> None:
-        """A garbage collector runs from now on: the stand-in steps back."""
-        self._reactions = [one for one in self._reactions if not isinstance(one, GarbageCollector)]
+        """Stop collecting garbage, because the controller for it runs."""
+        self._reactions = [kept for kept in self._reactions if not isinstance(kept, GarbageCollector)]
 
     def leave_namespaces(self) -> None:
-        """A namespace controller runs from now on: the stand-in steps back."""
-        self._reactions = [one for one in self._reactions if not isinstance(one, NamespaceCleanup)]
+        """Stop emptying namespaces, because the controller for it runs."""
+        self._reactions = [kept for kept in self._reactions if not isinstance(kept, NamespaceCleanup)]
 
     def object_counts(self) -> Iterator[tuple[str, str, int]]:
-        """How many objects are stored: (group, resource, count)."""
+        """Count the stored objects: (group, resource, count)."""
         for storage, collection in self._state.collections():
             resource, _, group = storage.partition(".")
             yield group, resource, len(collection)
 
     def public_keys(self) -> list[dict[str, str]]:
-        """JSON Web Keys that tokens of service accounts can be checked with; none where none are issued."""
+        """Return the JSON Web Keys that verify tokens of service accounts."""
         return [] if self._cluster.tokens is None else [self._cluster.tokens.public_key()]
 
     def reached_at(self, host: str, port: int) -> None:
-        """Publish this address as Service default/kubernetes, from now on. host: an IPv4 address."""
+        """Publish this IPv4 address as Service default/kubernetes, and create the objects of a served cluster."""
         self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)
         self._transact(self._kubernetes_service.reconcile)
         self._transact(partial(note_tracking, self._cluster))
@@ -263,17 +267,17 @@ class ApiServer:
         self._transact(partial(create_system_objects, self._cluster))
         flow_control = self._flow_control = FlowControl(self._cluster)
         own = (CustomApiServices(self._cluster), ServiceAddresses(self._cluster), flow_control)
-        self._reactions = [one for one in self._reactions if not isinstance(one, tuple(map(type, own)))] + [*own]
-        for one in own:
-            self._transact(one.reconcile)
+        self._reactions = [kept for kept in self._reactions if not isinstance(kept, tuple(map(type, own)))] + [*own]
+        for reaction in own:
+            self._transact(reaction.reconcile)
 
     def suspends_long_work(self) -> None:
-        """Suspend requests whose expressions take long, from now on: `begin` asks to have them carried out."""
+        """Suspend requests whose expressions take long: from now on `begin` returns them as questions."""
         self._cluster = replace(self._cluster, patience=Allowance())
 
     @contextmanager
     def acting_for(self, outside: Outside) -> Iterator[None]:
-        """Have what is converted meanwhile ask `outside`. Not within a request."""
+        """Use `outside` for the conversions within this context. Not within a request."""
         before, self._asking.outside = self._asking.outside, outside
         try:
             yield
@@ -281,7 +285,7 @@ class ApiServer:
             self._asking.outside = before
 
     def asks_for_watches(self, ask: AskLater) -> None:
-        """Have questions answered this way, from now on, that events of watches need before they can be delivered."""
+        """Set how questions are answered that watch events need before they can be delivered."""
         self._ask_later = ask
 
     def _ask_at_once(self, question: Question) -> Answer:
@@ -291,7 +295,7 @@ class ApiServer:
         then(list(map(self._ask_at_once, questions)))
 
     def ensure_roles(self) -> None:
-        """Have upstream's bootstrap roles and bindings."""
+        """Create or complete upstream's bootstrap roles and bindings."""
         self._transact(partial(reconcile_roles, self._cluster))
 
     def user_of(self, token: str) -> User | None:
@@ -308,20 +312,20 @@ class ApiServer:
         return None if use is None else use.user
 
     def _note_use(self, use: Use) -> None:
-        """A Secret that has changed meanwhile stays as it is."""
+        """Record in the Secret that its token was used; ignored if the Secret was replaced meanwhile."""
         patch = {"metadata": {"uid": uid_of(use.secret), "labels": {LAST_USED: use.day}}}
         path = resource_path(SECRETS.id, namespace_of(use.secret), name_of(use.secret))
         self.handle(Request(method="PATCH", path=path, body=orjson.dumps(patch), content_type=str(PatchType.MERGE)))
 
     def decide(self, user: User, info: RequestInfo) -> Decision:
-        """Whether a user may make such a request; `handle` and `watch` do not ask."""
+        """Authorize a request. `begin`, `handle` and `watch` do not authorize."""
         return ALLOWED if self._authorizer is None else self._authorizer.decide(user, info)
 
     def handle(self, request: Request, *, user: User = ADMIN) -> Response:
-        """Carry out any request except a watch. A refusal is a response too.
+        """Carry out any request except a watch, and return its response, which may be a refusal.
 
-        Any other exception is raised, after everything that the request changed is undone. A collection whose
-        deletion is refused in the middle stays half deleted, as upstream's.
+        Any other exception is raised after the changes of the request are undone. If the deletion of a collection is
+        refused in the middle, the earlier deletions remain, as upstream.
         """
         outcome = self.begin(request, user=user)
         while isinstance(outcome, Suspended):
@@ -329,21 +333,20 @@ class ApiServer:
         return outcome
 
     def begin(self, request: Request, *, user: User = ADMIN, info: RequestInfo | None = None) -> Response | Suspended:
-        """As handle, for callers that have its questions answered in their own time.
+        """Carry out a request, up to its questions to webhooks: the caller answers them and resumes it.
 
         info: the value that the request was authorized by; None if it was not parsed yet.
         """
         info = info or RequestInfo.of(request.method, request.path, request.query)
         try:
             return self._transact(partial(self._respond, self._cluster, request, info, user))
-        except TooLargeError as err:  # not caught where the request is carried out: what it staged is undone, too
+        except TooLargeError as err:  # caught here, so that staged changes are undone
             return err.response()
         except Unanswered:
             return self._suspended(request, info, user)
 
     def _suspended(self, request: Request, info: RequestInfo, user: User) -> Response | Suspended:
-        """Begins again, and keeps from now on what is drawn."""
-
+        # From here on, uids, suffixes and the time are drawn once for all attempts.
         def attempt(cluster: Cluster) -> Response:
             try:
                 return self._transact(partial(self._respond, cluster, request, info, user))
@@ -361,11 +364,13 @@ class ApiServer:
         end: Callable[[Response], None],
         deliver_first: Callable[[Iterator[bytes]], None] | None = None,
     ) -> Watch | Response:
-        """Start a watch; returns a Response if it is refused.
+        """Start a watch; return a Response if it is refused. Bookmarks and timeouts happen in `tick`.
 
-        deliver: gets whole lines, one or more at a time; may be called before this returns. deliver_first: gets the
-        events of what is there already, line by line, to take when it can; else deliver gets them in one piece. end:
-        called once, when the server ends the watch. Bookmarks and time-outs come with calls of `tick`.
+        info: the value that the request was authorized by; None if it was not parsed yet.
+        deliver: called with one or more whole lines, possibly before this returns.
+        deliver_first: called with an iterator of the initial events, to read at its own pace; without it, `deliver`
+            is called with all of them.
+        end: called once, when the server ends the watch.
         """
         try:
             found = route(self.registry, info or RequestInfo.of(request.method, request.path, request.query))
@@ -401,26 +406,26 @@ class ApiServer:
             in_background(self._asking, self._ask_later, partial(decode, stored), then, failed)
 
     def when_durable(self, callback: Callable[[], None]) -> None:
-        """Call back once all requests handled until now are durable and published to watches: at once if they are."""
+        """Call back once all requests handled so far are durable and delivered to watches, which may be immediately."""
         self._state.when_durable(callback)
 
     def take_back(self, because: StatusError) -> None:
-        """Undo all that is not durable, as the store had no room for it. Not within a request.
+        """Undo all changes that are not durable, because the store has no room. Not within a request.
 
-        The callbacks of `when_durable` that wait for it never come: their requests have to be refused, or to be carried
-        out again. Watches that would have begun with it end with this error.
+        Their `when_durable` callbacks are never called: refuse these requests, or carry them out again. Watches that
+        have not begun end with this error.
         """
         for change in self._state.take_back():
             for reaction in self._reactions:
                 reaction.undo(change)
-        for one in list(self._cache.watches()):
-            if not one.has_begun:
-                one.fail(because)
+        for pending in list(self._cache.watches()):
+            if not pending.has_begun:
+                pending.fail(because)
 
     def tick(self, now: float) -> None:
-        """Carry out what is due: bookmarks, time-outs of watches, expiry of objects. now: unix seconds.
+        """Run the jobs that are due: bookmarks and timeouts of watches, expiry of objects. now: Unix seconds.
 
-        A job that fails is undone and keeps no other from its turn. Then raises an ExceptionGroup of what they raised.
+        A job that fails is undone, and the others run. Raises an ExceptionGroup of the failures afterwards.
         """
         errors: list[Exception] = []
         for job in self._jobs(now):
@@ -438,13 +443,13 @@ class ApiServer:
             yield partial(self._kubernetes_service.tick, now)
         if self._flow_control is not None and self._flow_control.is_due(now):
             yield partial(self._flow_control.tick, now)
-        for one in self._cache.due(now):
-            yield partial(one.tick, now)
+        for due in self._cache.due(now):
+            yield partial(due.tick, now)
         if self._cache.is_age_due(now):
             yield partial(self._cache.age, now)
 
     def next_tick(self) -> float | None:
-        """When the next watch needs a tick, in unix seconds; None without watches."""
+        """Return when the next watch needs a tick, in Unix seconds; None without watches."""
         soonest = self._cache.next_tick()
         return None if soonest == math.inf else soonest
 
@@ -460,7 +465,7 @@ class ApiServer:
             return None
 
     def _transact(self, act: Callable[[], T]) -> T:
-        """Commits what `act` stages, with all that follows from it; or undoes it if something is raised."""
+        """Commit the changes of `act` with the reactions to them; undo them if anything is raised."""
         try:
             result = act()
             if self._state.staged:
@@ -500,7 +505,7 @@ class ApiServer:
         return response.remarked(remarks.warnings.texts, remarks.annotations)
 
     def _react(self) -> None:
-        """Run the reactions to this request's changes, and to the changes that they make, as part of its commit."""
+        """Run the reactions to the staged changes, and to the changes that reactions make."""
         done = 0
         while done < len(self._state.staged):
             change = self._state.staged[done]

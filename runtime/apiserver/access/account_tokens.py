@@ -1,4 +1,4 @@
-"""Tokens of service accounts: what is in one that is issued, and whom one that comes is of.
+"""Issue and verify tokens of service accounts.
 
 A token is valid until it expires, or until its account or the object that it is bound to is deleted.
 
@@ -39,7 +39,7 @@ _ACCOUNT_KIND, _INVALIDATED = "service account", "service account token has been
 
 
 class Bound(NamedTuple):
-    """An object that a token is bound to, or says more of. name: alone where it is not there."""
+    """Object that a token is bound to, or that its claims contain. `uid` is "" if the object does not exist."""
 
     kind: str
     name: str
@@ -68,10 +68,12 @@ class _Issued(NamedTuple):
 class AccountTokens:
     def __init__(self, key: SigningKey) -> None:
         self._key = key
-        self._read = bounded_cache(MOST_KNOWN, longest=LONGEST_KNOWN)(self._read_anew)  # a signature is looked at once
+        self._read = bounded_cache(MOST_KNOWN, longest=LONGEST_KNOWN)(
+            self._read_claims
+        )  # each signature is verified once
 
     def public_key(self) -> dict[str, str]:
-        """As a JSON Web Key (RFC 7517)."""
+        """Return the public key as a JSON Web Key (RFC 7517)."""
         return self._key.public_jwk()
 
     def issue(
@@ -84,12 +86,12 @@ class AccountTokens:
         seconds: int,
         number: Callable[[], str],
     ) -> str:
-        """now: unix seconds. number: draws the token's own."""
-        said: dict[str, Any] = {
+        """Return a signed token. now: Unix seconds. number: draws the token's id (jti)."""
+        claim: dict[str, Any] = {
             "namespace": namespace_of(account),
             "serviceaccount": {"name": name_of(account), "uid": uid_of(account)},
         }
-        said |= {one.kind.lower(): {"name": one.name, **({"uid": one.uid} if one.uid else {})} for one in bound}
+        claim |= {obj.kind.lower(): {"name": obj.name, **({"uid": obj.uid} if obj.uid else {})} for obj in bound}
         begins = int(now)
         return self._key.sign(
             {
@@ -98,7 +100,7 @@ class AccountTokens:
                 "iat": begins,
                 "iss": ISSUER,
                 "jti": number(),
-                CLAIM: said,
+                CLAIM: claim,
                 "nbf": begins,
                 "sub": f"{ACCOUNTS}{namespace_of(account)}:{name_of(account)}",
             }
@@ -107,11 +109,11 @@ class AccountTokens:
     def authenticate(
         self, token: str, audiences: Sequence[str], *, state: State, now: float
     ) -> Authenticated | Unauthenticated:
-        """now: unix seconds."""
+        """Verify a token for some audiences. now: Unix seconds."""
         issued = self._read(token)
         if issued is None:
             return Unauthenticated()
-        good_for = tuple([one for one in audiences if one in issued.audiences])
+        good_for = tuple([audience for audience in audiences if audience in issued.audiences])
         if not good_for:
             given, wanted = (" ".join(map(json.dumps, each)) for each in (issued.audiences, audiences))
             return Unauthenticated(f"token audiences [{given}] is invalid for the target audiences [{wanted}]")
@@ -128,30 +130,30 @@ class AccountTokens:
                     return Unauthenticated(problem)
         return Authenticated(issued.user, good_for)
 
-    def _read_anew(self, token: str) -> _Issued | None:
+    def _read_claims(self, token: str) -> _Issued | None:
         claims = self._key.claims_of(token)
         if claims is None or claims.get("iss") != ISSUER:
             return None
-        said = claims[CLAIM]
-        namespace, account = said["namespace"], said["serviceaccount"]
+        own_claim = claims[CLAIM]
+        namespace, account = own_claim["namespace"], own_claim["serviceaccount"]
         user = User(
             claims["sub"],
             uid=account["uid"],
             groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
-            extra={CREDENTIAL_ID: (f"JTI={claims['jti']}",), **_extra(said)},
+            extra={CREDENTIAL_ID: (f"JTI={claims['jti']}",), **_extra(own_claim)},
         )
         own = _Claim(_ACCOUNT_KIND, ACCOUNT, make_key(namespace, account["name"]), account["uid"])
-        return _Issued(user, tuple(claims["aud"]), claims["nbf"], claims["exp"], (own, *_bindings(said)))
+        return _Issued(user, tuple(claims["aud"]), claims["nbf"], claims["exp"], (own, *_bindings(own_claim)))
 
 
-def _bindings(said: Mapping[str, Any]) -> Iterator[_Claim]:
+def _bindings(claim: Mapping[str, Any]) -> Iterator[_Claim]:
     """Yield the object that a token is bound to. A node counts where the token is bound to nothing else."""
     for kind in ("Pod", "Secret"):
-        bound = said.get(kind.lower())
+        bound = claim.get(kind.lower())
         if bound is not None:
-            yield _Claim(kind.lower(), BOUND[kind], make_key(said["namespace"], bound["name"]), bound["uid"])
+            yield _Claim(kind.lower(), BOUND[kind], make_key(claim["namespace"], bound["name"]), bound["uid"])
             return
-    node = said.get("node")
+    node = claim.get("node")
     if node is not None:
         yield _Claim("node", BOUND["Node"], node["name"], node["uid"])
 
@@ -174,10 +176,10 @@ def _problem(claim: _Claim, meta: Mapping[str, Any], now: float) -> str:
     return ""
 
 
-def _extra(said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _extra(claim: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for kind in ("pod", "node"):
-        one = said.get(kind)
-        if one is not None:
-            found |= {f"{EXTRA}{kind}-{field}": (one[field],) for field in ("name", "uid") if field in one}
+        bound = claim.get(kind)
+        if bound is not None:
+            found |= {f"{EXTRA}{kind}-{field}": (bound[field],) for field in ("name", "uid") if field in bound}
     return found

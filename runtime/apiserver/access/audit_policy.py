@@ -1,4 +1,4 @@
-"""The audit policy: how much is noted of a request, and at which stages.
+"""The audit policy: the level and the stages at which requests are recorded.
 
 Source: apiserver pkg/audit/policy/{checker,reader}.go, pkg/apis/audit/validation/validation.go (v1.36).
 """
@@ -16,11 +16,11 @@ RECEIVED, STARTED, COMPLETE, PANIC = STAGES = ("RequestReceived", "ResponseStart
 
 
 class PolicyError(Exception):
-    """What is in the file is no policy; the text says why."""
+    """Invalid audit policy; the text is the reason."""
 
 
 class Extent(NamedTuple):
-    """How much is noted. omitted: stages of which nothing is."""
+    """Level at which a request is recorded, and the stages that are not."""
 
     level: str
     omitted: frozenset[str] = frozenset()
@@ -28,7 +28,7 @@ class Extent(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """As a PolicyRule; what is empty is not looked at. resources: (group, resources, names)."""
+    """Parsed PolicyRule; empty fields match everything. resources: (group, resources, names)."""
 
     extent: Extent
     users: frozenset[str]
@@ -41,29 +41,29 @@ class _Rule(NamedTuple):
 
 class AuditPolicy:
     def __init__(self, policy: Any) -> None:
-        """policy: an audit.k8s.io/v1 Policy, as YAML or JSON is read. Raises PolicyError."""
+        """Parse an audit.k8s.io/v1 Policy. Raises PolicyError."""
         _check(policy)
         omitted = frozenset(policy.get("omitStages") or ())
         bare = bool(policy.get("omitManagedFields"))
-        self._rules = tuple(_rule(one, omitted, bare=bare) for one in policy["rules"])
+        self._rules = tuple(_rule(rule, omitted, bare=bare) for rule in policy["rules"])
         self._otherwise = Extent(NONE, omitted, bare)
 
     def extent(self, user: User | None, info: RequestInfo) -> Extent:
-        """user: None for one who is not known."""
+        """Return how a request is recorded. user: None if authentication failed."""
         return next((rule.extent for rule in self._rules if _matches(rule, user, info)), self._otherwise)
 
 
-def _rule(said: Mapping[str, Any], omitted: frozenset[str], *, bare: bool) -> _Rule:
-    own = said.get("omitManagedFields")
-    extent = Extent(said["level"], omitted | frozenset(said.get("omitStages") or ()), bare if own is None else own)
+def _rule(rule: Mapping[str, Any], omitted: frozenset[str], *, bare: bool) -> _Rule:
+    own = rule.get("omitManagedFields")
+    extent = Extent(rule["level"], omitted | frozenset(rule.get("omitStages") or ()), bare if own is None else own)
     resources = tuple(
-        (one.get("group") or "", tuple(one.get("resources") or ()), frozenset(one.get("resourceNames") or ()))
-        for one in said.get("resources") or ()
+        (entry.get("group") or "", tuple(entry.get("resources") or ()), frozenset(entry.get("resourceNames") or ()))
+        for entry in rule.get("resources") or ()
     )
     users, groups, verbs, namespaces = (
-        frozenset(said.get(field) or ()) for field in ("users", "userGroups", "verbs", "namespaces")
+        frozenset(rule.get(field) or ()) for field in ("users", "userGroups", "verbs", "namespaces")
     )
-    return _Rule(extent, users, groups, verbs, resources, namespaces, tuple(said.get("nonResourceURLs") or ()))
+    return _Rule(extent, users, groups, verbs, resources, namespaces, tuple(rule.get("nonResourceURLs") or ()))
 
 
 def _matches(rule: _Rule, user: User | None, info: RequestInfo) -> bool:
@@ -125,8 +125,8 @@ def _wrong(where: str, rule: Any) -> Iterator[str]:
     for url in urls:
         if url != "*" and (not url.startswith("/") or "*" in url[:-1]):
             yield f"{where}.nonResourceURLs: {url!r} does not begin with '/', or has a '*' before its end"
-    for one in rule.get("resources") or ():
-        if (one.get("resourceNames") or ()) and not one.get("resources"):
+    for entry in rule.get("resources") or ():
+        if (entry.get("resourceNames") or ()) and not entry.get("resources"):
             yield f"{where}.resources.resourceNames: using resourceNames requires at least one resource"
 
 

@@ -1,8 +1,8 @@
 """The user behind a request: by a client certificate, else by a bearer token, else anonymous.
 
 Source: apiserver pkg/authentication/request/{x509,bearertoken,anonymous,union}, kubernetes
-pkg/kubeapiserver/authenticator/config.go (v1.36). Differs: a certificate that no authority of ours has signed ends the
-handshake, because the ssl module verifies every certificate that it requests; upstream then goes by the token.
+pkg/kubeapiserver/authenticator/config.go (v1.36). Differs: a certificate of an unknown authority
+ends the handshake, because the ssl module verifies every certificate that it requests; upstream then uses the token.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NO_CERTIFICATE = CertificateUser(ANONYMOUS)
 
 
 class ClientIdentity:
-    """What is known about the client of one connection.
+    """Client of one connection.
 
     certificate: the user that its client certificate names.
     authorization: the Authorization header of its last request with the token of a permanent user; user: that user.
@@ -50,12 +50,12 @@ class ClientIdentity:
         self.user: User | None = None
 
 
-LONGEST_AUTHORIZATION = 16 * 1024  # bytes of the header; no token of ours has a tenth of it
+LONGEST_AUTHORIZATION = 16 * 1024  # bytes of the header; tokens of this server have less than a tenth
 
 
 class Authenticator:
     def __init__(self, user_of: Callable[[str], User | None]) -> None:
-        """user_of: return the user of a token, as of now."""
+        """user_of: returns the user of a token."""
         self._user_of = user_of
 
     def by_token(self, authorization: bytes) -> User | None:
@@ -72,7 +72,7 @@ class Authenticator:
 
 
 def by_certificate(tls: ssl.SSLObject | None) -> CertificateUser:
-    """tls: of a connection that verified its peer's certificate, if there is one."""
+    """Return the user of a connection's verified client certificate."""
     der = None if tls is None else tls.getpeercert(binary_form=True)
     if tls is None or der is None:
         return NO_CERTIFICATE

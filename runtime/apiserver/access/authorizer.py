@@ -1,4 +1,4 @@
-"""All authorizers, one after the other: system:masters may do everything, then what Node and RBAC authorization allow.
+"""The authorizer of the server: system:masters, then RBAC and Node authorization.
 
 Source: kubernetes pkg/kubeapiserver/authorizer/reload.go, apiserver pkg/authorization/union/union.go (v1.36).
 """
@@ -20,10 +20,10 @@ from kcm.runtime.apiserver.storage.store import Change
 
 
 class Authorizer:
-    """Implements RuleResolver, and Reaction: it follows the roles and bindings that are stored."""
+    """Authorizes users. A RuleResolver, and a Reaction that follows the stored roles, bindings and pods."""
 
     def __init__(self, state: State, *, node_rules: Sequence[Rule] = ()) -> None:
-        """node_rules: what all nodes may do alike."""
+        """node_rules: what every node may do."""
         self._index, self._graph = RoleIndex(state), NodeGraph(state)
         self._rbac, self._nodes = Rbac(self._index), NodeAuthorizer(self._graph, node_rules)
 
@@ -34,7 +34,7 @@ class Authorizer:
         if decision.allowed or not user.name.startswith(NODE):
             return decision
         of_node = self._nodes.authorize(user, info)
-        reasons = [one for one in (of_node.reason, decision.reason) if one]
+        reasons = [reason for reason in (of_node.reason, decision.reason) if reason]
         return of_node if of_node.allowed else Decision(allowed=False, reason="\n".join(reasons))
 
     def authorize(self, access: Access) -> Decision:

@@ -1,8 +1,7 @@
-"""Impersonation: who is asked for in the headers of a request, and whether its user may act as that one.
+"""Impersonation: the user in the headers of a request, and whether the requester may act as that user.
 
-Several ways are tried, from those that allow least: as a node or as an account, with nothing else said of it; as any
-other user; and as it always was, by the verb `impersonate`. The first three want a right to impersonate that user and
-one to do this very thing then.
+The modes are tried in this order: associated node, arbitrary node, service account, other users (constrained
+impersonation, which also needs permission for the impersonated request itself), and the original verb `impersonate`.
 
 Source: apiserver pkg/endpoints/filters/impersonation/{constrained_impersonation,mode}.go (v1.36).
 """
@@ -42,14 +41,14 @@ MOST_REMEMBERED = 1024  # users
 
 
 class Impersonated(NamedTuple):
-    """constraint: the verb that allowed it; "" for `impersonate`."""
+    """Impersonated user, and the verb of the mode that allowed it; "" for `impersonate`."""
 
     user: User
     constraint: str
 
 
 class _Mode(NamedTuple):
-    """name: "" for the way it always was. applies: whether it is meant for this requester and wanted user."""
+    """Mode of impersonation, with whether it applies to a requester and a wanted user. The original one has no name."""
 
     name: str
     applies: Callable[[User, User], bool]
@@ -58,12 +57,12 @@ class _Mode(NamedTuple):
 class Impersonation:
     def __init__(self, decide: Decide) -> None:
         self._decide = decide
-        self._last: dict[str, _Mode] = {}  # that worked, by the requester's name
+        self._last: dict[str, _Mode] = {}  # mode that was allowed last, by the requester's name
 
     def impersonate(self, requester: User, wanted: User, info: RequestInfo) -> Impersonated:
-        """Raises StatusError (403), that of what was tried first."""
+        """Return the user to act as. Raises StatusError (403), the error of the first mode."""
         last, refusal = self._last.get(requester.name), None
-        for mode in _MODES if last is None else (last, *(one for one in _MODES if one is not last)):
+        for mode in _MODES if last is None else (last, *(mode for mode in _MODES if mode is not last)):
             if not mode.applies(requester, wanted):
                 continue
             try:
@@ -76,14 +75,14 @@ class Impersonation:
                     self._last.clear()
                 self._last[requester.name] = mode
             return found
-        assert refusal is not None  # the last mode is for all
+        assert refusal is not None  # the last mode applies to all users
         raise refusal
 
     def _try(self, mode: _Mode, requester: User, wanted: User, info: RequestInfo) -> Impersonated:
         verb, shown = "impersonate", requester
         if mode.name:
             verb = f"impersonate:{mode.name}"
-            if mode.name == _ASSOCIATED:  # upstream lets its authorizers see no more of them
+            if mode.name == _ASSOCIATED:  # upstream passes no more of the requester to authorizers
                 keys = tuple(sorted(requester.extra))
                 shown = requester._replace(extra={"authentication.kubernetes.io/associated-node-keys": keys})
             self._ask(shown, info._replace(verb=f"impersonate-on:{mode.name}:{info.verb}"))
@@ -115,7 +114,11 @@ class Impersonation:
 
 
 class _Part(NamedTuple):
-    """What one field of the wanted user needs. together: allows all at once. never: why nobody may have it."""
+    """Permissions for one field of the wanted user.
+
+    together: allows all of one_by_one.
+    never: why the value is always refused; "" if it is not.
+    """
 
     one_by_one: list[RequestInfo]
     together: RequestInfo | None = None
@@ -123,7 +126,7 @@ class _Part(NamedTuple):
 
 
 def wanted_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
-    """Whom these headers, by names in lower case, ask for; None for nobody. Raises StatusError (400)."""
+    """Return the user in the headers (names in lower case), None without one. Raises StatusError (400)."""
     name, uid, groups = "", "", []
     extra: dict[str, tuple[str, ...]] = {}
     for header, raw in headers:
@@ -146,7 +149,7 @@ def wanted_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
 
 
 def _parts(mode: _Mode, verb: str, wanted: User) -> Iterator[_Part]:
-    """What the requester has to be allowed."""
+    """Yield the permissions that the requester needs."""
     core = RequestInfo(verb, "" if not mode.name else _AUTHENTICATION, "v1")
     account, node = _account_of(wanted), _node_of(wanted)
     if account:
@@ -161,7 +164,7 @@ def _parts(mode: _Mode, verb: str, wanted: User) -> Iterator[_Part]:
     if wanted.groups:
         group = core._replace(resource="groups")
         many = group._replace(name="*") if mode.name and len(wanted.groups) >= MANY else None
-        yield _never_groups(mode, group, wanted) or _Part([group._replace(name=one) for one in wanted.groups], many)
+        yield _never_groups(mode, group, wanted) or _Part([group._replace(name=name) for name in wanted.groups], many)
     if wanted.extra:
         extra = extended._replace(resource="userextras")
         each = [extra._replace(subresource=key, name=value) for key, values in wanted.extra.items() for value in values]
@@ -186,8 +189,8 @@ def _never_extra(wanted: User) -> str:
             return "impersonating the empty string key in extra is not allowed"
         if not path or dns_subdomain(domain):
             text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-            said = f"extra.key: Invalid value: {quoted(key)}: {text}"
-            return f"impersonating an invalid key in extra is not allowed: {said}"
+            problem = f"extra.key: Invalid value: {quoted(key)}: {text}"
+            return f"impersonating an invalid key in extra is not allowed: {problem}"
         if "" in values:
             return "impersonating the empty string value in extra is not allowed"
     return ""
@@ -230,7 +233,7 @@ def _with(groups: tuple[str, ...], group: str) -> tuple[str, ...]:
 
 
 def _go(values: Iterable[str]) -> str:
-    """As Go's %#v writes a []string."""
+    """Format as Go's %#v formats a []string."""
     shown = ", ".join(map(quoted, values))
     return f"[]string{{{shown}}}" if shown else "[]string(nil)"
 

@@ -1,11 +1,10 @@
-"""Tokens of Secrets of type kubernetes.io/service-account-token, which a token controller has signed: whom they are of.
+"""Verify tokens of Secrets of type kubernetes.io/service-account-token, which the token controller signs.
 
-Such a token has no end. It is good while the Secret holds just this token and its account is there, and no more once
-the Secret is labelled as invalid. The day on which it was used is a label of the Secret, by which the legacy token
-cleaner decides.
+Such a token does not expire. It is valid while the Secret contains it and its account exists, unless the Secret is
+labelled as invalid. The day of the last use is a label of the Secret, which the legacy token cleaner reads.
 
-Source: kubernetes pkg/serviceaccount/legacy.go (v1.36). Neither the audit annotations nor the metrics are kept, and no
-warning is sent for a token that was made by itself.
+Source: kubernetes pkg/serviceaccount/legacy.go (v1.36). Audit annotations, metrics, and the
+warning about auto-generated tokens are not implemented.
 """
 
 from __future__ import annotations
@@ -30,7 +29,11 @@ MOST_KNOWN, LONGEST_KNOWN = 1024, 4096  # tokens; characters of each
 
 
 class Use(NamedTuple):
-    """user: None where the Secret is labelled as invalid. day: to be noted as that of the last use; "" if it is."""
+    """Use of a token.
+
+    user: None if the Secret is labelled as invalid.
+    day: to record as the day of the last use; "" if it is recorded.
+    """
 
     user: User | None
     secret: Object
@@ -39,14 +42,14 @@ class Use(NamedTuple):
 
 class LegacyTokens:
     def __init__(self, keys: Sequence[SigningKey]) -> None:
-        """keys: of those whose tokens are taken."""
+        """keys: tokens signed with one of them are accepted."""
         self._keys = tuple(keys)
-        self._claims_of = bounded_cache(MOST_KNOWN, longest=LONGEST_KNOWN)(self._read)  # a signature is looked at once
+        self._claims_of = bounded_cache(MOST_KNOWN, longest=LONGEST_KNOWN)(
+            self._read
+        )  # each signature is verified once
 
     def use_of(self, token: str, *, state: State, now: float) -> Use | None:
-        """None for a token that is none of these, or that its Secret or account no longer stands for. now: Unix
-        seconds.
-        """
+        """Return how the token is used, None if it is another token, or no longer valid. now: Unix seconds."""
         claims = self._claims_of(token)
         if claims is None or claims.get("iss") != ISSUER:
             return None
@@ -72,7 +75,7 @@ class LegacyTokens:
 
 
 def _found(state: State, storage: str, namespace: str, name: str) -> Object | None:
-    """None for what is being deleted, too."""
+    """Return an object that exists and is not being deleted."""
     record = state.get(storage, make_key(namespace, name))
     found = None if record is None else decode_object(record.raw)
     return None if found is None or is_deleting(found) else found

@@ -1,7 +1,7 @@
-"""Node authorization: what kubelets may do. Users system:node:NAME in the group system:nodes.
+"""Node authorization, for users system:node:NAME in the group system:nodes.
 
-A kubelet reads what its pods need, and writes its own node, lease and CSINode. What of these a creation is about, only
-NodeRestriction can tell, an admission plugin.
+A kubelet may read what its pods need, and write its own Node, Lease and CSINode. Creations, whose name is not in the
+path, are checked by the admission plugin NodeRestriction.
 
 Source: kubernetes plugin/pkg/auth/authorizer/node/node_authorizer.go, pkg/auth/nodeidentifier/default.go (v1.36).
 """
@@ -31,18 +31,18 @@ LEASE_NAMESPACE = "kube-node-lease"
 _OWN_VERBS = ("get", "create", "update", "patch", "delete")
 _READ = ("get", "list", "watch")
 _NO = Decision(allowed=False)
-# Of those that a node may get one by one; a claim's status has rules of its own.
+# Resources that a node may get by name, but not list.
 _GET = frozenset({CLAIMS, VOLUMES, RESOURCE_CLAIMS, "volumeattachments.storage.k8s.io"})
 
 
 def node_of(user: User) -> str | None:
-    """The name of the node that a user is; None for nobody's. "" for one that does not say."""
+    """Return the name of the node that a user is, "" for a node without a name, None for other users."""
     return user.name.removeprefix(NODE) if user.name.startswith(NODE) and NODES in user.groups else None
 
 
 class NodeAuthorizer:
     def __init__(self, graph: NodeGraph, rules: Sequence[Rule]) -> None:
-        """rules: for what is the same for all nodes."""
+        """rules: what every node may do."""
         self._graph, self._rules = graph, tuple(rules)
 
     def authorize(self, user: User, info: RequestInfo) -> Decision:
@@ -59,7 +59,7 @@ class NodeAuthorizer:
         return ALLOWED if any(allows(rule, info) for rule in self._rules) else _NO
 
     def _resource(self, node: str, what: str, info: RequestInfo) -> Decision | None:
-        """None for what is the same for all nodes."""
+        """Return None where the rules for every node decide."""
         if what in (SECRETS, CONFIG_MAPS):
             return self._read(node, what, info)
         if what == CLAIMS and info.subresource == "status":

@@ -1,7 +1,7 @@
-"""What the pods of a node lead to: their accounts, Secrets, ConfigMaps, claims, and the volumes behind these.
+"""Graph from nodes over their pods to service accounts, Secrets, ConfigMaps, claims and volumes.
 
-Nothing is kept before a node asks for the first time. From then on the graph is told which objects have changed, or
-changed back, and reads them anew before it is asked again.
+The graph is empty until the first lookup. From then on changed objects, also those whose change was undone, are noted
+and read again before the next lookup.
 
 Source: kubernetes plugin/pkg/auth/authorizer/node/{graph,graph_populator}.go, pkg/api/v1/pod/util.go
 (VisitPodConfigmapNames), pkg/api/v1/persistentvolume/util.go (VisitPVSecretNames) (v1.36).
@@ -21,7 +21,7 @@ PODS, VOLUMES = "pods", "persistentvolumes"
 FOLLOWED = frozenset({PODS, VOLUMES})
 SECRETS, CONFIG_MAPS, CLAIMS = "secrets", "configmaps", "persistentvolumeclaims"
 ACCOUNTS, RESOURCE_CLAIMS = "serviceaccounts", "resourceclaims.resource.k8s.io"
-# Whose spec.nodeName says it: by their storage.
+# Storages of objects that belong to the node in spec.nodeName.
 OF_ONE_NODE = frozenset(
     {
         PODS,
@@ -63,17 +63,17 @@ class NodeGraph:
         self._follows = False
         self._changed: set[tuple[str, Key]] = set()
         self._pods: dict[Key, _Pod] = {}
-        self._nodes_of: dict[Vertex, Counter[str]] = {}  # by what their pods lead to: how many pods do
+        self._nodes_of: dict[Vertex, Counter[str]] = {}  # number of pods by node, for each object they refer to
         self._volumes: dict[Key, _Volume] = {}
         self._volumes_of: dict[Key, set[Key]] = {}  # by a Secret
 
     def note(self, storage: str, key: Key) -> None:
-        """It is, or was until now, another one. storage: one of FOLLOWED."""
+        """Note that an object of a storage in FOLLOWED has changed, or that its change was undone."""
         if self._follows:
             self._changed.add((storage, key))
 
     def is_related(self, node: str, storage: str, key: Key) -> bool:
-        """Whether a node has to do with this object."""
+        """Report whether the object belongs to the node, or one of its pods refers to it."""
         self._refresh()
         if storage in OF_ONE_NODE:
             record = self._state.get(storage, key)
@@ -82,14 +82,15 @@ class NodeGraph:
             return self._leads_to_volume(node, key)
         if self._has(node, (storage, key)):
             return True
-        return storage == SECRETS and any(self._leads_to_volume(node, one) for one in self._volumes_of.get(key, ()))
+        return storage == SECRETS and any(
+            self._leads_to_volume(node, volume) for volume in self._volumes_of.get(key, ())
+        )
 
     def _leads_to_volume(self, node: str, key: Key) -> bool:
         volume = self._volumes.get(key)
         return volume is not None and self._has(node, (CLAIMS, volume.claim))
 
     def _has(self, node: str, vertex: Vertex) -> bool:
-        """By a pod of its own."""
         return node in self._nodes_of.get(vertex, ())
 
     def _refresh(self) -> None:
@@ -134,7 +135,7 @@ class NodeGraph:
 
 
 def _read_pod(pod: Object) -> _Pod | None:
-    """None for one that no node has. A mirror pod, which a kubelet makes itself, leads to nothing."""
+    """Return None for a pod without a node. A mirror pod, which a kubelet creates, leads to nothing."""
     node = pod["spec"].get("nodeName")
     if not node:
         return None
@@ -145,7 +146,7 @@ def _read_pod(pod: Object) -> _Pod | None:
 
 
 def _references(pod: Object) -> Iterator[tuple[str, str]]:
-    """What a pod names in its namespace: storage and name."""
+    """Yield what a pod refers to in its namespace: storage and name."""
     spec, status = pod["spec"], pod.get("status") or {}
     yield ACCOUNTS, spec.get("serviceAccountName") or ""
     yield from ((SECRETS, name) for name in secret_names(pod))
@@ -154,14 +155,14 @@ def _references(pod: Object) -> Iterator[tuple[str, str]]:
         yield CLAIMS, (volume.get("persistentVolumeClaim") or {}).get("claimName") or ""
         if volume.get("ephemeral") is not None:
             yield CLAIMS, f"{name_of(pod)}-{volume['name']}"
-    made = {one["name"]: one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
+    made = {claim["name"]: claim.get("resourceClaimName") for claim in status.get("resourceClaimStatuses") or ()}
     for claim in spec.get("resourceClaims") or ():
         yield RESOURCE_CLAIMS, claim.get("resourceClaimName") or made.get(claim["name"]) or ""
     yield RESOURCE_CLAIMS, (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or ""
 
 
 def config_map_names(spec: Object) -> Iterator[str]:
-    """Of those that a pod refers to; "" for a reference that names none."""
+    """Yield the names of the ConfigMaps that a pod refers to; "" for a reference without a name."""
     for field in _CONTAINERS:
         for container in spec.get(field) or ():
             for source in container.get("envFrom") or ():
@@ -175,7 +176,7 @@ def config_map_names(spec: Object) -> Iterator[str]:
 
 
 def _read_volume(volume: Object) -> _Volume | None:
-    """None for one that no claim has."""
+    """Return None for a volume without a claim."""
     spec = volume["spec"]
     claim = spec.get("claimRef")
     if claim is None:

@@ -1,7 +1,7 @@
-"""RBAC: what roles and bindings let a user do.
+"""RBAC authorization.
 
-A decision is kept until a role or binding changes, for users of one name and the same groups; what rules say of objects
-by name is kept as one set, so that each further object costs two look-ups.
+Decisions are cached by user name and groups until a role or binding changes. Rules with resourceNames are cached as
+one map, so that each further object costs two lookups.
 
 Source: kubernetes plugin/pkg/auth/authorizer/rbac/rbac.go (v1.36).
 """
@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import Decision, User
 
 MOST_USERS, MOST_KEPT = 1024, 65_536  # decisions of all of them
-# Characters of a user with their groups, and of a request. Reviews may name anything; what is longer is decided anew.
+# Characters of a cached user with groups, and of a cached request: access reviews may contain texts of any length.
 LONGEST_USER, LONGEST_REQUEST = 4096, 512
 
 _Who = tuple[str, tuple[str, ...]]
@@ -26,7 +26,7 @@ _What = tuple[str, ...]
 
 
 class _Kept(NamedTuple):
-    """decision: on objects that no rule names. named: on those that one does."""
+    """Cached decisions: for objects by name, and for all others."""
 
     decision: Decision
     named: dict[str, Decision]
@@ -69,11 +69,11 @@ class Rbac:
         self._count = 0
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
-        """All that apply, and what is wrong with some bindings."""
+        """Return all rules that apply to a user, and the problems of bindings."""
         self._index.refresh()
         found = list(self._index.visit(user, namespace))
-        rules = [one.rule for one in found if isinstance(one, Granted)]
-        return rules, [str(one) for one in found if isinstance(one, MissingRole)]
+        rules = [granted.rule for granted in found if isinstance(granted, Granted)]
+        return rules, [str(missing) for missing in found if isinstance(missing, MissingRole)]
 
     def role_rules(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
         """See RoleIndex."""
@@ -83,15 +83,15 @@ class Rbac:
     def _decide(self, user: User, info: RequestInfo) -> _Kept:
         named: dict[str, Decision] = {}
         wrong: list[MissingRole] = []
-        for one in self._index.visit(user, info.namespace):
-            if isinstance(one, MissingRole):
-                wrong.append(one)
-            elif not info.is_resource_request or not one.rule.names:
-                if allows(one.rule, info):
-                    return _Kept(_allowed(one), {})
-            elif allows_any_name(one.rule, info):
-                for name in one.rule.names:
-                    named.setdefault(name, _allowed(one))
+        for granted in self._index.visit(user, info.namespace):
+            if isinstance(granted, MissingRole):
+                wrong.append(granted)
+            elif not info.is_resource_request or not granted.rule.names:
+                if allows(granted.rule, info):
+                    return _Kept(_allowed(granted), {})
+            elif allows_any_name(granted.rule, info):
+                for name in granted.rule.names:
+                    named.setdefault(name, _allowed(granted))
         return _Kept(Decision(allowed=False, reason=f"RBAC: {aggregate(map(str, wrong))}" if wrong else ""), named)
 
 

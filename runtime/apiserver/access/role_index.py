@@ -1,7 +1,7 @@
-"""Roles and bindings as they are now, found by subject: who is bound to what.
+"""Index of roles and bindings by subject.
 
-The index follows the state: it is told which objects have changed, or changed back, and reads them anew before it is
-asked again.
+The index follows the state: changed objects, also those whose change was undone, are noted and read again before the
+next lookup.
 
 Source: kubernetes pkg/registry/rbac/validation/rule.go (v1.36). Bindings are visited in the order of their names.
 """
@@ -26,14 +26,14 @@ _BY_USER, _BY_GROUP = "User:", "Group:"
 
 
 class Granted(NamedTuple):
-    """One rule that applies to a user. source: the binding that gives it, for people."""
+    """Rule that applies to a user, with a description of the binding."""
 
     source: str
     rule: Rule
 
 
 class MissingRole(NamedTuple):
-    """A binding's role that is not there."""
+    """Role of a binding that does not exist."""
 
     kind: str  # "role", "clusterrole"
     name: str
@@ -43,7 +43,7 @@ class MissingRole(NamedTuple):
 
 
 class _Binding(NamedTuple):
-    """subjects: how each is found, and how it is called."""
+    """Parsed binding. subjects: pairs of key in the index and description."""
 
     shown: str
     role_storage: str
@@ -64,34 +64,34 @@ class RoleIndex:
         }
 
     def note(self, storage: str, key: Key) -> None:
-        """It is, or was until now, another one."""
+        """Note that an object has changed, or that its change was undone."""
         self._changed.add((storage, key))
 
     def refresh(self) -> bool:
-        """Whether something has changed since it was last called."""
+        """Read what has changed; report whether anything has."""
         if not self._changed:
             return False
-        for one in self._changed:
-            if one[0] in (ROLES, CLUSTER_ROLES):
-                self._rules.pop(one, None)
+        for changed in self._changed:
+            if changed[0] in (ROLES, CLUSTER_ROLES):
+                self._rules.pop(changed, None)
             else:
-                self._forget(one)
-                record = self._state.get(*one)
+                self._forget(changed)
+                record = self._state.get(*changed)
                 if record is not None:
-                    self._keep(one, decode_object(record.raw))
+                    self._keep(changed, decode_object(record.raw))
         self._changed.clear()
         return True
 
     def visit(self, user: User, namespace: str) -> Iterator[Granted | MissingRole]:
-        """All rules that apply to a user: those of ClusterRoleBindings, then those of the namespace's RoleBindings."""
+        """Yield all rules of a user: those of ClusterRoleBindings, then those of the namespace's RoleBindings."""
         subjects = {f"{_BY_USER}{user.name}", *(f"{_BY_GROUP}{group}" for group in user.groups)}
         for where in ("", namespace) if namespace else ("",):
-            found = {one for subject in subjects for one in self._of_subject.get((where, subject), ())}
-            for one in sorted(found):
-                yield from self._granted(self._bindings[one], subjects)
+            found = {binding for subject in subjects for binding in self._of_subject.get((where, subject), ())}
+            for binding in sorted(found):
+                yield from self._granted(self._bindings[binding], subjects)
 
     def role_rules(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
-        """Of the role that a binding of this namespace refers to; None if it is not there."""
+        """Return the rules of the role that a binding of this namespace refers to, None if it does not exist."""
         storage, key = _role(kind, name, namespace)
         return self._rules_of(storage, key)
 
@@ -114,30 +114,30 @@ class RoleIndex:
             found = self._rules[storage, key] = rules_in(decode_object(record.raw))
         return found
 
-    def _forget(self, one: tuple[str, Key]) -> None:
-        binding = self._bindings.pop(one, None)
+    def _forget(self, place: tuple[str, Key]) -> None:
+        binding = self._bindings.pop(place, None)
         for subject, _ in () if binding is None else binding.subjects:
-            where = (split_key(one[1])[0], subject)
+            where = (split_key(place[1])[0], subject)
             bound = self._of_subject.get(where)
             if bound is not None:
-                bound.pop(one, None)
+                bound.pop(place, None)
                 if not bound:
                     del self._of_subject[where]
 
-    def _keep(self, one: tuple[str, Key], obj: Object) -> None:
-        binding = self._bindings[one] = _read(obj)
+    def _keep(self, place: tuple[str, Key], obj: Object) -> None:
+        binding = self._bindings[place] = _read(obj)
         for subject, _ in binding.subjects:
-            self._of_subject.setdefault((namespace_of(obj), subject), {})[one] = None
+            self._of_subject.setdefault((namespace_of(obj), subject), {})[place] = None
 
 
 def _read(obj: Object) -> _Binding:
-    """Also of what an earlier version, which did not look at bindings, has stored."""
+    """Parse a binding, also an invalid one: earlier versions did not validate them."""
     name, namespace, role = name_of(obj), namespace_of(obj), obj.get("roleRef") or {}
     to_kind, to_name = role.get("kind") or "", role.get("name") or ""
     kind = "RoleBinding" if namespace else "ClusterRoleBinding"
     called = f"{name}/{namespace}" if namespace else name
     shown = f"{kind} {quoted(called)} of {to_kind} {quoted(to_name)}"
-    subjects = [one for subject in obj.get("subjects") or () if (one := _subject(subject, namespace)) is not None]
+    subjects = [found for subject in obj.get("subjects") or () if (found := _subject(subject, namespace)) is not None]
     return _Binding(shown, *_role(to_kind, to_name, namespace), tuple(subjects))
 
 
@@ -146,7 +146,7 @@ def _role(kind: str, name: str, namespace: str) -> tuple[str, Key]:
 
 
 def _subject(subject: Object, namespace: str) -> tuple[str, str] | None:
-    """None for one that nobody is."""
+    """Return None if the subject cannot name a user."""
     kind, name = subject.get("kind"), subject.get("name") or ""
     if kind == "User":
         return f"{_BY_USER}{name}", f"User {quoted(name)}"

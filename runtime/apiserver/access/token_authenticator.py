@@ -31,7 +31,7 @@ class TokenAuthenticator:
 
     state: the objects that tokens refer to.
     now: returns Unix seconds.
-    account_tokens: issues and verifies tokens of service accounts; None if there are none.
+    account_tokens: issues and verifies tokens of service accounts; None rejects them.
     legacy_tokens: verifies tokens of Secrets; None to reject them.
     users: users by static token, which never expires.
     node_key: key of the tokens of nodes; empty to reject them.

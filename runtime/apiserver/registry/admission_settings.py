@@ -1,4 +1,4 @@
-"""What admission plugins are told by their configuration."""
+"""Configuration of admission plugins."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ _NO_DEFAULTS: Mapping[str, str] = MappingProxyType({})
 
 
 class LimitedResource(NamedTuple):
-    """What may only be used within a quota: of a resource what is called so, in part (requests.cpu), and what meets one
-    of the scopes.
+    """Resource that requires a covering quota (limitedResources of ResourceQuota).
+
+    contains: parts of the names of usages, such as "requests.cpu".
+    scopes: objects in one of these scopes are limited.
     """
 
     group: str
@@ -23,8 +25,10 @@ class LimitedResource(NamedTuple):
 
 
 class PodSecuritySettings(NamedTuple):
-    """defaults: of the labels of namespaces, without their prefix. The rest is held to nothing: users, namespaces and
-    runtime classes.
+    """Configuration of PodSecurity.
+
+    defaults: labels of namespaces that have none, without their prefix.
+    users, namespaces, runtime_classes: exemptions.
     """
 
     defaults: Mapping[str, str] = _NO_DEFAULTS

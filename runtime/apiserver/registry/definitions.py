@@ -1,4 +1,4 @@
-"""What the server serves: a ResourceDefinition for each resource, and the registry of them."""
+"""Definitions of the resources that the server serves, and their registry."""
 
 from __future__ import annotations
 
@@ -18,49 +18,48 @@ _STORED_ONLY = Strategy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceDefinition:
-    """One resource as it is served: what discovery shows of it, how its objects behave, how they are printed.
+    """One resource in one version: its discovery, the behavior of its objects, and how they are printed.
 
-    group: "" for core. plural: the resource's name in paths. singular: "" for the kind in lower case.
-    subresources: names under an object ("status", "scale", "binding").
-    storage: what its objects are stored under, "" for `name`. Two versions of one resource have the same, and convert:
-    to_storage and from_storage turn an object of this version into the stored form and back (new objects). Verbs work
-    with the stored form.
-    dynamic: it came with a CustomResourceDefinition. schema: its OpenAPI v3, None where there is none. settle: gives an
-    object that a client sent, in place, the fields that the schema has; a list gets the paths of those that it does not
-    have; raises ShapeError.
-    Verbs work with custom objects in the version of the request. decode: gives stored ones that form, all at once;
-    encode: gives one the form that is stored; from_storage: turns one of any version into this one. None where that
-    changes nothing. All three may raise StatusError, and Unanswered where asks_outside. leads: of several versions, the
-    one that stands for what is stored.
-    derived: its objects are not stored, and made of others when they are read.
+    Verbs work with the stored form of built-in objects (see to_storage), and with custom objects in the version of the
+    request (see decode).
     """
 
-    group: str = ""
+    group: str = ""  # "" for core
     version: str = "v1"
-    plural: str
+    plural: str  # name of the resource in paths
     kind: str
-    singular: str = ""
+    singular: str = ""  # "" for the kind in lower case
     list_kind: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     namespaced: bool = True
     verbs: tuple[str, ...] = VERBS
-    subresources: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()  # "status", "scale", "binding"
+
+    # Key of the stored objects, "" for `name`. All versions of a resource have the same.
     storage: str = ""
+    # Convert an object of this version to the stored form and back; return new objects.
     to_storage: Callable[[Object], Object] | None = None
     from_storage: Callable[[Object], Object] | None = None
     strategy: Strategy = _STORED_ONLY
     printer: Printer = NAME_AND_CREATION_TIME
-    dynamic: bool = False
-    schema: Mapping[str, Any] | None = None
+
+    dynamic: bool = False  # defined by a CustomResourceDefinition
+    schema: Mapping[str, Any] | None = None  # OpenAPI v3
+    # Prunes and defaults an object that a client sent, in place; adds the paths of pruned fields to the list. Raises
+    # ShapeError.
     settle: Callable[[Object, list[str] | None], None] | None = None
+    # Convert stored custom objects to this version (all at once), and one object to the stored version; from_storage
+    # converts an object of any version to this one. None if no conversion is needed. All raise StatusError, and
+    # Unanswered if asks_outside.
     decode: Callable[[list[Object]], list[Object]] | None = None
     encode: Callable[[Object], Object] | None = None
     asks_outside: bool = False
-    leads: bool = True
-    derived: Derived | None = None
-    deprecation: str = ""
-    unserved: tuple[ResourceDefinition, ...] = ()
+    leads: bool = True  # of several versions, the one that represents the storage
+
+    derived: Derived | None = None  # set if objects are computed when they are read, instead of stored
+    deprecation: str = ""  # warning to clients
+    unserved: tuple[ResourceDefinition, ...] = ()  # further versions
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "singular", self.singular or self.kind.lower())
@@ -73,16 +72,16 @@ class ResourceDefinition:
 
     @property
     def stored_group(self) -> str:
-        """Of the form that is stored: an error names it, whatever the version of the request."""
+        """Group of the stored form, which errors name whatever the version of the request."""
         return self.storage.partition(".")[2]
 
     @property
     def is_stored(self) -> bool:
-        """Whether it stands for what is stored, among several versions."""
+        """Report whether this version represents the storage."""
         return self.to_storage is None and self.leads
 
     def shown(self, stored: Object) -> Object:
-        """A stored object in this version. Raises StatusError, Unanswered."""
+        """Return a stored object in this version. Raises StatusError, Unanswered."""
         if self.decode is not None:
             return self.decode([stored])[0]
         return stored if self.from_storage is None or self.dynamic else self.from_storage(stored)
@@ -93,15 +92,15 @@ class ResourceDefinition:
 
     @property
     def name(self) -> str:
-        """schema.GroupResource as text: "pods", "replicasets.apps"."""
+        """Name of the GroupResource: "pods", "replicasets.apps"."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
 class Registry:
-    """All definitions; a CustomResourceDefinition adds and removes some while the server runs."""
+    """All definitions. CustomResourceDefinitions add and remove some while the server runs."""
 
     def __init__(self, definitions: Iterable[ResourceDefinition] = ()) -> None:
-        self.routes: dict[str, Any] = {}  # by path, until a definition comes or goes; see routing
+        self.routes: dict[str, Any] = {}  # cache of routing.route, by path; cleared when definitions change
         self._definitions: dict[tuple[str, str, str], ResourceDefinition] = {}
         self._of_kind: dict[tuple[str, str], ResourceDefinition] = {}
         self._of_storage: dict[str, ResourceDefinition] = {}
@@ -111,11 +110,11 @@ class Registry:
 
     @property
     def elsewhere(self) -> Collection[tuple[str, str]]:
-        """Each (group, version) that an APIService leads to another server: requests for it are refused."""
+        """Each (group, version) that an APIService assigns to another server; requests for it are refused."""
         return self._elsewhere.values()
 
     def serve_elsewhere(self, service: str, place: tuple[str, str] | None) -> None:
-        """Record the (group, version) that an APIService leads elsewhere; None for one that does not."""
+        """Record the (group, version) that an APIService assigns to another server, None if it does not."""
         if self._elsewhere.get(service) != place:
             self.routes.clear()
             if place is None:
@@ -141,19 +140,19 @@ class Registry:
         return self._definitions.get((group, version, plural))
 
     def of_storage(self, storage: str) -> ResourceDefinition | None:
-        """The definition whose form is the stored one."""
+        """Return the definition that represents the storage."""
         return self._of_storage.get(storage)
 
     def of_kind(self, api_version: str, kind: str) -> ResourceDefinition | None:
         return self._of_kind.get((api_version, kind))
 
     def in_version(self, definition: ResourceDefinition, api_version: str) -> ResourceDefinition | None:
-        """Another version of a resource, served or not. None where it has no such version."""
+        """Return another version of a resource, served or not; None if it has no such version."""
         if api_version == definition.api_version:
             return definition
         found = self.of_kind(api_version, definition.kind)
         if found is None:
-            return next((one for one in definition.unserved if one.api_version == api_version), None)
+            return next((other for other in definition.unserved if other.api_version == api_version), None)
         return found if found.storage == definition.storage else None
 
     def __iter__(self) -> Iterator[ResourceDefinition]:

@@ -1,4 +1,4 @@
-"""Resources that are not stored: their objects are made of others, each time that they are read."""
+"""Resources that are not stored: their objects are computed from others when they are read."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from kcm.protocols.objects import Key, Object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One request. now: Unix seconds. objects: all of a resource, decoded; find: one of them, not to be changed; both
-    by ResourceDefinition.storage. warn: what to tell who reads.
-    """
+    """Access to stored objects for one request."""
 
-    now: float
+    now: float  # Unix seconds
+    # Both take a ResourceDefinition.storage. Do not change what they return.
     objects: Callable[[str], Iterator[Object]]
     find: Callable[[str, Key], Object | None]
-    warn: Callable[[str], None]
+    warn: Callable[[str], None]  # adds a warning to the response
 
 
 class Derived(NamedTuple):
-    """source: ResourceDefinition.storage of what they are made of, whose names, namespaces and labels they have.
+    """How the objects of a resource are computed.
 
-    make: those of these objects, at most one of each, in their order. name: what an error calls the resource.
+    source: ResourceDefinition.storage of the objects whose names, namespaces and labels they have.
+    make: computes at most one object for each source, in their order.
+    name: name of the resource in errors.
     """
 
     source: str
@@ -36,4 +37,4 @@ def _none(_sources: Iterable[Object], _reading: Reading) -> Iterator[Object]:
     return iter(())
 
 
-COMPONENTS = Derived("", _none, "componentstatus")  # ComponentStatuses, which are made of no objects at all
+COMPONENTS = Derived("", _none, "componentstatus")  # ComponentStatuses, which have no source

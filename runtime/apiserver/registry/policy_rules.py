@@ -1,4 +1,4 @@
-"""Policy rules: what one allows, and whether some rules hold all that others would give.
+"""Policy rules: evaluate them, and compare what sets of rules allow.
 
 Source: kubernetes pkg/apis/rbac/v1/evaluation_helpers.go, plugin/pkg/auth/authorizer/rbac/rbac.go (RuleAllows),
 pkg/registry/rbac/validation/policy_compact.go, component-helpers auth/rbac/validation/policy_comparator.go (v1.36).
@@ -33,7 +33,7 @@ class Rule(NamedTuple):
     urls: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As refusals of an escalation show it."""
+        """Format the rule as in refusals of an escalation."""
         parts = (
             ("APIGroups", self.groups),
             ("Resources", self.resources),
@@ -53,12 +53,14 @@ FULL_AUTHORITY = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
 
 
 def shown_list(values: Iterable[str]) -> str:
-    """As Go's %q writes a slice."""
+    """Format as Go's %q formats a slice."""
     return f"[{' '.join(map(quoted, values))}]"
 
 
 def rules_in(role: Mapping[str, Any]) -> tuple[Rule, ...]:
-    return tuple(Rule(*(tuple(one.get(field) or ()) for field in _FIELDS.values())) for one in role.get("rules") or ())
+    return tuple(
+        Rule(*(tuple(rule.get(field) or ()) for field in _FIELDS.values())) for rule in role.get("rules") or ()
+    )
 
 
 def allows(rule: Rule, info: RequestInfo) -> bool:
@@ -68,7 +70,7 @@ def allows(rule: Rule, info: RequestInfo) -> bool:
 
 
 def allows_any_name(rule: Rule, info: RequestInfo) -> bool:
-    """Whether a rule that names no objects would allow it."""
+    """Report whether a rule without resourceNames allows the request."""
     resource, subresource = info.resource, info.subresource
     return (
         _has(rule.verbs, info.verb)
@@ -90,8 +92,8 @@ def _url_covers(owned: str, asked: str) -> bool:
 
 
 def missing(owned: Sequence[Rule], given: Iterable[Rule]) -> list[Rule]:
-    """What the owner of some rules lacks to give others: each with one verb, and one resource, name or URL."""
-    return [one for rule in given for one in _atoms(rule) if not any(_covers(has, one) for has in owned)]
+    """Return the rules that `owned` does not cover, split into single verbs, resources, names and URLs."""
+    return [atom for rule in given for atom in _atoms(rule) if not any(_covers(has, atom) for has in owned)]
 
 
 def _atoms(rule: Rule) -> Iterator[Rule]:
@@ -99,7 +101,7 @@ def _atoms(rule: Rule) -> Iterator[Rule]:
         for resource in rule.resources:
             for verb in rule.verbs:
                 atom = Rule((verb,), (group,), (resource,))
-                yield from (atom._replace(names=(one,)) for one in rule.names) if rule.names else (atom,)
+                yield from (atom._replace(names=(name,)) for name in rule.names) if rule.names else (atom,)
     for url in rule.urls:
         for verb in rule.verbs:
             yield Rule((verb,), urls=(url,))
@@ -109,14 +111,14 @@ def _covers(owned: Rule, atom: Rule) -> bool:
     return (
         _has_all(owned.verbs, atom.verbs)
         and _has_all(owned.groups, atom.groups)
-        and (ALL in owned.resources or all(_has_resource(owned.resources, one) for one in atom.resources))
+        and (ALL in owned.resources or all(_has_resource(owned.resources, resource) for resource in atom.resources))
         and (not owned.names or (bool(atom.names) and set(atom.names) <= set(owned.names)))
         and all(any(_url_covers(has, url) for has in owned.urls) for url in atom.urls)
     )
 
 
 def _has_all(owned: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    return ALL in owned or all(one in owned for one in wanted)
+    return ALL in owned or all(value in owned for value in wanted)
 
 
 def _has_resource(owned: tuple[str, ...], resource: str) -> bool:
@@ -125,7 +127,7 @@ def _has_resource(owned: tuple[str, ...], resource: str) -> bool:
 
 
 def compact(rules: Iterable[Rule]) -> list[Rule]:
-    """Rules of one group, resource and name at most that differ in their verbs become one."""
+    """Merge rules for the same single group, resource and name that differ in their verbs."""
     others: list[Rule] = []
     simple: dict[tuple[tuple[str, ...], ...], Rule] = {}
     for rule in rules:

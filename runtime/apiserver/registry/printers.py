@@ -1,4 +1,4 @@
-"""How a kind looks in a table: its columns, and the cells of one object's row.
+"""Columns of a kind in a table, and the cells of an object's row.
 
 Source: kubernetes pkg/printers/internalversion/printers.go for the columns of each kind, apiserver
 pkg/registry/rest/table.go for kinds without any (v1.36).
@@ -13,7 +13,7 @@ from kcm.protocols.objects import Object, metadata
 
 
 class Column(NamedTuple):
-    """As metav1.TableColumnDefinition. priority: 0 is always shown, 1 with `-o wide`."""
+    """Column of a table (metav1.TableColumnDefinition). Priority 0 is always shown, 1 with `-o wide`."""
 
     name: str
     type: str = "string"
@@ -47,9 +47,10 @@ def _no_conditions(_obj: Object) -> Sequence[dict[str, str]]:
 
 
 class Printer(NamedTuple):
-    """cells(object, now in Unix seconds) returns one value for each column; conditions(object) those of its row.
+    """Columns of a kind, with functions for the cells and conditions of an object's row.
 
-    Objects come as they are stored: an optional field may be missing, and a field that is there has its type.
+    cells(object, now in Unix seconds) returns one value for each column. Objects are stored ones: an optional field may
+    be missing, a field that exists has its type.
     """
 
     columns: tuple[Column, ...]

@@ -1,4 +1,4 @@
-"""What a request asks for: RequestInfo, parsed once from its method and target.
+"""RequestInfo: verb, resource and name of a request, parsed once from its method and target.
 
 Source: apiserver pkg/endpoints/request/requestinfo.go, NewRequestInfo (v1.36).
 """
@@ -29,7 +29,7 @@ _EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 class RequestInfo(NamedTuple):
-    """What a request asks for, as upstream's request.RequestInfo.
+    """Verb, resource and name of a request, as upstream's request.RequestInfo.
 
     Authorization, audit, metrics, priority and the handlers of resources all use this value. Access reviews and
     impersonation authorize requests that were not sent: their values contain only what authorizers read.
@@ -155,7 +155,7 @@ def _parse_path(path: str) -> RequestInfo:
 
 
 def review_info(attributes: Mapping[str, Any]) -> RequestInfo:
-    """Return what an access review asks about: its ResourceAttributes or NonResourceAttributes (with a path)."""
+    """Return the request that an access review describes, from its ResourceAttributes or NonResourceAttributes."""
     if "path" in attributes:
         return RequestInfo(attributes.get("verb") or "", path=attributes["path"] or "", is_resource_request=False)
     return RequestInfo(

@@ -18,7 +18,7 @@ LONGEST_PATH = 512  # characters of the path of a route that is kept
 
 
 class Route(NamedTuple):
-    """Where a request is served.
+    """The resource, and the object of it, that serve a request.
 
     Unlike RequestInfo, `namespace` is "" for cluster-scoped resources, and `name` is "" for a collection, whatever a
     field selector requires.

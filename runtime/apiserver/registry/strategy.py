@@ -1,4 +1,4 @@
-"""What a kind does beyond being stored: the hooks and settings of upstream's strategy.go, one field each.
+"""Strategy: the behavior of a kind, with the hooks and settings of upstream's strategy.go.
 
 Source: apiserver pkg/registry/rest/{create,update,delete}.go, pkg/registry/generic/registry/store.go (v1.36).
 """
@@ -20,14 +20,14 @@ FieldGetter = Callable[[Object], str]
 
 
 class StoredObjects(Protocol):
-    """Read access to what is stored, for a kind that has to compare a new object with others."""
+    """Read access to stored objects, for kinds that compare a new object with others."""
 
     def objects(self, storage: str) -> Iterator[Object]:
         """All objects of a resource, decoded, in the order of their keys. storage: ResourceDefinition.storage."""
 
 
 class Allocating(StoredObjects, Protocol):
-    """And the ranges that new objects are given something from."""
+    """Stored objects, and the ranges that new objects are allocated from."""
 
     @property
     def service_ranges(self) -> tuple[str, ...]:
@@ -35,16 +35,16 @@ class Allocating(StoredObjects, Protocol):
 
 
 class Granting(StoredObjects, Protocol):
-    """And what users may do."""
+    """Stored objects, and the permissions of users."""
 
     def access(self) -> AccessControl: ...
 
     def plural_of(self, api_version: str, kind: str) -> str:
-        """Of the resource that a kind is served as; "" for none."""
+        """Return the resource of a kind, "" for an unknown one."""
 
 
 class GarbageCollectionPolicy(Enum):
-    """What happens to the dependents of a deleted object if the request has no propagationPolicy."""
+    """Treatment of the dependents of a deleted object if the request has no propagationPolicy."""
 
     DELETE_DEPENDENTS = "DeleteDependents"
     ORPHAN_DEPENDENTS = "OrphanDependents"
@@ -121,105 +121,77 @@ def _label_selector(obj: Object) -> LabelSelector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """The hooks get objects whose fields have the types of the kind's schema; those that take two get (new, old).
+    """Hooks and settings of a kind.
 
-    Names and metadata
-    validate_name: what is wrong with a name, as texts; None: only the rule of all names.
-    has_generation: metadata.generation is 1 in a new object and grows with each change outside metadata and status.
-    annotations_bump_generation: and with each change of the annotations.
-
-    Create
-    allow_create_on_update: a PUT of an object that does not exist creates it.
-    set_defaults: sets, in place, the fields that a client left out, on create and on update. Twice is the same as once.
-    allocate: takes from a shared range what a new object needs (addresses, ports); upstream's BeginCreate.
-    prepare_for_create: changes a new object after its defaults, for example sets its first status; may return warnings.
-    set_requester: writes into a new object who asked for it.
-    confirm: refuses what this user may not give to others, by StatusError; called with (new, old, user, access), old:
-    None for a new object. None: nothing is given.
-    permit: what this user may not refer to in a valid object, with the arguments of confirm but for the first: who may
-    do what.
-    validate: everything that is wrong with an object. validate_create: and with one that is new.
-    warn: what to tell whoever writes an object, new or changed, once it is valid; called with (new, old), old: None for
-    a new object. canonicalize: changes an object in place once it is valid, on create and on update.
-    review: of a kind that is not stored: answers a new object, in place, for a user; returns what is wrong with it.
-
-    Update
-    allow_unconditional_update: an update without a resourceVersion overwrites.
-    update_keeps: fields of spec that an update takes from the stored object.
-    reallocate: gives a changed object, after its defaults, what it now needs of a shared range and takes away what it
-    does not; upstream's BeginUpdate and PrepareForUpdate.
-    validate_update: everything that is wrong with a change. change_is_judged_first: and is reported before what is
-    wrong with the object. update_is_judged_whole: by validate_update alone, which looks at the object too.
-
-    Status
-    has_status: the status has a path of its own; a status in a create or update is ignored.
-    status_on_create: except that a new object brings its status along, as nodes do.
-    empty_status: fields that a status always has, with their zero values: those without omitempty.
-    status_update_keeps: metadata fields that an update of the status takes from the stored object.
-    prepare_for_status_update: changes a new status in place.
-    validate_status_update: everything that is wrong with a change of the status. permit_status: as permit, with the
-    verb of the request.
-
-    Other subresources
-    subresource_updates: of subresources whose body is the object, by name; of the status too, where it is here.
-
-    Delete
-    grace_period: the seconds that a deletion leaves an object, given the seconds asked for or None; None: deletion is
-    always immediate. held: true as long as something besides finalizers keeps a deleted object. terminate: changes, in
-    place, an object that is deleted but held. default_garbage_collection_policy: as upstream's method.
-    finalizer_on_delete: one that the first deletion adds; "" for none.
-    return_deleted_object: a deletion returns the object, else a Status. ttl: seconds from the last write to deletion.
-
-    Read
-    selectable_fields: what field selectors select by, besides metadata.name and metadata.namespace: path → text of the
-    object. unsupported_field: the error for any other field, with one `{}`.
-    scale_selector: the selector that the scale subresource shows. scale_paths: where its parts are in an object of a
-    custom kind; None for a built-in one.
+    Objects passed to the hooks have fields of the types of the kind's schema. Hooks with two objects get (new, old).
     """
 
+    # --- names and metadata
+    # Returns the problems of a name; None applies only the rule for all names.
     validate_name: Callable[[str], list[str]] | None = None
+    # metadata.generation is 1 in a new object, and incremented by changes outside metadata and status.
     has_generation: bool = False
-    annotations_bump_generation: bool = False
+    annotations_bump_generation: bool = False  # also by changes of the annotations
 
-    allow_create_on_update: bool = False
+    # --- create
+    allow_create_on_update: bool = False  # a PUT creates an object that does not exist
+    # Sets fields that the client omitted, in place, on create and on update. Must be idempotent.
     set_defaults: Callable[[Object], None] = _change_nothing
+    # Takes what a new object needs from a shared range: addresses, ports (upstream's BeginCreate).
     allocate: Callable[[Allocating, Object], None] = _allocate_nothing
+    # Changes a new object after its defaults, for example sets its first status; may return warnings.
     prepare_for_create: Callable[[Object], Iterable[str] | None] = _change_nothing
-    set_requester: Callable[[Object, User], None] = _ask_nobody
+    set_requester: Callable[[Object, User], None] = _ask_nobody  # writes the user into a new object
+    # Refuses, by StatusError, permissions that this user may not grant. Called with (new, old, user, access); old is
+    # None for a new object.
     confirm: Callable[[Object, Object | None, User, AccessControl], None] | None = None
+    # Returns the references of a valid object that this user may not make.
     permit: Callable[[Granting, Object, Object | None, User], list[FieldError]] = _permit_all
     validate: Callable[[Object], list[FieldError]] = _accept
-    validate_create: Callable[[Object], list[FieldError]] = _accept
-    canonicalize: Callable[[Object], None] = _change_nothing
+    validate_create: Callable[[Object], list[FieldError]] = _accept  # in addition, for a new object
+    canonicalize: Callable[[Object], None] = _change_nothing  # in place, once an object is valid
+    # Returns warnings about a valid object. Called with (new, old); old is None for a new object.
     warn: Callable[[Object, Object | None], Iterable[str]] = _say_nothing
+    # For a kind that is not stored: completes the object for a user, in place; returns what is invalid.
     review: Callable[[Object, User, AccessControl], list[FieldError]] | None = None
 
-    allow_unconditional_update: bool = True
-    update_keeps: tuple[str, ...] = ()
+    # --- update
+    allow_unconditional_update: bool = True  # an update without a resourceVersion overwrites
+    update_keeps: tuple[str, ...] = ()  # fields of spec that are taken from the stored object
+    # Changes what a changed object has of a shared range, after its defaults (upstream's BeginUpdate and
+    # PrepareForUpdate).
     reallocate: Callable[[Allocating, Object, Object], None] = _reallocate_nothing
     validate_update: Callable[[Object, Object], list[FieldError]] = _accept_update
-    change_is_judged_first: bool = False
-    update_is_judged_whole: bool = False
+    change_is_judged_first: bool = False  # errors of validate_update precede those of validate
+    update_is_judged_whole: bool = False  # validate_update validates the object as well; validate is not called
 
-    has_status: bool = False
-    status_on_create: bool = False
-    empty_status: Mapping[str, Any] = field(default_factory=dict)
-    status_update_keeps: tuple[str, ...] = ()
+    # --- status
+    has_status: bool = False  # the status is a subresource; a status in a create or update is ignored
+    status_on_create: bool = False  # except that a new object keeps its status, as nodes do
+    empty_status: Mapping[str, Any] = field(default_factory=dict)  # zero values of fields without omitempty
+    status_update_keeps: tuple[str, ...] = ()  # metadata fields that a status update takes from the stored object
     prepare_for_status_update: Callable[[Object, Object], None] = _keep_new
     validate_status_update: Callable[[Object, Object], list[FieldError]] = _accept_update
+    # As permit, with the verb of the request.
     permit_status: Callable[[Granting, Object, Object, User, str], list[FieldError]] = _permit_all_status
 
+    # --- other subresources whose body is the object, by name; may contain the status
     subresource_updates: Mapping[str, SubresourceUpdate] = field(default_factory=dict)
 
+    # --- delete
+    # Returns the grace period in seconds, given the requested one or None. Without it deletion is immediate.
     grace_period: Callable[[Object, int | None], int] | None = None
-    held: Callable[[Object], bool] = _is_not_held
-    terminate: Callable[[Object], None] = _change_nothing
+    held: Callable[[Object], bool] = _is_not_held  # whether anything but finalizers keeps a deleted object
+    terminate: Callable[[Object], None] = _change_nothing  # changes an object that is deleted but held, in place
     default_garbage_collection_policy: GarbageCollectionPolicy = GarbageCollectionPolicy.DELETE_DEPENDENTS
-    finalizer_on_delete: str = ""
-    return_deleted_object: bool = False
-    ttl: float | None = None
+    finalizer_on_delete: str = ""  # added by the first deletion
+    return_deleted_object: bool = False  # a deletion returns the object instead of a Status
+    ttl: float | None = None  # seconds from the last write to deletion
 
+    # --- read
+    # Fields of field selectors besides metadata.name and metadata.namespace: path → text of the object.
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
+    # Error for any other field, with one `{}`.
     unsupported_field: str = '"{}" is not a known field selector: only "metadata.name", "metadata.namespace"'
-    scale_selector: Callable[[Object], LabelSelector] = _label_selector
-    scale_paths: ScalePaths | None = None
+    scale_selector: Callable[[Object], LabelSelector] = _label_selector  # selector of the scale subresource
+    scale_paths: ScalePaths | None = None  # paths of the scale subresource in a custom object

@@ -16,7 +16,7 @@ class GroupVersionKind(NamedTuple):
 
 
 class Subresource(NamedTuple):
-    """kind: of its body; None for the kind of the resource it belongs to."""
+    """Verbs of a subresource and the kind of its body, None for the kind of the resource."""
 
     verbs: tuple[str, ...]
     kind: GroupVersionKind | None = None
@@ -45,8 +45,8 @@ SUBRESOURCES: Mapping[str, Subresource] = {
     "token": Subresource(("create",), GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")),
 }
 
-# Those that upstream's server passes on to kubelets and pods, by resource: discovery shows them, and a request for one
-# is refused, as nothing runs here.
+# Subresources that upstream proxies to kubelets and pods, by resource. Discovery contains them; requests are refused,
+# because no containers run here.
 OF_RUNNING_CONTAINERS: Mapping[str, Mapping[str, Subresource]] = {
     "pods": {
         "attach": _stream("PodAttachOptions"),

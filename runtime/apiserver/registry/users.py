@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: users, and the seam through which the server authorizes them.
+"""Users, and the interfaces through which the server authenticates and authorizes them.
 
 Source: apiserver pkg/authentication/user/user.go, pkg/authorization/authorizer/interfaces.go (v1.36).
 """
@@ -13,14 +13,14 @@ from kcm.runtime.apiserver.registry.policy_rules import FULL_AUTHORITY, Rule
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 MASTERS, NODES = "system:masters", "system:nodes"
-ACCOUNTS = "system:serviceaccount:"  # begins the names of users that are accounts
-NODE = "system:node:"  # begins the names of users that are nodes
+ACCOUNTS = "system:serviceaccount:"  # prefix of the user names of service accounts
+NODE = "system:node:"  # prefix of the user names of nodes
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"  # in a user's extra: token or certificate
 _NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class User(NamedTuple):
-    """As authentication found them. extra: key → values."""
+    """User of a request, as authentication found them (upstream's user.Info)."""
 
     name: str
     uid: str = ""
@@ -28,14 +28,15 @@ class User(NamedTuple):
     extra: Mapping[str, tuple[str, ...]] = _NOTHING
 
 
-ADMIN = User("system:admin", groups=(MASTERS, AUTHENTICATED))  # of requests that come from no client, and the server
+ADMIN = User("system:admin", groups=(MASTERS, AUTHENTICATED))  # the server itself
 ANONYMOUS = User("system:anonymous", groups=(UNAUTHENTICATED,))
 NOBODY = User("")
 
 
 class Access(NamedTuple):
-    """What a user asks to do. attributes: the fields of ResourceAttributes or, without a resource, of
-    NonResourceAttributes, as a SubjectAccessReview has them.
+    """Something that a user may or may not do.
+
+    attributes: ResourceAttributes or NonResourceAttributes, as in a SubjectAccessReview.
     """
 
     user: User
@@ -43,7 +44,7 @@ class Access(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """denied: no other authorizer could allow it. reason: for people."""
+    """Result of authorization. With `denied`, no other authorizer can allow it."""
 
     allowed: bool
     denied: bool = False
@@ -55,24 +56,24 @@ Authorize = Callable[[Access], Decision]
 
 
 class Authenticated(NamedTuple):
-    """Whom a token is of, and for which of the audiences that were asked for."""
+    """User of a valid token, and the requested audiences that it is valid for."""
 
     user: User
     audiences: tuple[str, ...]
 
 
 class Unauthenticated(NamedTuple):
-    """A token that nobody knows, or is good no more, or for others. why: "" where nobody knows it."""
+    """Unknown, expired or revoked token, or one for other audiences. `why` is "" for an unknown token."""
 
     why: str = ""
 
 
 Authenticate = Callable[[str, Sequence[str]], Authenticated | Unauthenticated]
-"""By a token and the audiences that ask, () for the server itself."""
+"""Authenticates a token for some audiences, () for the server itself."""
 
 
 class ResolvedRules(NamedTuple):
-    """What a user may do, as far as rules say it. incomplete: they do not say all. error: why, or what is wrong."""
+    """Rules that apply to a user; incomplete if an authorizer cannot list its rules."""
 
     rules: Sequence[Rule]
     incomplete: bool = False
@@ -80,18 +81,17 @@ class ResolvedRules(NamedTuple):
 
 
 class RuleResolver(Protocol):
-    """What roles and bindings give."""
+    """Finds the rules of users and roles."""
 
     def rules_for(self, user: User, namespace: str) -> ResolvedRules:
-        """All rules that apply to a user, in a namespace or ("") everywhere."""
+        """Return all rules that apply to a user in a namespace, or with "" in the cluster."""
 
     def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
-        """Of the Role or ClusterRole that a binding of this namespace ("" of the cluster) refers to; None if it is not
-        there."""
+        """Return the rules of the role that a binding of this namespace refers to, None if it does not exist."""
 
 
 class EverythingIsAllowed:
-    """Implements RuleResolver where nobody is refused anything."""
+    """Rule resolver of --authorization-mode=AlwaysAllow."""
 
     def rules_for(self, _user: User, _namespace: str) -> ResolvedRules:
         return ResolvedRules(FULL_AUTHORITY)
@@ -104,7 +104,7 @@ EVERYTHING = EverythingIsAllowed()
 
 
 class AccessControl(NamedTuple):
-    """Who somebody is, and what they may do. name: of the object in the request's path."""
+    """Authentication and authorization for the hooks of a kind. `name` is that of the object in the path."""
 
     authenticate: Authenticate
     authorize: Authorize
@@ -113,14 +113,14 @@ class AccessControl(NamedTuple):
 
 
 def known(user: User) -> User:
-    """Add the group of all authenticated users, as upstream: not to a user who is called anonymous."""
+    """Add the group system:authenticated, except to the anonymous user, as upstream."""
     if user.name == ANONYMOUS.name or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user
     return user._replace(groups=(*user.groups, AUTHENTICATED))
 
 
 def allow_all(_access: Access) -> Decision:
-    """As --authorization-mode=AlwaysAllow: whoever is authenticated may do everything."""
+    """Authorize everything, as --authorization-mode=AlwaysAllow."""
     return ALLOWED
 
 
@@ -129,7 +129,7 @@ def known_to_nobody(_token: str, _audiences: Sequence[str]) -> Unauthenticated:
 
 
 def may_use_signer(authorize: Authorize, user: User, verb: str, signer: str) -> bool:
-    """Whether a user may approve, sign or attest for a signer, by its name or that of all of its domain.
+    """Report whether a user may approve, sign or attest for a signer, by its name or by its whole domain.
 
     Source: kubernetes pkg/certauthorization/certauthorization.go (v1.36).
     """

@@ -1,4 +1,4 @@
-"""Which version of a group clients prefer.
+"""Order in which clients prefer the versions of a group.
 
 Source: apimachinery pkg/version/helpers.go, CompareKubeAwareVersionStrings (v1.36).
 """
@@ -11,7 +11,7 @@ _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions as clients prefer them: v2, v1, v1beta2, v1beta1, v1alpha1, others by name."""
+    """Return a sort key, the preferred version first: v2, v1, v1beta2, v1beta1, v1alpha1, others by name."""
     found = _VERSION.fullmatch(version)
     if found is None:
         return 3, 0, 0, version
