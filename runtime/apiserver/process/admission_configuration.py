@@ -1,4 +1,4 @@
-"""--admission-control-config-file: an AdmissionConfiguration, with what it says of ResourceQuota and PodSecurity.
+"""--admission-control-config-file: an AdmissionConfiguration with the configuration of ResourceQuota and PodSecurity.
 
 Source: apiserver pkg/admission/config.go, plugin/resourcequota/apis/resourcequota, kubernetes
 plugin/pkg/admission/security/podsecurity/admission.go, pod-security-admission admission/api (v1.36). Differs: a plugin
@@ -33,18 +33,18 @@ _OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 
 
 class ConfigurationError(Exception):
-    """What is in the file is no configuration that can be followed; the text says where, and why."""
+    """Invalid configuration; the text is the place and the reason."""
 
 
 def read_configuration(path: Path) -> AdmissionSettings:
     """Raises ConfigurationError."""
-    said = _map(_read(path), str(path))
-    if _type(said) not in (_CONFIGURATION, _OLD_CONFIGURATION):
+    section = _map(_read(path), str(path))
+    if _type(section) not in (_CONFIGURATION, _OLD_CONFIGURATION):
         raise ConfigurationError(f"{path}: it is no AdmissionConfiguration of apiserver.config.k8s.io/v1")
-    _check_fields(said, {*_HEAD, "plugins"}, str(path))
+    _check_fields(section, {*_HEAD, "plugins"}, str(path))
     settings = AdmissionSettings()
     seen: set[str] = set()
-    for number, plugin in enumerate(_list(said.get("plugins"), f"{path}: plugins")):
+    for number, plugin in enumerate(_list(section.get("plugins"), f"{path}: plugins")):
         where = f"{path}: plugins[{number}]"
         one = _map(plugin, where)
         _check_fields(one, {"name", "path", "configuration"}, where)
@@ -66,14 +66,14 @@ def read_configuration(path: Path) -> AdmissionSettings:
     return settings
 
 
-def _limited(said: Any, where: str) -> Iterator[LimitedResource]:
-    if said is None:
+def _limited(section: Any, where: str) -> Iterator[LimitedResource]:
+    if section is None:
         return
-    said = _map(said, where)
-    if _type(said) not in _QUOTA:
+    section = _map(section, where)
+    if _type(section) not in _QUOTA:
         raise ConfigurationError(f"{where}: it is no ResourceQuotaConfiguration of apiserver.config.k8s.io/v1")
-    _check_fields(said, {*_HEAD, "limitedResources"}, where)
-    for number, limited in enumerate(_list(said.get("limitedResources"), f"{where}: limitedResources")):
+    _check_fields(section, {*_HEAD, "limitedResources"}, where)
+    for number, limited in enumerate(_list(section.get("limitedResources"), f"{where}: limitedResources")):
         at = f"{where}: limitedResources[{number}]"
         one = _map(limited, at)
         _check_fields(one, {"apiGroup", "resource", "matchContains", "matchScopes"}, at)
@@ -84,8 +84,8 @@ def _limited(said: Any, where: str) -> Iterator[LimitedResource]:
         yield LimitedResource(_text(one.get("apiGroup") or "", at), _text(one["resource"], at), contains, scopes)
 
 
-def _scope(said: Any, where: str) -> Scope:
-    one = _map(said, where)
+def _scope(section: Any, where: str) -> Scope:
+    one = _map(section, where)
     _check_fields(one, {"scopeName", "operator", "values"}, where)
     operator = one.get("operator") or ""
     if operator not in _OPERATORS:
@@ -94,16 +94,16 @@ def _scope(said: Any, where: str) -> Scope:
     return Scope(_text(one.get("scopeName") or "", where), operator, values)
 
 
-def _pod_security(said: Any, where: str) -> PodSecuritySettings:
-    if said is None:
+def _pod_security(section: Any, where: str) -> PodSecuritySettings:
+    if section is None:
         return PodSecuritySettings()
-    said = _map(said, where)
-    if _type(said) not in _SECURITY:
+    section = _map(section, where)
+    if _type(section) not in _SECURITY:
         raise ConfigurationError(
             f"{where}: it is no PodSecurityConfiguration of pod-security.admission.config.k8s.io/v1"
         )
-    _check_fields(said, {*_HEAD, "defaults", "exemptions"}, where)
-    defaults = _map(said.get("defaults") or {}, f"{where}: defaults")
+    _check_fields(section, {*_HEAD, "defaults", "exemptions"}, where)
+    defaults = _map(section.get("defaults") or {}, f"{where}: defaults")
     _check_fields(defaults, _MODES, f"{where}: defaults")
     _, wrong = policy_of({f"{PREFIX}{mode}": str(value) for mode, value in defaults.items() if value})
     if wrong:
@@ -111,7 +111,7 @@ def _pod_security(said: Any, where: str) -> PodSecuritySettings:
             f"{where}: defaults: levels are {', '.join(LEVELS)}, versions 'latest' or v1.x: "
             + ", ".join(f"{mode}: {defaults[mode]}" for mode in _MODES if defaults.get(mode))
         )
-    exempt = _map(said.get("exemptions") or {}, f"{where}: exemptions")
+    exempt = _map(section.get("exemptions") or {}, f"{where}: exemptions")
     _check_fields(exempt, {"usernames", "namespaces", "runtimeClasses"}, f"{where}: exemptions")
     return PodSecuritySettings(
         {mode: str(value) for mode, value in defaults.items() if value},
@@ -121,9 +121,9 @@ def _pod_security(said: Any, where: str) -> PodSecuritySettings:
     )
 
 
-def _names(said: Mapping[str, Any], field: str, where: str, wrong: Callable[[str], list[str]]) -> frozenset[str]:
+def _names(section: Mapping[str, Any], field: str, where: str, wrong: Callable[[str], list[str]]) -> frozenset[str]:
     at = f"{where}: exemptions.{field}"
-    found = [_text(name, at) for name in _list(said.get(field), at)]
+    found = [_text(name, at) for name in _list(section.get(field), at)]
     for name in found:
         texts = wrong(name)
         if texts or found.count(name) > 1:
@@ -142,29 +142,29 @@ def _read(path: Path) -> Any:
         raise ConfigurationError(f"{path}: {' '.join(str(err).split())}") from err
 
 
-def _type(said: Mapping[str, Any]) -> tuple[Any, Any]:
-    return said.get("apiVersion"), said.get("kind")
+def _type(section: Mapping[str, Any]) -> tuple[Any, Any]:
+    return section.get("apiVersion"), section.get("kind")
 
 
-def _check_fields(said: Mapping[str, Any], known: Collection[str], where: str) -> None:
-    unknown = [str(field) for field in said if field not in known]
+def _check_fields(section: Mapping[str, Any], known: Collection[str], where: str) -> None:
+    unknown = [str(field) for field in section if field not in known]
     if unknown:
         raise ConfigurationError(f"{where}: unknown field {', '.join(map(repr, unknown))}")
 
 
-def _map(said: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(said, dict):
+def _map(section: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(section, dict):
         raise ConfigurationError(f"{where}: it is no map")
-    return said
+    return section
 
 
-def _list(said: Any, where: str) -> list[Any]:
-    if said is not None and not isinstance(said, list):
+def _list(section: Any, where: str) -> list[Any]:
+    if section is not None and not isinstance(section, list):
         raise ConfigurationError(f"{where}: it is no list")
-    return said or []
+    return section or []
 
 
-def _text(said: Any, where: str) -> str:
-    if not isinstance(said, str):
-        raise ConfigurationError(f"{where}: {said!r} is no text")
-    return said
+def _text(section: Any, where: str) -> str:
+    if not isinstance(section, str):
+        raise ConfigurationError(f"{where}: {section!r} is no text")
+    return section

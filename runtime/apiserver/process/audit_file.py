@@ -1,7 +1,7 @@
-"""The file that the audit log goes to, and the ones before it.
+"""The file of the audit log, and its rotation.
 
-A file that has grown too large is put aside under the time at which it was: audit-2026-01-02T03-04-05.678.log. Those
-put aside are deleted when they are too old, or too many.
+A file that is too large is renamed after the time of its rotation: audit-2026-01-02T03-04-05.678.log. Rotated
+files are deleted when they are too old or too many.
 
 Source: gopkg.in/natefinch/lumberjack.v2, as kube-apiserver uses it.
 """
@@ -20,9 +20,12 @@ class AuditFile:
     def __init__(
         self, path: Path, *, now: Callable[[], float], max_size: int = 100, max_age: int = 0, max_backups: int = 0
     ) -> None:
-        """max_size: megabytes, 0 for 100. max_age: days; max_backups: files; 0: no limit. now: unix seconds.
+        """Open the file, and append to it. Raises OSError.
 
-        Raises OSError where it cannot be written.
+        now: returns Unix seconds.
+        max_size: megabytes, 0 for 100.
+        max_age: days to keep rotated files, 0 for no limit.
+        max_backups: rotated files to keep, 0 for no limit.
         """
         self._path, self._now = path, now
         self._most, self._age, self._backups = (max_size or 100) * MEGABYTE, max_age, max_backups

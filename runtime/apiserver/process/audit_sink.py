@@ -1,4 +1,4 @@
-"""The audit log as the settings of the server's process have it."""
+"""Opens the audit log that the settings of the server's process name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def audit_log(settings: ServerSettings, *, clock: SystemClock, log: FilteringBoundLogger) -> AuditLog | None:
-    """None without a policy and a path. Raises CannotServeError on a policy that is none, and on a file that cannot be
+    """Return None without a policy and a path. Raises CannotServeError if the policy is invalid, or the log cannot be
     written.
     """
     if not settings.audit_policy_file or not settings.audit_log_path:
@@ -48,7 +48,7 @@ def audit_log(settings: ServerSettings, *, clock: SystemClock, log: FilteringBou
             file.write(line)
             missing = False
         except OSError as err:
-            if not missing:  # said once, until it can be written again
+            if not missing:  # logged once, until it can be written again
                 log.error("audit log cannot be written", path=settings.audit_log_path, error=str(err))
             missing = True
 

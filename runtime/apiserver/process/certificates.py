@@ -43,7 +43,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """authority: the CA's own pair, which signed the other two."""
+    """Pairs of the CA, and of what it signed."""
 
     authority: KeyPair
     serving: KeyPair

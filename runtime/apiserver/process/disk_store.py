@@ -26,7 +26,7 @@ SAID_EVERY = 60.0  # seconds between two lines about a full disk
 
 
 class Room:
-    """What to do when the store has none. A server that has not begun to serve ends."""
+    """Reacts to a full disk. A server that does not serve yet ends."""
 
     def __init__(self, ending: asyncio.Future[None], *, clock: SystemClock, log: FilteringBoundLogger) -> None:
         self._ending, self._clock, self._log = ending, clock, log
@@ -77,7 +77,7 @@ def open_store(
 
 
 def snapshot(store: SqliteStore, directory: Path, done: Callable[[str | Exception], None]) -> None:
-    """As handler.TakeSnapshot. Who asked for it moves the file away; what is left is removed at the next start."""
+    """Write a snapshot (handler.TakeSnapshot). The client moves the file; leftovers are deleted at the next start."""
     name = f"snapshot-{secrets.token_hex(8)}"
     store.copy(directory / name, lambda err: done(name if err is None else err))
 

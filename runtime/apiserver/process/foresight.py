@@ -1,4 +1,4 @@
-"""What the server will refuse whatever it holds: for those who want to know before they start one."""
+"""Checks of flags that need no running server."""
 
 from __future__ import annotations
 

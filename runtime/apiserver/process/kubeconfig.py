@@ -28,7 +28,7 @@ def admin_token(path: Path) -> str:
 
 
 class KubeconfigUnreadableError(Exception):
-    """What is in the file is no kubeconfig; the text says why."""
+    """Invalid kubeconfig; the text is the reason."""
 
 
 def update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str) -> None:

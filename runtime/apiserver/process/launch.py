@@ -16,7 +16,7 @@ MODULE = "kcm.runtime.apiserver.process"
 CONTEXT = "kcm"  # the name of the cluster, the user and the context in the kubeconfig
 MANAGER, SCHEDULER, HOLLOW_NODES = "kube-controller-manager", "kube-scheduler", "hollow-nodes"
 KUBECONFIGS = "kubeconfigs"  # in the directory: those of the control plane's users
-NODE_KEY = "tokens/nodes.key"  # in the directory: what tokens of nodes are made of
+NODE_KEY = "tokens/nodes.key"  # in the directory: key of the tokens of nodes
 STORE = "cluster.db"  # in the directory
 READY_WITHIN = 30.0  # seconds
 STOPPED_WITHIN = 15.0  # seconds
@@ -28,8 +28,10 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedServer:
-    """A running server. It ends with this process, or earlier by stop(). store: the file's identity at the start, None
-    for one in memory."""
+    """Running server. It ends with this process, or earlier by stop().
+
+    store: identity of the database file at the start, None for a server in memory.
+    """
 
     url: str
     kubeconfig: Path
@@ -37,20 +39,20 @@ class EmbeddedServer:
     store: tuple[int, int] | None
 
     def kubeconfig_of(self, user: str) -> Path:
-        """user: MANAGER, SCHEDULER or HOLLOW_NODES."""
+        """Return the kubeconfig of MANAGER, SCHEDULER or HOLLOW_NODES."""
         return self.kubeconfig.parent / KUBECONFIGS / user
 
     @property
     def node_key(self) -> Path:
-        """The file that tokens of nodes are made of."""
+        """File with the key of the tokens of nodes."""
         return self.kubeconfig.parent / NODE_KEY
 
     def is_lost(self) -> bool:
-        """The directory was deleted, moved or replaced: the server refuses all requests, and will not recover."""
+        """Report whether the directory was deleted, moved or replaced: the server then refuses all requests."""
         return self.store is not None and identity(self.kubeconfig.parent / STORE) != self.store
 
     def stop(self) -> None:
-        """Shuts it down gracefully and waits; kills a server that does not end in time."""
+        """Shut down gracefully and wait; kill a server that does not end in time."""
         self.child.stop(STOPPED_WITHIN)
 
 
@@ -71,7 +73,7 @@ def launch(settings: ServerSettings, *, ready_within: float = READY_WITHIN) -> E
 
 
 def _first_line(child: Child, within: float) -> dict[str, str]:
-    """The line that the process prints: its url, or an error."""
+    """Return the line that the process prints: its URL, or an error."""
     assert child.words is not None
     if not select([child.words], [], [], within)[0]:
         return {"error": f"no sign of life for {within:g} s"}

@@ -29,7 +29,7 @@ KEPT_BACK = 128  # descriptors
 def tls_context(certificates: Certificates, client_ca_file: str = "") -> ssl.SSLContext:
     """A client certificate of our authority, or of those in the file, is accepted; a client without one needs a token.
 
-    Raises CannotServeError on a file that holds none.
+    Raises CannotServeError if the file contains no certificates.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -59,13 +59,13 @@ async def renew(tls: ssl.SSLContext, directory: Path, now: Callable[[], float], 
 
 
 def bounds_of(descriptors: int) -> ConnectionLimits:
-    """Of so many descriptors some are for the store, logs and files."""
+    """Return the bounds of connections for this number of descriptors; some are kept for the store, logs and files."""
     most = max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, descriptors - KEPT_BACK))
     return ConnectionLimits(most=most, idle_known=KEEP_ALIVE)
 
 
 def listen(port: int, *, rather: int) -> socket.socket:
-    """rather: the one to take, if it is free, where any will do. Raises CannotServeError."""
+    """Open the socket. With port 0, `rather` is taken if it is free. Raises CannotServeError."""
     if rather and not port:
         with contextlib.suppress(OSError):
             return socket.create_server((LOOPBACK, rather), backlog=BACKLOG)

@@ -75,7 +75,7 @@ CERTIFICATES = "certificates"  # a directory in the server's
 STDIN = 0  # file descriptor
 TICK = 1.0  # seconds between calls of ApiServer.tick
 DRAIN = 5.0  # seconds for open connections to finish
-# In the directory: who writes them is let in, leads us elsewhere, or has us take a live manager for dead.
+# In the directory. Whoever can write these could get access, or redirect this process.
 TRUSTED = (
     "token",
     "tokens",
@@ -136,7 +136,7 @@ def print_serving(url: str, kubeconfig: Path) -> None:
 
 
 async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringBoundLogger, announce: Announce) -> int:
-    """As run. Raises StoreUnusableError and OSError as well."""
+    """Serve until a signal (see run). Raises StoreUnusableError and OSError as well."""
     asyncio.get_running_loop().set_exception_handler(partial(_log_failure, log))
     directory = settings.directory
     _service_ranges(settings)
@@ -235,7 +235,7 @@ def _api(
     clock: SystemClock,
     log: FilteringBoundLogger,
 ) -> ApiServer:
-    """users: by token. Raises CannotServeError."""
+    """Return the server. users: by token. Raises CannotServeError."""
     directory = settings.directory
     try:
         kinds = served_kinds(settings.runtime_config)
@@ -273,7 +273,7 @@ def _admission(path: str) -> AdmissionSettings:
 
 
 def _legacy_tokens(key_file: str, log: FilteringBoundLogger) -> LegacyTokens | None:
-    """Without a key none are taken. Who was to sign with that key says more of it, and ends."""
+    """Return None without a readable key: tokens of Secrets are then rejected. The token controller reports it."""
     try:
         return LegacyTokens([read_signing_key(key_file)]) if key_file else None
     except KeyUnusableError as err:
@@ -314,20 +314,20 @@ def _front(
 
 
 def _update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str, log: FilteringBoundLogger) -> None:
-    """One that cannot be read is kept beside. Raises OSError."""
+    """Write the kubeconfig; an invalid one is kept beside it. Raises OSError."""
     try:
         update_kubeconfig(path, url=url, authority=authority, token=token)
     except KubeconfigUnreadableError as err:
         kept = path.with_name(f"{path.name}.unreadable")
-        log.warning("kubeconfig is written anew, as it could not be read", kept_as=str(kept), error=str(err))
+        log.warning("kubeconfig is invalid, writing a new one", kept_as=str(kept), error=str(err))
         path.replace(kept)
         update_kubeconfig(path, url=url, authority=authority, token=token)
 
 
 def _end_on_signals(ending: asyncio.Future[None], *, until_stdin_closes: bool) -> None:
     loop = asyncio.get_running_loop()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(one, end, ending, None)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, ending, None)
     if until_stdin_closes:
 
         def on_input() -> None:
@@ -346,8 +346,8 @@ async def _tick_until(
     now: Callable[[], float],
     log: FilteringBoundLogger,
 ) -> None:
-    """Until one of both is settled. Raises CannotGoOnError. A job that fails is logged, and tried again when it is due
-    again.
+    """Tick until one of both futures is done. Raises CannotGoOnError. A job that fails is logged, and runs again when
+    it is due again.
     """
     while not ending.done():
         either: tuple[asyncio.Future[Any], ...] = (ending, lost)

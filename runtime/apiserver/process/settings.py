@@ -78,7 +78,7 @@ class ServerSettings:
 
     @property
     def allows_anonymous(self) -> bool:
-        """As upstream, never with ALWAYS_ALLOW: anyone could do anything."""
+        """Report whether anonymous requests are authorized: as upstream, never with ALWAYS_ALLOW."""
         return self.anonymous_auth and self.authorization != ALWAYS_ALLOW
 
     def arguments(self) -> Iterator[str]:

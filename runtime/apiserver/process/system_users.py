@@ -16,19 +16,19 @@ _USERS = {name: User(f"system:{name}") for name in (MANAGER, SCHEDULER, HOLLOW_N
 
 
 def system_users(directory: Path) -> Mapping[str, User]:
-    """By their tokens, which are made on first use. Raises OSError."""
+    """Return the users of the control plane by their tokens, which are created on first use. Raises OSError."""
     held = directory / TOKENS
     held.mkdir(mode=0o700, exist_ok=True)
     return {admin_token(held / name): user for name, user in _USERS.items()}
 
 
 def node_key(directory: Path) -> bytes:
-    """What tokens of nodes are made of; drawn on first use. Raises OSError."""
+    """Return the key of the tokens of nodes, created on first use. Raises OSError."""
     return admin_token(directory / NODE_KEY).encode()
 
 
 def write_system_kubeconfigs(directory: Path, *, url: str, authority: bytes) -> None:
-    """authority: PEM of the CA that signed the server's certificate. Raises OSError."""
+    """Write a kubeconfig for each of these users. authority: PEM of the server's CA. Raises OSError."""
     held = directory / KUBECONFIGS
     held.mkdir(mode=0o700, exist_ok=True)
     for name in _USERS:

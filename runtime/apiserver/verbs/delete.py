@@ -71,7 +71,7 @@ def delete_collection(cluster: Cluster, cache: WatchCache, call: Call) -> Respon
 
 
 def options_object(options: DeleteOptions) -> Object:
-    """As webhooks are shown them."""
+    """Return the options as webhooks receive them."""
     shown: Object = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
     if options.grace is not None:
         shown["gracePeriodSeconds"] = options.grace

@@ -1,4 +1,4 @@
-"""pods/eviction: deletes a pod if its PodDisruptionBudget allows it.
+"""POST to pods/eviction: delete a pod if its PodDisruptionBudget allows it.
 
 Source: kubernetes pkg/registry/core/pod/storage/eviction.go (v1.36). Differences: one request is one commit here, so
 nothing is tried again for a conflict, no pod becomes ready between the check and its deletion, and the budget of an
@@ -96,7 +96,7 @@ def _needs_no_budget(pod: Object) -> bool:
 
 
 def _budgets_of(cluster: Cluster, pod: Object) -> list[Object]:
-    """Those of its namespace that select it. A selector that is none selects nothing."""
+    """Return the budgets of its namespace that select it. An invalid selector selects nothing."""
     collection, labels = cluster.state.collection(_BUDGETS.storage), labels_of(pod)
     found = (decode_object(collection.records[key].raw) for key in collection.keys(namespace_of(pod)))
     return [one for one in found if _selects(one, labels)]
@@ -119,7 +119,7 @@ def _spends_nothing(budget: Object, pod: Object) -> bool:
 
 
 def _spent(cluster: Cluster, budget: Object, pod: Object) -> Object:
-    """The budget with one taken from disruptionsAllowed, which tells its controller that this pod goes.
+    """Return the budget with disruptionsAllowed decremented, and this pod in disruptedPods.
 
     Raises StatusError (403, 429).
     """

@@ -7,12 +7,12 @@ from kcm.runtime.apiserver.errors.field_errors import quoted
 
 
 def parse_int(text: str) -> int:
-    """strconv.ParseInt. Raises ValueError."""
+    """Parse as Go's strconv.ParseInt. Raises ValueError."""
     return _checked("ParseInt", text, integers.parse_int(text), well_formed=integers.is_int(text))
 
 
 def parse_uint(text: str) -> int:
-    """strconv.ParseUint. Raises ValueError."""
+    """Parse as Go's strconv.ParseUint. Raises ValueError."""
     return _checked("ParseUint", text, integers.parse_uint(text), well_formed=integers.is_uint(text))
 
 

@@ -70,5 +70,5 @@ def manager_errors(name: str, field: str) -> list[FieldError]:
 
 
 def _described(char: str) -> str:
-    """As Go's %#U writes it, which shows no character that cannot be printed."""
+    """Format as Go's %#U, which omits unprintable characters."""
     return f"U+{ord(char):04X}"

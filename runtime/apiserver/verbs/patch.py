@@ -66,7 +66,7 @@ def patch(cluster: Cluster, call: Call) -> Response:
 
 
 def _check_fields(call: Call, patched: Object) -> None:
-    """Of the other patches the bodies are looked at, where they come in. Raises StatusError (422)."""
+    """Validate a JSON patch; other patches are validated on arrival. Raises StatusError (422)."""
     definition, directive = call.definition, call.query.get("fieldValidation") or WARN
     if directive not in (STRICT, WARN):
         return
@@ -82,7 +82,7 @@ def _check_fields(call: Call, patched: Object) -> None:
 
 
 def _unmanaged(live: Object, patch: bytes) -> Object:
-    """Without managedFields, which are long, unless the patch may be about them. Without, they are kept."""
+    """Remove managedFields, which are long, unless the patch may change them; they are restored afterwards."""
     if MANAGED_FIELDS not in live["metadata"] or MANAGED_FIELDS.encode() in patch:
         return live
     return _managed_by_nobody(live)

@@ -1,4 +1,4 @@
-"""pods/binding and bindings, for schedulers.
+"""POST to pods/binding and to bindings, for schedulers.
 
 Source: kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST (v1.36).
 """
@@ -22,7 +22,7 @@ from kcm.runtime.client.api import Response
 
 
 def bind(cluster: Cluster, call: Call) -> Response:
-    """Assigns a pod to a node."""
+    """Assign a pod to a node."""
     binding = decode_body(cluster, binding_kind.RESOURCE, call.request.body)
     if (binding["metadata"].get("name") or call.route.name) != call.route.name:
         raise status_errors.bad_request("name in URL does not match name in Binding object")
@@ -49,7 +49,7 @@ def bind(cluster: Cluster, call: Call) -> Response:
 
 
 def of_the_pod(cluster: Cluster, call: Call) -> Call:
-    """A request to bindings as one to pods/binding of the pod that the body names. Raises StatusError (400)."""
+    """Turn a request to bindings into one to pods/binding of the pod in the body. Raises StatusError (400)."""
     definition = cluster.registry.find("", "v1", "pods")
     binding = decode_body(cluster, binding_kind.RESOURCE, call.request.body)
     name = binding["metadata"].get("name")
@@ -78,4 +78,6 @@ def _mark_scheduled(status: Object, now: str) -> None:
     status.pop("nominatedNodeName", None)
     conditions: list[dict[str, Any]] = status.setdefault("conditions", [])
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
-    status["conditions"] = [one for one in conditions if one.get("type") != "PodScheduled"] + [scheduled]
+    status["conditions"] = [condition for condition in conditions if condition.get("type") != "PodScheduled"] + [
+        scheduled
+    ]

@@ -36,7 +36,7 @@ EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListResponse(Response):
-    """head: the list without its items. items: as they stand in its body."""
+    """List with its parts: `head` without items, and the encoded items."""
 
     head: Mapping[str, Any]
     items: Sequence[bytes]
@@ -50,12 +50,12 @@ def get(cluster: Cluster, call: Call) -> Response:
 
 
 def asked_page(cluster: Cluster, cache: WatchCache, call: Call) -> tuple[Page, Position]:
-    """What the query of a list, or of a deletion of a collection, selects, and the position of its beginning."""
+    """Return the page that a list or deletecollection selects, and the position of its beginning."""
     query = call.query
     check_list_options(query)
     parse_timeout(query)
     selection = parse_selection(call.definition, query)
-    # Upstream's cache of watches, which lists of any version come from, knows no pages.
+    # Upstream serves lists of any version from its watch cache, which has no pages.
     limit = 0 if query.get("resourceVersion") == "0" else parse_limit(query)
     position = _position(cluster, query, limit)
     return _page(cluster, cache, selection, call.route.namespace, position, limit), position
@@ -121,7 +121,7 @@ def _check_not_future(cluster: Cluster, revision: int) -> None:
 
 
 def parse_resource_version(query: Mapping[str, str]) -> int:
-    """Returns 0 for "any" and for "newest". Raises StatusError (400)."""
+    """Return the revision, 0 for "any" and "newest". Raises StatusError (400)."""
     text = query.get("resourceVersion") or "0"
     try:
         return parse_uint(text)
@@ -132,7 +132,7 @@ def parse_resource_version(query: Mapping[str, str]) -> int:
 
 
 def parse_limit(query: Mapping[str, str]) -> int:
-    """Returns 0 for no limit. Raises StatusError (400)."""
+    """Return the limit, 0 for none. Raises StatusError (400)."""
     try:
         limit = parse_int(query.get("limit") or "0")
     except ValueError as err:
@@ -141,7 +141,7 @@ def parse_limit(query: Mapping[str, str]) -> int:
 
 
 def parse_timeout(query: Mapping[str, str]) -> int:
-    """Seconds; 0 for none. Raises StatusError (400)."""
+    """Return the timeout in seconds, 0 for none. Raises StatusError (400)."""
     try:
         return max(parse_int(query.get("timeoutSeconds") or "0"), 0)
     except ValueError as err:
@@ -149,7 +149,7 @@ def parse_timeout(query: Mapping[str, str]) -> int:
 
 
 def check_list_options(query: Mapping[str, str]) -> None:
-    """Raises StatusError (422) on options that do not go together."""
+    """Raise StatusError (422) for options that exclude each other."""
     errors: list[FieldError] = []
     match = query.get("resourceVersionMatch")
     if match:

@@ -1,4 +1,4 @@
-"""serviceaccounts/token: a token for who asks, as kubelets and controllers do, and `kubectl create token`.
+"""POST to serviceaccounts/token: issue a token (kubelets, controllers, `kubectl create token`).
 
 Source: kubernetes pkg/registry/core/serviceaccount/storage/token.go (v1.36).
 """

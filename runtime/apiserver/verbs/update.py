@@ -111,7 +111,7 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
 
 
 def _wrong_with(strategy: Strategy, new: Object, old: Object) -> list[FieldError]:
-    """What is wrong with an object and with its change."""
+    """Return the errors of an object and of its change."""
     of_object = [] if strategy.update_is_judged_whole else strategy.validate(new)
     of_change = strategy.validate_update(new, old)
     return [*of_change, *of_object] if strategy.change_is_judged_first else [*of_object, *of_change]

@@ -39,11 +39,12 @@ def watch(
     deliver_first: Callable[[Iterator[bytes]], None] | None = None,
     convert_later: ConvertLater | None = None,
 ) -> Watch:
-    """number: of this watch, counted by the server. convert_later: where conversions take time.
+    """Start a watch. Raises StatusError for an invalid request.
 
-    Raises StatusError on a request that cannot be a watch.
+    A resourceVersion that is too old is an ERROR event in the stream instead, as upstream.
 
-    A resourceVersion that is too old is an ERROR event in the stream instead, as upstream's.
+    number: sequence number of the watch.
+    convert_later: converts objects if that needs webhooks.
     """
     query = call.query
     check_watch_options(query)
@@ -55,13 +56,13 @@ def watch(
         text = f"resourceVersion: Invalid value: {quoted(query['resourceVersion'])}: {err}"
         raise status_errors.unexplained(text) from err
     namespace = call.route.namespace
-    # Without a resourceVersion a watch is one with its initial events, if it does not say otherwise.
+    # A watch without a resourceVersion sends its initial events by default.
     from_state = is_set(query, "sendInitialEvents") or _is_legacy(query)
     state = cluster.state
     if from_state and asked > state.revision:
         raise status_errors.too_large_resource_version(asked, state.revision)
     bookmarks = is_set(query, "allowWatchBookmarks")
-    one = Watch(
+    new = Watch(
         selection=selection,
         prefix=f"{namespace}/" if namespace else "",
         revision=asked if asked and not from_state else state.revision,
@@ -87,24 +88,24 @@ def watch(
             lines = (event_line(ADDED, served(call.definition, raw)) for raw in page.items)
         else:
             stored = [decode_object(raw) for raw in page.items]
-    cache.add(one)
+    cache.add(new)
     if asked and not from_state:
         try:
-            cache.replay(one, asked)
+            cache.replay(new, asked)
         except StatusError as err:
-            one.fail(err)
-            return one
+            new.fail(err)
+            return new
 
     def begin(objects: Iterable[Object]) -> None:
         selected = (obj for obj in objects if selection.matches(key_of(obj), obj))
         initial = chain(lines, (event_line(ADDED, encode_object(obj)) for obj in selected))
-        one.begin(initial, initial_events_end=initial_events_end)
+        new.begin(initial, initial_events_end=initial_events_end)
 
     if stored and convert_later is not None:
-        state.when_durable(partial(convert_later, stored, begin, one.fail))
+        state.when_durable(partial(convert_later, stored, begin, new.fail))
     else:
         state.when_durable(partial(begin, ()))
-    return one
+    return new
 
 
 def _timeout(query: Mapping[str, str], number: int) -> float:
@@ -116,7 +117,7 @@ def _is_legacy(query: Mapping[str, str]) -> bool:
 
 
 def check_watch_options(query: Mapping[str, str]) -> None:
-    """Raises StatusError (422) on options that do not go together."""
+    """Raise StatusError (422) for options that exclude each other."""
     errors: list[FieldError] = []
     match, initial = query.get("resourceVersionMatch"), "sendInitialEvents" in query
     field = "resourceVersionMatch"

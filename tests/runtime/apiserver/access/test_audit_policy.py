@@ -83,7 +83,7 @@ def matches(rule: str, user: User | None, asked: RequestInfo) -> bool:
         ),
     ],
 )
-def test_which_rules_match(asked: RequestInfo, matching: str) -> None:
+def test_rules_match_by_user_verb_and_resource(asked: RequestInfo, matching: str) -> None:
     assert [rule for rule in RULES if matches(rule, TIM, asked)] == [rule for rule in RULES if rule in matching.split()]
 
 
@@ -129,7 +129,7 @@ def test_the_first_rule_that_matches_counts_and_stages_add_up() -> None:
         ({"rules": [{"level": "None", "resources": [{"resourceNames": ["x"]}]}]}, "at least one resource"),
     ],
 )
-def test_what_is_no_policy(policy: Any, why: str) -> None:
+def test_invalid_policy_is_refused(policy: Any, why: str) -> None:
     given = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", **policy} if isinstance(policy, dict) else policy
     with pytest.raises(PolicyError, match=why):
         AuditPolicy(given)

@@ -37,7 +37,7 @@ UID = "1.3.6.1.4.1.57683.2"
         (b"", ANONYMOUS),
     ],
 )
-def test_authorization_header_names_a_user_or_is_no_bearer_token(authorization: bytes, user: User | None) -> None:
+def test_only_bearer_tokens_authenticate_a_user(authorization: bytes, user: User | None) -> None:
     authenticator = Authenticator(StaticTokens({"secret": ADMIN, "other": User("robot")}).user_of)
     assert authenticator.by_token(authorization) == user
 
@@ -68,7 +68,7 @@ def test_certificate_subject_is_the_user(fields: dict[str, Any], name: str, uid:
 
 
 @pytest.mark.parametrize("fields", [{}, _fields(("organizationName", "x")), _fields(("commonName", ""))])
-def test_certificate_without_common_name_is_no_credential(fields: dict[str, Any]) -> None:
+def test_certificate_without_common_name_is_ignored(fields: dict[str, Any]) -> None:
     assert certificate_user(fields, b"der") is NO_CERTIFICATE
 
 

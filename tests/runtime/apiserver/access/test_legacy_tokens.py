@@ -87,7 +87,7 @@ def test_a_day_ahead_is_left_as_it_is(api: Api) -> None:
     assert labels(api) == {LAST_USED: TOMORROW}
 
 
-def test_what_was_labelled_as_invalid_is_refused_and_its_use_noted(api: Api) -> None:
+def test_token_labelled_invalid_is_refused_and_its_use_recorded(api: Api) -> None:
     token = KEY.sign(claims(api))
     keep(api, token, {INVALID_SINCE: "2001-01-01"})
     assert api.server.user_of(token) is None
@@ -108,7 +108,7 @@ def test_what_was_labelled_as_invalid_is_refused_and_its_use_noted(api: Api) -> 
         {"kubernetes.io/serviceaccount/service-account.uid": "of another"},
     ],
 )
-def test_what_says_something_else_is_nobodys(api: Api, changes: dict[str, str]) -> None:
+def test_token_with_other_claims_is_refused(api: Api, changes: dict[str, str]) -> None:
     token = KEY.sign(claims(api, **changes))
     keep(api, token)
     assert api.server.user_of(token) is None

@@ -140,7 +140,7 @@ def rig() -> Rig:
         "list csidrivers.storage.k8s.io",
     ],
 )
-def test_what_a_node_may_do(rig: Rig, text: str) -> None:
+def test_node_is_allowed_what_its_pods_need(rig: Rig, text: str) -> None:
     assert rig.decide(text) == ""
 
 
@@ -197,7 +197,7 @@ def test_what_a_node_may_do(rig: Rig, text: str) -> None:
         ("list namespaces", "no"),
     ],
 )
-def test_what_a_node_may_not_do(rig: Rig, text: str, reason: str) -> None:
+def test_node_is_refused_anything_else(rig: Rig, text: str, reason: str) -> None:
     assert rig.decide(text) == reason
 
 
@@ -215,7 +215,7 @@ def test_collections_of_what_is_on_one_node(rig: Rig, text: str) -> None:
     assert rig.decide(text, selector="spec.nodeName=node1") != ""
 
 
-def test_who_is_a_node(rig: Rig) -> None:
+def test_node_needs_the_user_name_and_the_group(rig: Rig) -> None:
     assert rig.decide("get nodes node0", user=User("system:node:node0")) == "no"
     assert rig.decide("get nodes node0", user=User("node0", groups=("system:nodes",))) == "no"
     assert rig.decide("list services", user=User("system:node:", groups=("system:nodes",))) == (
@@ -241,7 +241,7 @@ def test_it_follows_what_runs() -> None:
     assert rig.decide("get secrets ns0/shared") == UNRELATED
 
 
-def test_rules_do_not_say_all_of_a_node(rig: Rig) -> None:
+def test_rules_review_of_a_node_is_incomplete(rig: Rig) -> None:
     server: Any = rig.api.server
     found = server._cluster.resolver.rules_for(NODE0, "ns0")
     assert (found.incomplete, found.error) == (True, "node authorizer does not support user rule resolution")

@@ -104,7 +104,7 @@ def test_paths(api: Api) -> None:
         (["Group:a", "Group:system:unauthenticated"], "system:anonymous", ("system:unauthenticated",), 1),
     ],
 )
-def test_whom_a_binding_is_for(
+def test_binding_applies_to_its_subjects(
     api: Api, subjects: list[str], user: str, groups: tuple[str, ...], index: int | None
 ) -> None:
     role(api, "r", ADMIN_RULE)
@@ -169,7 +169,7 @@ def test_decisions_follow_roles_and_bindings(api: Api) -> None:
     assert not may_get()
 
 
-def test_what_is_there_when_the_server_starts_counts() -> None:
+def test_roles_of_an_earlier_run_apply_at_the_start() -> None:
     disk = SimulatedDisk()
     before = Api(store=disk, role_based=True)
     role(before, "r", ADMIN_RULE)

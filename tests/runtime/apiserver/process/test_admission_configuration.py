@@ -31,7 +31,7 @@ def security(**fields: Any) -> dict[str, Any]:
     return {"name": "PodSecurity", "configuration": {**SECURITY, **fields}}
 
 
-def test_what_it_says(tmp_path: Path) -> None:
+def test_configuration_is_parsed(tmp_path: Path) -> None:
     (tmp_path / "security.yaml").write_text(
         yaml.safe_dump({**SECURITY, "defaults": {"enforce": "baseline"}, "exemptions": {"namespaces": ["a"]}})
     )
@@ -54,7 +54,7 @@ def test_what_it_says(tmp_path: Path) -> None:
     assert settings.pod_security == PodSecuritySettings({"enforce": "baseline"}, namespaces=frozenset({"a"}))
 
 
-def test_one_that_says_nothing(tmp_path: Path) -> None:
+def test_empty_configuration_has_the_defaults(tmp_path: Path) -> None:
     assert read_configuration(written(tmp_path)) == BY_DEFAULT
     assert read_configuration(written(tmp_path, {"name": "PodSecurity"}, {"name": "ResourceQuota"})) == BY_DEFAULT
 
@@ -79,12 +79,12 @@ def test_one_that_says_nothing(tmp_path: Path) -> None:
         (security(exemptions={"usernames": ["a", "a"]}), "exemptions.usernames: 'a': Duplicate value"),
     ],
 )
-def test_what_is_no_good(tmp_path: Path, plugin: Any, because: str) -> None:
+def test_invalid_configuration_is_refused(tmp_path: Path, plugin: Any, because: str) -> None:
     with pytest.raises(ConfigurationError, match=because):
         read_configuration(written(tmp_path, plugin))
 
 
-def test_files_that_are_no_configurations(tmp_path: Path) -> None:
+def test_file_without_a_configuration_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="unable to read admission control configuration"):
         read_configuration(tmp_path / "none.yaml")
     with pytest.raises(ConfigurationError, match="it is no AdmissionConfiguration"):

@@ -45,7 +45,7 @@ def test_a_file_that_is_full_is_put_aside_and_the_oldest_go(tmp_path: Path) -> N
     file.close()
 
 
-def test_those_that_are_too_old_go(tmp_path: Path) -> None:
+def test_rotated_files_are_deleted_by_age(tmp_path: Path) -> None:
     clock = Clock()
     file = AuditFile(tmp_path / "audit.log", now=clock.now, max_size=1, max_age=2)
     for _ in range(5):

@@ -47,7 +47,7 @@ def test_leaves_are_renewed_a_month_before_they_end_and_the_authority_stays(tmp_
         ("admin.key", {"admin"}),
     ],
 )
-def test_what_is_broken_is_made_anew_with_all_that_rests_on_it(tmp_path: Path, spoil: str, renewed: set[str]) -> None:
+def test_broken_file_is_replaced_with_all_that_depend_on_it(tmp_path: Path, spoil: str, renewed: set[str]) -> None:
     ensure_certificates(tmp_path, now=NOW)
     before = contents(tmp_path)
     (tmp_path / spoil).write_bytes(b"not PEM")

@@ -36,7 +36,7 @@ def test_a_new_one_leads_to_the_server(path: Path) -> None:
     assert last_port(path) == 7000
 
 
-def test_what_people_have_put_there_is_kept(path: Path) -> None:
+def test_entries_of_users_are_kept(path: Path) -> None:
     config = update(path)
     config["contexts"][0]["context"]["namespace"] = "shop"
     config["contexts"].append({"name": "dev", "context": {"cluster": "other", "user": "other", "namespace": "dev"}})
@@ -66,7 +66,7 @@ def test_a_context_that_is_gone_is_not_the_current_one(path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "clusters: 3", "users: [1]", "\x00"])
-def test_what_is_no_kubeconfig_is_refused(path: Path, text: str) -> None:
+def test_invalid_kubeconfig_is_refused(path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(KubeconfigUnreadableError):
         update(path)
@@ -75,7 +75,7 @@ def test_what_is_no_kubeconfig_is_refused(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("server", ["https://127.0.0.1", "https://127.0.0.1:x", "7", ""])
-def test_a_server_without_a_port_says_none(path: Path, server: str) -> None:
+def test_server_url_without_port_has_no_last_port(path: Path, server: str) -> None:
     path.write_text(yaml.safe_dump({"clusters": [{"name": "kcm", "cluster": {"server": server}}]}))
     assert last_port(path) == 0
     assert last_port(path.with_name("missing")) == 0

@@ -84,7 +84,7 @@ def test_the_admins_certificate_is_as_good_as_the_token(server: EmbeddedServer) 
     assert ask(server.kubeconfig, "GET", "/api/v1/pods", tls=context)[0] == 200
 
 
-def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> None:
+def test_acknowledged_writes_survive_a_kill(mortal: EmbeddedServer) -> None:
     assert ask(mortal.kubeconfig, "POST", PODS, json=posted_pod("a"))[0] == 201
     mortal.child.kill()
     again = launch(ServerSettings(directory=mortal.kubeconfig.parent))
@@ -95,7 +95,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> 
         again.stop()
 
 
-def test_the_next_one_serves_where_it_was_if_nobody_else_does(mortal: EmbeddedServer) -> None:
+def test_next_run_uses_the_same_port_if_it_is_free(mortal: EmbeddedServer) -> None:
     mortal.stop()
     directory = mortal.kubeconfig.parent
     again = launch(ServerSettings(directory=directory))

@@ -51,9 +51,7 @@ def held(directory: Path) -> tuple[int, list[Any]]:
         store.close()
 
 
-def test_a_running_cluster_is_saved_and_another_goes_on_from_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_snapshot_of_a_running_cluster_is_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = launch(ServerSettings(directory=tmp_path / "kcm"))
     saved, restored = tmp_path / "saved", tmp_path / "restored"
     try:
@@ -102,7 +100,7 @@ def test_one_that_does_not_run_is_saved_without_a_server(idle: Path, tmp_path: P
     assert sorted(path.name for path in tmp_path.iterdir()) == ["idle", "new", "saved"]
 
 
-def test_what_cannot_be_saved_is_named(idle: Path, tmp_path: Path) -> None:
+def test_error_names_what_cannot_be_saved(idle: Path, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match=r"new holds no cluster$"):
         save(tmp_path / "new", tmp_path / "saved", nobody)
     with pytest.raises(SnapshotError, match=r"^cannot write .*/nowhere/saved: No such file or directory$"):
@@ -110,7 +108,7 @@ def test_what_cannot_be_saved_is_named(idle: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in idle.iterdir()) == ["cluster.db", "lock"]
 
 
-def test_what_is_no_snapshot_is_named_and_nothing_is_left_of_it(idle: Path, tmp_path: Path) -> None:
+def test_invalid_snapshot_is_named_and_leaves_no_files(idle: Path, tmp_path: Path) -> None:
     file, to = tmp_path / "file", tmp_path / "to"
     with pytest.raises(SnapshotError, match=r"^cannot restore .*/file: No such file or directory$"):
         restore(file, to)

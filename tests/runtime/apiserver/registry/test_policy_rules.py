@@ -34,7 +34,7 @@ def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", url
         (rule("*", "*", "resource1/subresource1"), set()),
     ],
 )
-def test_what_of_resources_a_rule_allows(one: Rule, allowed: set[str]) -> None:
+def test_rule_allows_matching_resources(one: Rule, allowed: set[str]) -> None:
     every = itertools.product(("verb1", "verb2"), ("group1", "group2"), ("resource1", "resource2"))
     asked = [RequestInfo(verb, group, "v1", resource) for verb, group, resource in every]
     assert {" ".join((a.verb, a.group, a.resource)) for a in asked if allows(one, a)} == allowed
@@ -67,7 +67,7 @@ def test_subresources(one: str, resource: str, subresource: str, allowed: bool) 
         (rule("*", "*", "*"), set()),
     ],
 )
-def test_what_of_paths_a_rule_allows(one: Rule, allowed: set[str]) -> None:
+def test_rule_allows_matching_paths(one: Rule, allowed: set[str]) -> None:
     paths = ("/foo", "/foo/bar", "/foo/bar/one", "/notfoo")
     assert {
         path for path in paths if allows(one, RequestInfo("verb1", path=path, is_resource_request=False))
@@ -137,7 +137,7 @@ def test_which_paths_cover_others(owned: str, path: str, covered: bool) -> None:
         ),
     ],
 )
-def test_what_is_missing_to_give_rules_to_others(owned: list[Rule], given: list[Rule], lacks: list[Rule]) -> None:
+def test_missing_rules_are_those_not_covered(owned: list[Rule], given: list[Rule], lacks: list[Rule]) -> None:
     assert missing(owned, given) == lacks
 
 

@@ -136,7 +136,7 @@ def test_required_value_is_what_the_selection_requires(selector: str, value: str
     assert required_value(selector, "spec.nodeName") == value
 
 
-def test_value_in_a_review_is_no_further_term() -> None:
+def test_comma_in_a_review_value_is_escaped() -> None:
     required = {"requirements": [{"key": "type", "operator": "In", "values": ["a,metadata.name=x"]}]}
     info = review_info({"verb": "list", "resource": "secrets", "fieldSelector": required})
     assert required_value(info.field_selector, "type") == "a,metadata.name=x"

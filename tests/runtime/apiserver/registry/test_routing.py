@@ -21,7 +21,7 @@ PODS = "/api/v1/namespaces/default/pods"
         ("", ""),
     ],
 )
-def test_what_is_not_served_is_not_found(api: Api, path: str, hint: str) -> None:
+def test_unserved_path_is_not_found(api: Api, path: str, hint: str) -> None:
     refused = api.send("GET", path)
     assert (refused.status, refused.message) == (404, f"the server could not find the requested resource{hint}")
 

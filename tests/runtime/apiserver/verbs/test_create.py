@@ -139,9 +139,7 @@ def test_the_first_namespaces_are_there_from_the_start(api: Api) -> None:
         ),
     ],
 )
-def test_a_body_that_is_no_such_object_is_a_bad_request_that_names_what_is_wrong(
-    api: Api, body: bytes, text: str
-) -> None:
+def test_malformed_body_is_a_bad_request_with_the_reason(api: Api, body: bytes, text: str) -> None:
     refused = api.send("POST", PODS, body)
     assert (refused.status, refused.reason) == (400, "BadRequest")
     assert text in refused.message

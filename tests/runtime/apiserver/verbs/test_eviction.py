@@ -95,7 +95,7 @@ def test_without_a_budget_the_pod_is_marked_and_deleted(api: Api) -> None:
         ),
     ],
 )
-def test_an_eviction_that_is_none_is_refused(api: Api, name: str, body: Object, status: int, message: str) -> None:
+def test_malformed_eviction_is_refused(api: Api, name: str, body: Object, status: int, message: str) -> None:
     a_pod(api)
     a_budget(api, status={"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2})
     answer = api.send("POST", api.path("pods", name, "eviction"), body)
@@ -142,7 +142,7 @@ ALLOWED = {"disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "e
         (True, "Pending", None, ENOUGH, True, 0),
     ],
 )
-def test_what_a_budget_lets_go(
+def test_budget_limits_evictions(
     api: Api, ready: bool, phase: str, policy: str | None, status: Object, goes: bool, left: int
 ) -> None:
     a_pod(api, phase=phase, ready=ready)
@@ -182,7 +182,7 @@ def test_an_eviction_is_noted_in_the_budget(api: Api) -> None:
         ({**TOO_FEW, "currentHealthy": 4}, {}, "The disruption budget web does not allow evicting pods currently"),
     ],
 )
-def test_a_refusal_says_why(api: Api, status: Object, condition: Object, cause: str) -> None:
+def test_refusal_contains_the_cause(api: Api, status: Object, condition: Object, cause: str) -> None:
     a_pod(api)
     full = {"type": "DisruptionAllowed", "status": "False", "lastTransitionTime": NOW, **condition}
     a_budget(api, status={**status, "conditions": [full] if condition else []})
@@ -191,7 +191,7 @@ def test_a_refusal_says_why(api: Api, status: Object, condition: Object, cause: 
     assert answer.obj["details"] == {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
 
 
-def test_a_budget_that_its_controller_has_not_seen_lets_nothing_go_and_says_when_to_ask_again(api: Api) -> None:
+def test_unobserved_budget_refuses_with_a_retry_delay(api: Api) -> None:
     a_pod(api)
     a_budget(api)
     answer = evict(api)

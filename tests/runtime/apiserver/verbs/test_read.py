@@ -198,7 +198,7 @@ def test_a_continued_list_has_its_revision_in_the_token(filled: Api) -> None:
     assert refused.message == "specifying resource version is not allowed when using continue"
 
 
-def test_what_is_not_there_is_not_found(api: Api) -> None:
+def test_missing_object_is_not_found(api: Api) -> None:
     refused = api.get("replicasets", "web")
     assert (refused.status, refused.reason) == (404, "NotFound")
     assert refused.message == 'replicasets.apps "web" not found'

@@ -38,6 +38,6 @@ def test_scale_shows_and_sets_the_replicas(api: Api, resource: str) -> None:
     assert negative.causes == {"spec.replicas": "Invalid value: -1: must be greater than or equal to 0"}
 
 
-def test_what_cannot_be_scaled_has_no_scale(api: Api) -> None:
+def test_unscalable_kind_has_no_scale(api: Api) -> None:
     api.create("pods", api.pod())
     assert api.get("pods", "web", "scale").status == 404

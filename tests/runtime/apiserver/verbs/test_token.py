@@ -41,7 +41,7 @@ def claims(token: str) -> dict[str, Any]:
     return found
 
 
-def test_a_token_says_whose_it_is_and_how_long(api: Api) -> None:
+def test_token_contains_its_account_and_expiry(api: Api) -> None:
     uid = api.get("serviceaccounts", "robot").meta["uid"]
     answer = ask(api, expirationSeconds=1200)
     assert answer.obj["spec"] == {"audiences": [ISSUER], "expirationSeconds": 1200}
@@ -119,7 +119,7 @@ def test_token_is_rejected_a_minute_after_the_deletion_of_what_it_rests_on(api: 
     assert api.server.user_of(token) is None
 
 
-def test_a_token_of_a_pod_says_where_it_runs(api: Api) -> None:
+def test_token_of_a_pod_contains_its_node(api: Api) -> None:
     node = api.create("nodes", {"metadata": {"name": "n1"}}).meta["uid"]
     api.create("pods", Api.pod("x", serviceAccountName="robot", nodeName="n1"))
     token = token_of(ask(api, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "x"}))
@@ -129,7 +129,7 @@ def test_a_token_of_a_pod_says_where_it_runs(api: Api) -> None:
     assert user.extra["authentication.kubernetes.io/node-name"] == ("n1",)
 
 
-def test_a_token_for_another_audience_is_none_of_ours(api: Api) -> None:
+def test_token_for_another_audience_is_rejected(api: Api) -> None:
     assert api.server.user_of(token_of(ask(api, audiences=["vault"]))) is None
 
 
@@ -160,7 +160,7 @@ def test_other_texts_are_nobodys(api: Api, token: str) -> None:
         ({"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "s", "uid": "y"}}, 409, "then recreated"),
     ],
 )
-def test_what_is_refused(api: Api, asked: dict[str, Any], status: int, text: str) -> None:
+def test_invalid_token_request_is_refused(api: Api, asked: dict[str, Any], status: int, text: str) -> None:
     api.create("pods", Api.pod("other", serviceAccountName="another"))
     api.create("secrets", {"metadata": {"name": "s"}})
     answer = ask(api, **asked)

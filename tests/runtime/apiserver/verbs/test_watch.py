@@ -66,7 +66,7 @@ def test_a_watch_of_another_resource_gets_nothing(api: Api) -> None:
         ({"fieldSelector": "status.phase!=Failed"}, {"status": {"phase": "Running"}}, {"status": {"phase": "Failed"}}),
     ],
 )
-def test_what_leaves_the_selection_is_deleted_and_what_enters_it_is_added(
+def test_object_that_leaves_the_selection_is_deleted_and_one_that_enters_is_added(
     api: Api, query: Object, inside: Object, outside: Object
 ) -> None:
     listener = api.watch("pods", resourceVersion=str(api.server.revision), **query)
