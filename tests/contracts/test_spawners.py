@@ -270,7 +270,7 @@ def test_exception_of_a_handler_ends_the_actor_with_its_mailbox_unread(side: Sid
     side.tell("a", "x", "fail", "y")
     assert side.wait(lambda: bool(side.words["boss"][1:]) and "stopped" in side.words["a"])
     assert side.words["a"] == ["started", "x", "stopped"]
-    assert side.words["boss"] == ["started", "a: ValueError: told to fail"]
+    assert side.words["boss"] == ["started", "a: ValueError: failed on request"]
     assert side.system.stop("a", timeout=PATIENCE)
 
 
@@ -285,7 +285,7 @@ def test_exception_at_start_ends_the_actor(side: Side) -> None:
     side.tell("b", "x")
     assert side.wait(lambda: bool(side.words["boss"][1:]))
     assert side.words["b"] == ["started"]
-    assert side.words["boss"] == ["started", "b: ValueError: told to fail"]
+    assert side.words["boss"] == ["started", "b: ValueError: failed on request"]
     assert side.system.stop("b", timeout=PATIENCE)
 
 
